@@ -52,6 +52,14 @@ class Session:
     rejected: Rejected = field(default_factory=dict)
     unjudged: Set[str] = frozenset()
 
+    def only(self, names: Set[str]) -> Session:
+        """Return the session with some of its questions, by their ids."""
+        return replace(
+            self,
+            questions=tuple(one for one in self.questions if one[0].id in names),
+            qrels={name: held for name, held in self.qrels.items() if name in names},
+        )
+
     def depth(self, variant: Variant, measures: Sequence[str], top_k: int | None = None) -> Depth:
         """Return how deep a set-up is looked at for some measures.
 

@@ -124,6 +124,28 @@ def test_a_language_that_the_model_does_not_know_is_learnt_put_in_force_and_take
 
 
 @pytest.mark.slow
+def test_a_blend_beside_it_is_learnt_from_questions_as_adapters_that_never_saw_them_find_them(monkeypatch):
+    manifest = Path("manifests/bank.yaml")
+    monkeypatch.setattr("context_engine.evaluation.learning.blend_tune.FEWEST_TAUGHT", 10)
+    result = tune("--blend", "--json", "--force", "--write", str(manifest))
+    try:
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        held_out = found["learnt_blend"]["evidence"]["held_out"]["nDCG@10"]
+        (used,) = (one for one in adapters() if one["in_force"])
+        assert found["adapter"]["adapter"] == used["adapter_id"]
+        assert found["learnt_blend"]["cosine"] == f"{used['model_id']}+{used['adapter_id']}"
+        # Without a blend the questions stand as the adapters of their folds left them.
+        assert held_out["before"] == pytest.approx(found["adapter"]["after"], abs=0.05)
+        assert len(adapters()) <= 2, "those of the folds are gone"
+        answer = json.loads(run("search", f"{name(3, 'que')} when", "--json", "-d", "BANK").stdout)
+        assert [notice["code"] for notice in answer["notices"]] == []
+    finally:
+        run("kb", "adapter", "off", "-d", "BANK")
+        manifest.write_text(MANIFEST, "utf-8")
+
+
+@pytest.mark.slow
 def test_a_dry_run_says_the_same_and_keeps_nothing():
     result = tune("--dry-run")
     assert result.exit_code == 0, result.output

@@ -49,6 +49,7 @@ Examples:
       --write config/rag-pipeline.json
   context-engine eval tune --adapter --queries q.jsonl --qrels r.tsv -d NPA
   context-engine eval tune --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
+  context-engine eval tune --adapter --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
 """
 SCOPE: Final = """\b
 Examples:
@@ -82,9 +83,9 @@ def tune(location: ConfigLocation, **options: Any) -> None:
     force only if they are better, beyond noise, on questions that they were not learnt from ('kb adapter undo').
 
     With --blend the setting learnt_blend is learnt for the domain of the questions, and written into its manifest.
+
+    With both, the blend is learnt after the adapter, from each question as an adapter that never saw it finds it.
     """
-    if options["adapter"] and options["blend"]:
-        raise InvalidRequest("--adapter and --blend are learnt one after the other: give one of them")
     if options["adapter"]:
         tune_adapter(location, _adapter_only(options))
         return
@@ -124,8 +125,10 @@ def tune(location: ConfigLocation, **options: Any) -> None:
 
 
 def _adapter_only(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options; refuse those that the search for settings alone has."""
-    for name in ("grid", "top_k", "write", "report", "html"):
+    """Return the options; refuse those that the search for settings, or a blend, alone has."""
+    if options["dry_run"] and options["write"]:
+        raise InvalidRequest("--dry-run and --write do not go together: leave one out")
+    for name in ("grid",) if options["blend"] else ("grid", "top_k", "write", "report", "html"):
         if options[name]:
             raise InvalidRequest(f"--adapter and --{name.replace('_', '-')} do not go together: leave one out")
     return options

@@ -14,6 +14,7 @@ from context_engine.apps.cli.calibration import judged_questions, print_calibrat
 from context_engine.apps.cli.console import error_line, note, out, outcome, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation
 from context_engine.apps.cli.eval_options import asking, opened, write_json
+from context_engine.apps.cli.eval_tune_blend import check_target, tune_blend_beside
 from context_engine.apps.cli.eval_tune_own import own_start, tune_unjudged
 from context_engine.apps.cli.kb_base import busy
 from context_engine.apps.cli.taught_base import TaughtBase, taught_base
@@ -45,6 +46,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
         tune_unjudged(location, options)
         return
     context, session = opened(location, options)
+    check_target(options["write"], _domain(session, options["domain"]))
     with taught_base(context, _domain(session, options["domain"])) as taught:
         asked = Asked(
             base=taught.base,
@@ -56,12 +58,15 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
             access=context.scope,
         )
         trial = _trial(session, asked, taught, options)
-        if options["as_json"]:
-            write_json(evidence(trial) | {"adapter": _name(trial)}, demo=context.demo)
-        else:
+        said = evidence(trial) | {"adapter": _name(trial)}
+        if not options["as_json"]:
             _print(trial)
+        elif not options["blend"]:
+            write_json(said, demo=context.demo)
         if not options["dry_run"]:
             _apply(context, asked, taught.held, trial, options)
+        if options["blend"]:
+            tune_blend_beside(session, taught, trial, options, said)
 
 
 def _domain(session: Session, chosen: str | None) -> str:

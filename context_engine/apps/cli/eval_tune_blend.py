@@ -18,23 +18,24 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from context_engine.apps.cli.taught_base import TaughtBase
     from context_engine.core.models import LearntBlend
+    from context_engine.evaluation.learning.adapter_gate import AdapterTrial
     from context_engine.evaluation.learning.blend_tune import BlendTrial
+    from context_engine.evaluation.session import Session
 
-__all__ = ["tune_blend"]
+__all__ = ["check_target", "tune_blend", "tune_blend_beside"]
 
 _ADAPTED: Final = re.compile(r"\+[0-9a-f]{12}$")
 """How a cosine's scorer ends where an adapter is in force."""
 _SAME_QUESTIONS: Final = (
     "An adapter is in force. If it was learnt from these questions, their cosines are better than those of new ones "
-    "will be, and so are the numbers above: learn the two from different questions."
+    "will be, and so are the numbers above: learn both at once (--adapter --blend), or this from other questions."
 )
 
 
 def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
     """Learn a domain's blend, print what it gains, and write it into the manifest where that is beyond noise."""
-    from context_engine.evaluation.learning.blend_file import check_manifest
-    from context_engine.evaluation.learning.blend_report import blend_report
     from context_engine.evaluation.learning.blend_tune import learn_blend, one_domain
     from context_engine.evaluation.metrics import read_measures
     from context_engine.evaluation.variant import Variant, open_with_models
@@ -43,8 +44,7 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
         raise InvalidRequest("--blend learns weights and --grid tries settings: give one of them")
     measure = read_measures([options["measure"]])[0]
     context, session = opened(location, options)
-    if options["write"] is not None:
-        check_manifest(options["write"], one_domain(session))
+    check_target(options["write"], one_domain(session))
     engine, _ = open_with_models(session.setup, Variant(), session.data_dir)
     with engine, asking("Asking …") as progress:
         found = learn_blend(
@@ -55,12 +55,62 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
             top_k=options["top_k"],
             progress=progress,
         )
+    if not options["as_json"]:
+        _print(found)
+        if _ADAPTED.search(found.blend.cosine or ""):
+            show(out(), Text(_SAME_QUESTIONS, "yellow"))
+    _report(found, options, demo=context.demo)
+
+
+def tune_blend_beside(
+    session: Session, taught: TaughtBase, trial: AdapterTrial, options: dict[str, Any], said: dict[str, Any]
+) -> None:
+    """Learn a blend from the questions that an adapter was just learnt from, each searched for as if it were new.
+
+    Args:
+        said: of the adapter, for `--json`.
+    """
+    from context_engine.evaluation.learning.blend_tune import learn_stacked
+    from context_engine.evaluation.metrics import read_measures
+
+    measure = read_measures([options["measure"]])[0]
+    with asking("Asking …") as progress:
+        found = learn_stacked(
+            session,
+            taught.base,
+            taught.held.origin,
+            taught.domain.domain,
+            trial,
+            measure=measure,
+            folds=options["folds"],
+            top_k=options["top_k"],
+            progress=progress,
+        )
+    if not options["as_json"]:
+        _print(found)
+    _report(found, options, demo=False, said=said)
+
+
+def check_target(path: Path | None, domain: str) -> None:
+    """Refuse what cannot be written into, before anything is learnt.
+
+    Raises:
+        ConfigError: the file is not the manifest of the domain.
+    """
+    from context_engine.evaluation.learning.blend_file import check_manifest
+
+    if path is not None:
+        check_manifest(path, domain)
+
+
+def _report(found: BlendTrial, options: dict[str, Any], *, demo: bool, said: dict[str, Any] | None = None) -> None:
+    """Write what was learnt, wherever it is wanted; end with the code that it deserves."""
+    from context_engine.evaluation.learning.blend_report import blend_report
+
     write_reports(blend_report(found, title=options["title"] or f"A blend learnt for {found.domain}"), options)
     if options["as_json"]:
         value = {"domain": found.domain, "refusal": found.refusal, "learnt_blend": found.blend.model_dump(mode="json")}
-        write_json(value, demo=context.demo)
-    else:
-        _print(found)
+        write_json(value | ({} if said is None else {"adapter": said}), demo=demo)
     if options["write"] is not None:
         _write(options["write"], found, force=options["force"])
     if found.troubles:
@@ -85,8 +135,6 @@ def _print(found: BlendTrial) -> None:
     show(console, Text(said).append(*(better if found.refusal is None else (found.refusal, "yellow"))))
     for trouble in found.troubles:
         show(console, Text(clean(str(trouble)), "yellow"))
-    if _ADAPTED.search(found.blend.cosine or ""):
-        show(console, Text(_SAME_QUESTIONS, "yellow"))
 
 
 def _terms(blend: LearntBlend) -> Table:

@@ -77,6 +77,7 @@ class AdapterTrial:
     """What was learnt, and what it does to questions that it was not learnt from.
 
     Attributes:
+        ids: of the questions, by their places in the folds.
         adapter: learnt from all; None where learning nothing was best.
         measures: the one that decides first.
         before, after: of each question searched for with the model alone, and while it was held out.
@@ -86,6 +87,7 @@ class AdapterTrial:
         seed: of the training.
     """
 
+    ids: Sequence[str]
     adapter: DomainAdapter | None
     measures: tuple[str, ...]
     before: Scores
@@ -163,6 +165,7 @@ def learn_adapter(
     search = Searches(asked, judged, 3 * len(judged.ids), progress)
     maps = learn_all(lessons, seen.rounds, seed=seed, first=first) if seen.rounds else first
     return AdapterTrial(
+        ids=judged.ids,
         adapter=None if maps is None else DomainAdapter(model_id, *maps),
         measures=measures,
         before=search.scores([Fold(tuple(range(len(judged.ids))), 0, None)], measures),

@@ -27,11 +27,23 @@ class Scorers(NamedTuple):
 
 
 class BlendLesson(NamedTuple):
-    """A question's answer, ranked without a blend, and its candidates."""
+    """A question's answer, ranked without a blend, and its candidates.
+
+    Attributes:
+        scorers: who scored the candidates; a blend learnt from them is for these.
+        cosine: who computed the cosines of this answer, where `scorers` names the one that it stands for.
+    """
 
     result: SearchResult
     scorers: Scorers
     pool: JudgedPool
+    cosine: str | None = None
+
+    def standing_for(self, cosine: str) -> BlendLesson:
+        """Return the lesson as one whose cosines were computed by another."""
+        if self.scorers.cosine is None:
+            return self
+        return self._replace(scorers=self.scorers._replace(cosine=cosine), cosine=self.scorers.cosine)
 
 
 class BlendLessons(NamedTuple):
@@ -48,6 +60,11 @@ class BlendLessons(NamedTuple):
     of: Mapping[str, BlendLesson]
     scorers: Scorers
     troubles: tuple[Trouble, ...] = ()
+
+    @classmethod
+    def of_all(cls, domain: str, found: Mapping[str, BlendLesson], troubles: tuple[Trouble, ...]) -> BlendLessons:
+        """Return the lessons of some questions, by their ids, in the order of the ids."""
+        return cls(domain, dict(sorted(found.items())), _most_common(found), troubles)
 
     @property
     def taught(self) -> tuple[str, ...]:
@@ -103,7 +120,7 @@ def blend_lessons(
             found[question.id] = _lesson(result, session.qrels[question.id])
         if progress is not None:
             progress(done, len(judged), question.id)
-    return BlendLessons(domain, dict(sorted(found.items())), _most_common(found), tuple(troubles_of(troubles)))
+    return BlendLessons.of_all(domain, found, tuple(troubles_of(troubles)))
 
 
 def _lesson(result: SearchResult, gold: Mapping[str, int]) -> BlendLesson:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from context_engine.core.engine import Engine
 from context_engine.core.models import LearntBlend
@@ -21,7 +21,21 @@ from context_engine.evaluation.tune import folds_of
 from context_engine.evaluation.variant import Variant
 from context_engine.settings import Setting
 
-__all__ = ["FEWEST_TAUGHT", "BlendTrial", "blended_hits", "learn_blend", "one_domain", "scores_of", "trial_of"]
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.adapters.sources.local.adapter_store import Origin
+    from context_engine.evaluation.learning.adapter_gate import AdapterTrial
+
+__all__ = [
+    "FEWEST_TAUGHT",
+    "BlendTrial",
+    "blended_hits",
+    "learn_blend",
+    "learn_stacked",
+    "one_domain",
+    "scores_of",
+    "trial_of",
+]
 
 FEWEST_TAUGHT: Final = 50
 """Of fewer questions nothing is learnt: there are a dozen weights."""
@@ -111,6 +125,28 @@ def learn_blend(
     return trial_of(session, lessons, measures=measures, folds=folds, depth=depth)
 
 
+def learn_stacked(
+    session: Session,
+    base: LocalBase,
+    origin: Origin,
+    domain: str,
+    trial: AdapterTrial,
+    *,
+    measure: str,
+    folds: int = 5,
+    top_k: int | None = None,
+    progress: Progress | None = None,
+) -> BlendTrial:
+    """Learn a blend from the questions that an adapter was learnt from; see `learn_blend` and `stacked_lessons`."""
+    from context_engine.evaluation.learning.stacked import stacked_lessons
+
+    measures = tuple(dict.fromkeys((measure, *_ALWAYS)))
+    asked = session.only(set(trial.ids))
+    depth = asked.depth(Variant(), measures, top_k)
+    lessons = stacked_lessons(asked, base, origin, domain, trial, depth, progress)
+    return trial_of(asked, lessons, measures=measures, folds=folds, depth=depth)
+
+
 def one_domain(session: Session) -> str:
     """Return the domain that the judged questions are of.
 
@@ -170,8 +206,10 @@ def _mend(lessons: BlendLessons) -> str:
 
 def blended_hits(lessons: BlendLessons, name: str, blend: LearntBlend | None, depth: Depth) -> Sequence[GoldHit]:
     """Return the ranking of a question by a blend; None: without one."""
-    layer = {"learnt_blend": Setting(blend, "evaluation")}
-    return hits_of(with_settings(lessons.of[name].result, layer), depth)
+    lesson = lessons.of[name]
+    if blend is not None and blend.cosine is not None and lesson.cosine is not None:
+        blend = blend.model_copy(update={"cosine": lesson.cosine})
+    return hits_of(with_settings(lesson.result, {"learnt_blend": Setting(blend, "evaluation")}), depth)
 
 
 def scores_of(session: Session, hits: Mapping[str, Sequence[GoldHit]], depth: Depth, measures: Sequence[str]) -> Scores:

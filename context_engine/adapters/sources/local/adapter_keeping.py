@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
@@ -86,6 +86,14 @@ class AdapterKeeping:
         made_at = self._now().isoformat(timespec="seconds")
         adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=canonical(evidence), made_at=made_at)
         return next(one for one in self.adapters(domain) if one.adapter_id == adapter.adapter_id)
+
+    def forget_adapters(self, domain: str, adapter_ids: Collection[str]) -> None:
+        """Forget adapters of a domain that were never put in force; one that was is kept.
+
+        Raises:
+            StoreError: the base cannot be written.
+        """
+        adapter_store.forget(self.path, domain, adapter_ids)
 
     def use_adapter(self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None) -> None:
         """Put an adapter in force for all who may read what it was learnt from; searches see it from the next one on.

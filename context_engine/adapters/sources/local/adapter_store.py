@@ -28,6 +28,7 @@ __all__ = [
     "StoredAdapter",
     "asked_of",
     "changed_adapters",
+    "forget",
     "forget_learnt_from",
     "keep",
     "listed",
@@ -173,6 +174,21 @@ def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evi
             "INSERT OR REPLACE INTO adapters(domain, adapter_id, model_id, learnt_from, evidence, made_at, maps,"
             " digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (*row, maps, _digest(*row, maps)),
+        )
+
+
+def forget(root: Path, domain: str, adapter_ids: Collection[str]) -> None:
+    """Forget adapters of a domain that no switch names.
+
+    Raises:
+        StoreError: the base cannot be written.
+    """
+    with writing(root) as connection:
+        connection.execute(
+            "DELETE FROM adapters WHERE domain = ? AND adapter_id IN (SELECT value FROM json_each(?))"
+            " AND adapter_id NOT IN (SELECT adapter_id FROM adapter_switches AS any"
+            " WHERE any.domain = adapters.domain AND adapter_id IS NOT NULL)",
+            (domain, json.dumps(sorted(adapter_ids))),
         )
 
 

@@ -152,6 +152,7 @@ def trial(after, unseen=None, recall=None, adapter=True):
     maps = np.eye(4, dtype=np.float32)
     flat = {place: dict.fromkeys(measures, 0.5) for place in range(40)}
     return AdapterTrial(
+        ids=(),
         adapter=DomainAdapter("model", maps, maps) if adapter else None,
         measures=measures,
         before=scores([]),
