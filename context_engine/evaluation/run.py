@@ -95,6 +95,7 @@ class QuestionAnswer:
         context_tokens: of the context a model would read, made of the first top_k.
         failed: no source answered.
         troubles: who did not do its part (a source, the reranker) as subject, and why.
+        embedded_by: what made the question's vector: a model, or a model and an adapter; "" without one.
     """
 
     question: EvalQuestion
@@ -110,6 +111,7 @@ class QuestionAnswer:
     decision: str = ""
     failed: bool = False
     troubles: tuple[Notice, ...] = ()
+    embedded_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +224,7 @@ def answer_of(
         plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
     return QuestionAnswer(
         question=question,
+        embedded_by=next((one.embedding.model for one in result.sources if one.embedding is not None), ""),
         domain=result.domain,
         hits=_hits(ranking, pool),
         without_authority=plain,

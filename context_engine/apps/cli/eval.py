@@ -35,7 +35,7 @@ from context_engine.apps.cli.eval_options import (
     write_reports,
 )
 from context_engine.apps.cli.eval_tune import scope, tune
-from context_engine.apps.cli.words import ms
+from context_engine.apps.cli.words import ms, under_adapter
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ Examples:
   context-engine eval run --collections collections.yaml --set keyword_weight=0.4 --baseline default
 """
 SET: Final = "Any setting but those under index, or ADAPTER.KEY of sources."
+_ADAPTED: Final = (
+    "An adapter is in force. Questions that it was learnt from are answered better than new ones will be: measure on "
+    "others, or read in 'kb adapter list' what it does to questions held out."
+)
 COMPARE: Final = """\b
 Example:
   context-engine eval compare new.run old.run --qrels qrels.tsv --queries q.jsonl -d NPA --html ab.html
@@ -229,6 +233,8 @@ def _lines(compared: Compared) -> list[Text]:
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
     if run.embedder is not None:
         lines.append(Text(str(run.embedder)))
+    if any(under_adapter(answer.embedded_by) for answer in run.answers):
+        lines.append(Text(_ADAPTED, "yellow"))
     return lines
 
 

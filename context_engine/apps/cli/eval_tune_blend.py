@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,6 +12,7 @@ from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, error_line, out, show
 from context_engine.apps.cli.context import ConfigLocation
 from context_engine.apps.cli.eval_options import asking, opened, write_json, write_reports, written
+from context_engine.apps.cli.words import under_adapter
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_target", "tune_blend", "tune_blend_beside"]
 
-_ADAPTED: Final = re.compile(r"\+[0-9a-f]{12}$")
-"""How a cosine's scorer ends where an adapter is in force."""
 _SAME_QUESTIONS: Final = (
     "An adapter is in force. If it was learnt from these questions, their cosines are better than those of new ones "
     "will be, and so are the numbers above: learn both at once (--adapter --blend), or this from other questions."
@@ -57,7 +55,7 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
         )
     if not options["as_json"]:
         _print(found)
-        if _ADAPTED.search(found.blend.cosine or ""):
+        if under_adapter(found.blend.cosine or ""):
             show(out(), Text(_SAME_QUESTIONS, "yellow"))
     _report(found, options, demo=context.demo)
 

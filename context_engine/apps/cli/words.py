@@ -25,11 +25,13 @@ __all__ = [
     "marks",
     "ms",
     "tier_text",
+    "under_adapter",
 ]
 
 _FILLED: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
 _CONFIDENCE_STYLES: Final = {Confidence.STRONG: "green", Confidence.FAIR: "cyan", Confidence.WEAK: "yellow"}
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_ADAPTED: Final = re.compile(r"\+[0-9a-f]{12}$")
 _TIER_WORDS: Final = {1: "record", 2: "SOP", 3: "standard", 4: "official", 5: "web"}
 _TIER_STYLES: Final = {1: "bold green", 2: "green", 3: "cyan", 4: "cyan", 5: "yellow"}
 _FLAG_WORDS: Final = {
@@ -39,6 +41,11 @@ _FLAG_WORDS: Final = {
     "injection_suspected": "reads like instructions",
 }
 _SAID_ELSEWHERE: Final = frozenset({"expired", "effective_unknown"})
+
+
+def under_adapter(model: str) -> bool:
+    """Return whether what made a vector, or a cosine, is a model with an adapter of a domain."""
+    return _ADAPTED.search(model) is not None
 
 
 def tier_text(tier: int) -> Text:
