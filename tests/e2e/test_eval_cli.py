@@ -284,7 +284,7 @@ def test_every_command_of_the_tuning_guide_is_one() -> None:
     commands = re.findall(r"^ *context-engine (eval .*)$", guide, flags=re.M)
     assert {line.split()[1] for line in commands} == {"gate", "run", "judge", "scope", "tune"}
     for line in commands:
-        command, args = main, shlex.split(line)
+        command, args = main, shlex.split(line, comments=True)
         while isinstance(command, click.Group):
             command = command.commands[args.pop(0)]
         command.make_context("eval", args)
