@@ -27,7 +27,17 @@ _GROUPS: Final = "context_engine."
 _SOURCE: Final = "context_engine"
 _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder", "max_sim"))
 """Adapters that need an extra."""
-_BY_VECTORS: Final = ("cells.py", "loading.py", "matrix.py")
+_BY_VECTORS: Final = (
+    "adapted.py",
+    "cells.py",
+    "domain_adapter.py",
+    "held_vectors.py",
+    "loading.py",
+    "matrices.py",
+    "matrix.py",
+    "one_product.py",
+    "vector_parts.py",
+)
 """Modules of the embedded base that need an extra."""
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.serving"
 _OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich", "markdown-it-py"))

@@ -152,10 +152,10 @@ def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
     [
         (search, "_statistics", _of_all, "statistics"),
         (search, "_fields_of", _of_all, "filter_fields"),
-        (search, "unknown_words", _words_of_all, "unknown_words"),
+        (search, "unknown_words", _of_all, "unknown_words"),
         (search, "_found", _of_all, r"chunks(\[\]|\.length)"),
         (candidates, "_read", _of_all, r"chunks\[\]\.scores\[\]\.value"),
-        (candidates, "_best", _of_all, r"chunks\[\]\.scores\[\]\.value"),
+        (candidates, "best_hit", _words_of_all, r"chunks\[\]\.scores\[\]\.value"),
     ],
     ids=["statistics", "fields", "vocabulary", "everything", "index", "normaliser"],
 )
