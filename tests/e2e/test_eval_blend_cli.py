@@ -104,7 +104,9 @@ def test_it_is_written_into_the_manifest_used_explained_and_undone(trial: Any) -
     plain = json.loads(run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--json").stdout)
     result = tune("--write", str(MANIFEST), "--html", "blend.html")
     assert result.exit_code == 0, result.output
-    assert "40 of 40 judged questions of DESK taught it: better beyond noise" in " ".join(result.stdout.split())
+    told = result.stdout.splitlines()[-2:]
+    assert told[0] == "40 of 40 judged questions of DESK taught it"
+    assert told[1] == "better beyond noise on questions it was not learnt on"
     assert MANIFEST.read_text("utf-8").startswith(as_written)
     assert "Learnt on 40 of 40" in Path("blend.html").read_text("utf-8")
     shown = run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--explain").stdout
