@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,8 @@ def test_it_is_written_into_the_manifest_used_explained_and_undone(trial: Any) -
     shown = run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--explain").stdout
     assert "Learnt blend" in shown, shown
     assert "length +" in shown
+    (changed,) = (line for line in shown.splitlines() if line.strip().startswith("learnt_blend"))
+    assert re.search(r"blend [0-9a-f]{12}, \d+ terms? ", changed) and "weight" not in changed, changed
     blended = json.loads(run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--json").stdout)
     texts = [[chunk["content"] for chunk in found["chunks"]] for found in (plain, blended)]
     assert len(texts[0]) == 2

@@ -19,6 +19,7 @@ from context_engine.apps.cli.context import CliContext, open_context
 from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
 from context_engine.errors import ConfigError, InvalidRequest, MaskingError, StoreError, UnknownDomain
+from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
     from context_engine.audit.record.restored import Restored
@@ -171,7 +172,8 @@ def _print_settings(replayed: Replay) -> None:
         return
     show(console, Text(f"{counted(len(changed), 'setting')} changed since:"))
     for one in changed:
-        show(console, Text(clean(f"  {one.key}: {_value(one.was)}, now {_value(one.now)} ({one.origin})")))
+        was, now = (_value(setting_words(one.key, value)) for value in (one.was, one.now))
+        show(console, Text(clean(f"  {one.key}: {was}, now {now} ({one.origin})")))
     if replayed.answer_now is not None:
         path, was, now = replayed.answer_now
         show(console, Text(clean(f"the answer would be another: {path}: {_value(was)}, then {_value(now)}"), "yellow"))
