@@ -103,8 +103,8 @@ class AdapterKeeping:
             TypeError, ValueError: JSON cannot hold the evidence.
         """
         made_at = self._now().isoformat(timespec="seconds")
-        adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=canonical(evidence), made_at=made_at)
-        return next(one for one in self.adapters(domain) if one.adapter_id == adapter.adapter_id)
+        held = canonical(evidence)
+        return adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=held, made_at=made_at)
 
     def forget_adapters(self, domain: str, adapter_ids: Collection[str]) -> None:
         """Forget adapters of a domain that were never put in force; one that was is kept.
