@@ -19,6 +19,7 @@ from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.doctor_audit import audit_summary
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
+from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
@@ -268,7 +269,7 @@ def _settings(shown: Iterable[Shown], width: int) -> Table:
         own = one.origin != "default"
         cells = [
             Text(one.key),
-            Text(_value(one.value), "bold" if own else ""),
+            Text(_value(setting_words(one.key, one.value)), "bold" if own else ""),
             Text(clean(one.origin), "" if own else "dim"),
         ]
         table.add_row(*cells, *((Text(one.description, "dim"),) if wide else ()))

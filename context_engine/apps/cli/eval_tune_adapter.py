@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.calibration import judged_questions, print_calibrations
-from context_engine.apps.cli.console import error_line, note, out, outcome, show
+from context_engine.apps.cli.console import clean, error_line, note, out, outcome, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation
 from context_engine.apps.cli.eval_options import asking, opened, write_json
 from context_engine.apps.cli.eval_tune_blend import check_target, tune_blend_beside
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from context_engine.evaluation.session import Session
 
 __all__ = ["tune_adapter"]
+
+_MOST_NAMED: Final = 5
 
 
 def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
@@ -58,7 +60,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
             access=context.scope,
         )
         trial = _trial(session, asked, taught, options)
-        said = evidence(trial) | {"adapter": _name(trial)}
+        said = evidence(trial) | {"adapter": _name(trial), "untaught_questions": list(trial.untaught)}
         if not options["as_json"]:
             _print(trial)
         elif not options["blend"]:
@@ -149,7 +151,11 @@ def _print(trial: AdapterTrial) -> None:
     show(console, table)
     console.print()
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
-    untaught = f"; {trial.untaught} name no passage of the base, or too many" if trial.untaught else ""
-    show(console, Text(learnt + untaught))
+    show(console, Text(learnt))
+    if trial.untaught:
+        count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
+        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+        said = f"{counted(count, 'other')} taught nothing: what is judged to answer names no passage of the base, or"
+        show(console, Text(clean(f"{said} too many to say which: {named}{more}")))
     verdict = trial.refusal
     show(console, Text(verdict, "yellow") if verdict else Text("better beyond noise on questions held out", "green"))

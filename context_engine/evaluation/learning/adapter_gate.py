@@ -83,7 +83,8 @@ class AdapterTrial:
         before, after: of each question searched for with the model alone, and while it was held out.
         unseen: of each question while all that answers it was held out.
         folds: the questions held out, ranked by cosine alone.
-        questions, pairs: how many were learnt from; `untaught` taught nothing.
+        questions, pairs: how many were learnt from.
+        untaught: ids of the questions that taught nothing.
         seed: of the training.
     """
 
@@ -96,7 +97,7 @@ class AdapterTrial:
     folds: Folds
     questions: int
     pairs: int
-    untaught: int
+    untaught: Sequence[str]
     seed: int
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -174,7 +175,7 @@ def learn_adapter(
         folds=seen,
         questions=len(judged.ids),
         pairs=len(lessons.pairs),
-        untaught=len(judged.untaught),
+        untaught=judged.untaught,
         seed=seed,
     )
 

@@ -161,7 +161,7 @@ def trial(after, unseen=None, recall=None, adapter=True):
         folds=Folds([Fold(tuple(range(40)), 1, None)], 1, [flat, flat]),
         questions=40,
         pairs=50,
-        untaught=0,
+        untaught=[],
         seed=1,
     )
 
