@@ -82,15 +82,18 @@ def read_all(
             share.stop()
 
 
-def read_one(file: Path, rule: DocumentRule | None, options: IngestOptions) -> Generator[Item]:
+def read_one(
+    file: Path, rule: DocumentRule | None, options: IngestOptions, *, name: str | None = None
+) -> Generator[Item]:
     """Yield what one file gives, cut as by a rule, within its limits.
 
     Args:
-        file: whose name is all that documents are named by.
+        file: the file.
         rule: how it is cut; None takes that from the document.
         options: how it is cut, and what it may cost.
+        name: what documents are named by, as `shown_name` writes it; the file's own if None.
     """
-    name = shown_name(file.name)
+    name = shown_name(file.name) if name is None else name
     job = FileJob(file, file.absolute().parent, (name,), (Assignment("", rule, name),))
     with closing(read_all([job], options, {})) as found:
         for _, items in found:

@@ -102,7 +102,7 @@ def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
     from context_engine.apps.packaging import check
     from context_engine.apps.packaging.files import size_line
 
-    result = check(Path(place), sdk_python=Path(sdk_python) if sdk_python else None)
+    result = check(Path(place), sdk_python=Path(sdk_python).absolute() if sdk_python else None)
     if as_json:
         run = result.sdk.to_dict() if result.sdk else {"status": "not run"}
         findings = [one.to_dict() for one in result.findings]
