@@ -1,7 +1,8 @@
 """A file fetched once from an address that is a secret: whoever has it may read the file.
 
 The address goes on the wire alone: the client's log knows its origin, and no error holds it. Nothing else is asked than
-what it names: no redirect is followed, no cookie kept, no key sent.
+what it names: no redirect is followed, no cookie kept, no key sent. An address that a stranger may have chosen is
+fetched from outside of the network alone, whatever its host's name leads to.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import ssl
 import time
 from functools import lru_cache
-from typing import BinaryIO, Final
+from ipaddress import ip_address
+from typing import Any, BinaryIO, Final
 
 import httpx
 
@@ -23,7 +25,7 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["TooLarge", "Untrusted", "download"]
+__all__ = ["InsideAddress", "TooLarge", "Untrusted", "download"]
 
 _CONNECT_S: Final = 5.0
 _SILENCE_S: Final = 20.0
@@ -38,8 +40,18 @@ class Untrusted(SourceUnavailable):
     """The server's certificate is of no authority that is trusted."""
 
 
+class InsideAddress(SourceUnavailable):
+    """The host lies inside of the network, and only one outside may be asked."""
+
+
 def download(
-    address: str, target: BinaryIO, *, most_bytes: int, seconds: float, authorities: str | None = None
+    address: str,
+    target: BinaryIO,
+    *,
+    most_bytes: int,
+    seconds: float,
+    authorities: str | None = None,
+    outside_only: bool = False,
 ) -> None:
     """Write what an address gives to an open file.
 
@@ -49,29 +61,35 @@ def download(
         most_bytes: more are not fetched.
         seconds: to the last byte.
         authorities: PEM of certificates to trust beside the usual ones. A proxy of the environment is used.
+        outside_only: whether a host with a private or link-local address is refused; a proxy is asked whatever its own.
 
     Raises:
+        InsideAddress: the host has one.
         TooLarge: there are more bytes.
         SourceError: the file could not be fetched; says why, without the address.
     """
-    problem = _fetched(address, target, most_bytes, seconds, authorities)
+    problem = _fetched(address, target, most_bytes, seconds, authorities, outside_only)
     if problem is not None:
         raise problem  # not where it was found: the transport's error and its frames hold the address
 
 
 def _fetched(
-    address: str, target: BinaryIO, most_bytes: int, seconds: float, authorities: str | None
+    address: str, target: BinaryIO, most_bytes: int, seconds: float, authorities: str | None, outside_only: bool
 ) -> SourceError | None:
     end = time.monotonic() + seconds
     limit = TimeLimit(_SILENCE_S, lambda: end - time.monotonic())
     try:
         with httpx.Client(verify=_trusting(authorities), follow_redirects=False) as client:
             keep_deadlines(client)
+            if outside_only:
+                _keep_outside(client)
             response = client.send(_request(address, limit), stream=True)
             try:
                 return _refused(response) or _written(response, target, most_bytes, limit)
             finally:
                 response.close()
+    except InsideAddress as error:
+        return InsideAddress(str(error))
     except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: no thread left
         return _failure(error, limit)
 
@@ -82,6 +100,29 @@ def _trusting(authorities: str | None) -> ssl.SSLContext:
     if authorities is not None:
         context.load_verify_locations(cadata=authorities)
     return context
+
+
+def _keep_outside(client: httpx.Client) -> None:
+    """Have a client's own connections, those through a proxy aside, end where they lead inside."""
+    transport: Any = client._transport
+    transport._pool._network_backend = _Outside(transport._pool._network_backend)
+
+
+class _Outside:
+    """Opens connections to hosts outside; a network backend of httpcore."""
+
+    def __init__(self, network: Any) -> None:
+        self._network = network
+
+    def connect_tcp(self, *where: Any, **options: Any) -> Any:
+        """Connect, and let go again before a byte is sent where the host turns out to be inside."""
+        stream = self._network.connect_tcp(*where, **options)
+        peer = ip_address(stream.get_extra_info("server_addr")[0].partition("%")[0])
+        peer = getattr(peer, "ipv4_mapped", None) or peer
+        if peer.is_global or peer.is_loopback:  # on loopback stands nothing but the caller's own container
+            return stream
+        stream.close()
+        raise InsideAddress("its host has an address inside of the network")
 
 
 def _request(address: str, limit: TimeLimit) -> httpx.Request:

@@ -6,15 +6,16 @@ The address carries a signature that opens the file for some minutes to whoever 
 from __future__ import annotations
 
 import mimetypes
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-from context_engine.adapters.http import TooLarge, Untrusted, download
+from context_engine.adapters.http import InsideAddress, TooLarge, Untrusted, download
 from context_engine.errors import (
     ContextEngineError,
     InvalidRequest,
@@ -32,6 +33,12 @@ _ADDRESS: Final = (
     "Set INTERNAL_FILES_URL (or FILES_URL) in the .env of Dify to the address at which the container of the plugin "
     "daemon reaches Dify's API, e.g. http://api:5001, and restart Dify"
 )
+_DIFYS: Final = re.compile(
+    r".*/files/(?:\w+/)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.\w+|/(?:file|image)-preview)"
+)
+"""The path of a file that Dify holds; any other address is a link that some user gave."""
+
+_LINKED: Final = "It was given as a link: upload the file to Dify instead"
 _EXPIRED: Final = (
     "The address is good for FILES_ACCESS_TIMEOUT seconds (300 in Dify as delivered): run the workflow again. If it is "
     "refused again, something between the plugin and Dify refuses it"
@@ -39,6 +46,7 @@ _EXPIRED: Final = (
 _REMEDIES: Final[Mapping[type[SourceError], str]] = {
     SourceForbidden: _EXPIRED,
     SourceNotFound: f"If it was not deleted in Dify, the address leads to another place. {_ADDRESS}",
+    InsideAddress: _LINKED,
     Untrusted: "Enter the certificate of its authority as 'CA certificate' in the plugin's credentials",
 }
 
@@ -117,9 +125,22 @@ class GivenFile:
                 raise problem
             yield path
 
+    @property
+    def is_difys(self) -> bool:
+        """Whether Dify holds it: its address has the path and the signature of such a file."""
+        parts = urlsplit(self.address)
+        return bool(_DIFYS.fullmatch(parts.path)) and "sign" in parse_qs(parts.query)
+
     def _download(self, target: Any, authorities: str | None) -> FileNotFetched | None:
         try:
-            download(self.address, target, most_bytes=MOST_BYTES, seconds=_FETCH_S, authorities=authorities)
+            download(
+                self.address,
+                target,
+                most_bytes=MOST_BYTES,
+                seconds=_FETCH_S,
+                authorities=authorities,
+                outside_only=not self.is_difys,
+            )
         except TooLarge as error:
             return FileNotFetched(f"{self.name} {error.problem}, at most {MOST_BYTES:,} are read: split it")
         except SourceError as error:

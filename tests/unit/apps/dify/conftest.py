@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -18,7 +18,7 @@ SIGNATURE = "kQ7-signature-zR2"
 class FileServer:
     """Gives what was put there; `requests` are the paths that were asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.files: dict[str, tuple[int, dict[str, str | None], bytes, float]] = {}
         self.requests: list[str] = []
         files, requests = self.files, self.requests
@@ -40,9 +40,9 @@ class FileServer:
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((host, 0), Handler)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-        self.origin = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.origin = f"http://{host}:{self._server.server_address[1]}"
 
     def put(self, name: str, body: bytes, *, status: int = 200, pause_s: float = 0.0, **headers: str) -> dict[str, Any]:
         """Put a file there and return it as Dify hands it to a tool."""
@@ -64,7 +64,19 @@ class FileServer:
 
 
 @pytest.fixture
-def file_server() -> Iterator[FileServer]:
-    server = FileServer()
-    yield server
-    server.close()
+def file_server_at() -> Iterator[Callable[[str], FileServer]]:
+    """(address of this machine) -> a server there."""
+    opened: list[FileServer] = []
+
+    def at(host: str) -> FileServer:
+        opened.append(FileServer(host))
+        return opened[-1]
+
+    yield at
+    for server in opened:
+        server.close()
+
+
+@pytest.fixture
+def file_server(file_server_at: Callable[[str], FileServer]) -> FileServer:
+    return file_server_at("127.0.0.1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import traceback
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -125,3 +126,50 @@ class TestFetching:
         assert SIGNATURE not in caplog.text and "HTTP Request: GET" in caplog.text
         assert SIGNATURE not in "".join(traceback.format_exception(raised.value))
         assert raised.value.__context__ is None
+
+
+class TestLinks:
+    """An address that is none of Dify's is one that some user gave."""
+
+    @pytest.fixture
+    def own_address(self) -> str:
+        """The machine's own address in its network."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("192.0.2.1", 9))  # nothing is sent
+                found = str(probe.getsockname()[0])
+            except OSError:
+                pytest.skip("this machine has no network")
+        if found.startswith("127.") or ip_address(found).is_global:
+            pytest.skip("this machine has no address inside of a network")
+        return found
+
+    def test_one_that_leads_inside_of_the_network_is_not_fetched(self, own_address: str) -> None:
+        with socket.create_server((own_address, 0)) as server:
+            server.settimeout(5)
+            link = f"http://{own_address}:{server.getsockname()[1]}/secrets.txt?sign=x"
+            with pytest.raises(FileNotFetched, match=r"inside of the network. .*upload the file to Dify instead"):
+                given(filename="secrets.txt", url=link).fetched().__enter__()
+            client, _ = server.accept()
+            with client:
+                assert client.recv(100) == b""  # not a byte was sent
+
+    def test_dify_itself_may_stand_inside(self, own_address: str, file_server_at: Any) -> None:
+        server = file_server_at(own_address)
+        with given(**server.put("limits.md", b"# Limits")).fetched() as path:
+            assert path.read_bytes() == b"# Limits"
+
+    @pytest.mark.parametrize(
+        ("path", "difys"),
+        [
+            ("/files/6ba7b810-9dad-41d1-80b4-00c04fd430c8/file-preview?timestamp=1&nonce=2&sign=3", True),
+            ("/dify/files/tools/6ba7b810-9dad-41d1-80b4-00c04fd430c8.pdf?timestamp=1&nonce=2&sign=3", True),
+            ("/files/6ba7b810-9dad-41d1-80b4-00c04fd430c8/file-preview", False),
+            ("/latest/meta-data/role.txt?sign=3", False),
+            ("/files/../latest?sign=3", False),
+            ("/x?y=/files/6ba7b810-9dad-41d1-80b4-00c04fd430c8/file-preview&sign=3", False),
+            ("/files/6ba7b810-9dad-41d1-80b4-00c04fd430c8/file-preview/more?sign=3", False),
+        ],
+    )
+    def test_difys_own_are_known_by_path_and_signature(self, path: str, difys: bool) -> None:
+        assert given(url=f"http://api:5001{path}").is_difys is difys
