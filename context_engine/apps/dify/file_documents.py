@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -14,9 +14,19 @@ from typing import Final
 from context_engine.apps.dify.given_file import GivenFile
 from context_engine.core.models import DocumentRule
 from context_engine.errors import ContextEngineError, Overloaded
-from context_engine.ingest import LOADERS, CutDocument, IngestOptions, Skipped, read_one
+from context_engine.ingest import LOADERS, CutDocument, IngestOptions, LoadedDocument, Skipped, cut_loaded, read_one
+from context_engine.ingest.workers import Item
 
-__all__ = ["MOST_TEXT", "FileDocuments", "FileNotRead", "MissingFormat", "file_documents", "refuse_long", "text_size"]
+__all__ = [
+    "MOST_TEXT",
+    "FileDocuments",
+    "FileNotRead",
+    "MissingFormat",
+    "file_documents",
+    "refuse_long",
+    "text_documents",
+    "text_size",
+]
 
 MOST_TEXT: Final = 4 * 1024 * 1024
 """Most bytes of a text as JSON: Dify ends a plugin that writes a line of more than five of these megabytes."""
@@ -55,12 +65,23 @@ class FileDocuments:
     Attributes:
         name: the file's, as it is shown.
         documents: at least one, in the order of the file.
-        warnings: what of the file was guessed or left out, one sentence each.
+        skipped: parts of the file that gave none.
     """
 
     name: str
     documents: tuple[CutDocument, ...]
-    warnings: tuple[str, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of the file was guessed or left out, one sentence each."""
+        several = len(self.documents) > 1
+        said = (
+            f"{one.document.loaded.place}: {sentence}" if several else sentence
+            for one in self.documents
+            for sentence in one.document.warnings
+        )
+        return (*said, *map(str, self.skipped))
 
 
 def file_documents(
@@ -85,24 +106,40 @@ def file_documents(
         Overloaded: too many files are being read.
     """
     _refuse_missing(given)
+    with given.fetched(authorities) as path:
+        return _read(given.name, read_one(path, rule, options or IngestOptions(), name=given.name))
+
+
+def text_documents(
+    documents: Sequence[LoadedDocument], *, rule: DocumentRule | None = None, options: IngestOptions | None = None
+) -> FileDocuments:
+    """Return documents that were read before (at least one, of one file), cut.
+
+    Raises:
+        FileNotRead: they give nothing, or too much; says why and what to do.
+        Overloaded: too many files are being read.
+    """
+    return _read(documents[0].path, cut_loaded(documents, rule, options or IngestOptions()))
+
+
+def _read(name: str, found: Generator[Item]) -> FileDocuments:
     documents: list[CutDocument] = []
     skipped: list[Skipped] = []
-    with given.fetched(authorities) as path, _turn(given.name):
+    with closing(found), _turn(name):
         due, size = time.monotonic() + _READ_S, 0
-        with closing(read_one(path, rule, options or IngestOptions(), name=given.name)) as found:
-            for one in found:
-                if isinstance(one, CutDocument):
-                    documents.append(one)
-                    size += text_size(one.document.loaded.text)
-                    refuse_long(given.name, size)
-                else:
-                    skipped.append(one[1])
-                if time.monotonic() > due:
-                    raise FileNotRead(f"{given.name} takes longer than {_READ_S:g} s to be read: split it")
-    lost = [one for one in skipped if one.error and one.line is None and one.path == given.name]
+        for one in found:
+            if isinstance(one, CutDocument):
+                documents.append(one)
+                size += text_size(one.document.loaded.text)
+                refuse_long(name, size)
+            else:
+                skipped.append(one[1])
+            if time.monotonic() > due:
+                raise FileNotRead(f"{name} takes longer than {_READ_S:g} s to be read: split it")
+    lost = [one for one in skipped if one.error and one.line is None and one.path == name]
     if lost or not documents:
-        raise FileNotRead("; ".join(map(str, lost or skipped)) or f"{given.name}: has no text")
-    return FileDocuments(name=given.name, documents=tuple(documents), warnings=_warnings(documents, skipped))
+        raise FileNotRead("; ".join(map(str, lost or skipped)) or f"{name}: has no text")
+    return FileDocuments(name=name, documents=tuple(documents), skipped=tuple(skipped))
 
 
 def text_size(text: str) -> int:
@@ -139,16 +176,6 @@ def _refuse_missing(given: GivenFile) -> None:
         f"and reads {', '.join(_WITHOUT)}. Pack it with 'context-engine plugin pack --extras documents' and install "
         "that, or give a file of one of these"
     )
-
-
-def _warnings(documents: list[CutDocument], skipped: list[Skipped]) -> tuple[str, ...]:
-    several = len(documents) > 1
-    said = [
-        f"{one.document.loaded.place}: {sentence}" if several else sentence
-        for one in documents
-        for sentence in one.document.warnings
-    ]
-    return (*said, *map(str, skipped))
 
 
 @contextmanager

@@ -43,6 +43,7 @@ from context_engine.core.chunking.heading import Heading
 from context_engine.core.chunking.keys import BOOKKEEPING_KEYS
 from context_engine.core.chunking.outline import OutlineSection, headings, outline, section_title
 from context_engine.core.chunking.piece import Count, Piece
+from context_engine.core.chunking.questions import QuestionAnswer, questions_of
 from context_engine.core.chunking.sections import section_pieces
 from context_engine.core.chunking.strategy import (
     DEFAULT_STRATEGIES,
@@ -69,6 +70,7 @@ __all__ = [
     "Heading",
     "OutlineSection",
     "Piece",
+    "QuestionAnswer",
     "StructureKind",
     "TextStructure",
     "contents_of",
@@ -84,6 +86,7 @@ __all__ = [
     "is_glossary",
     "line_of",
     "outline",
+    "questions_of",
     "read_line",
     "read_strategies",
     "record_text",
