@@ -167,6 +167,15 @@ def test_what_is_read_without_libraries_needs_none() -> None:
     assert json.loads(run.stdout) == dict.fromkeys(files, 1)
 
 
+def test_a_table_of_contents_stays_in_the_text(read: Any) -> None:
+    """It is set aside where the text is cut, and said there."""
+    rows = [f"- [{number} Rule {number}](#rule-{number})" for number in range(1, 9)]
+    rules = [f"## {number} Rule {number}\n\nThe desk keeps to limit {number} of the day." for number in range(1, 9)]
+    text = "\n".join(("# Rules", "", "## Table of Contents", "", *rows, "", *rules))
+    found = read("rules.md", text)
+    assert (found.text, found.variables["warnings"]) == (text, [])
+
+
 def test_a_call_has_a_time_in_all(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("context_engine.apps.dify.file_documents._PATIENCE_S", 0.0)
     with pytest.raises(FileNotRead, match=r"limits\.md takes longer than 0 s to be fetched and read"):
