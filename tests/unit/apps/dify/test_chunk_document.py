@@ -201,6 +201,17 @@ class TestQuestions:
         (said,) = report["set_aside"]
         assert said.startswith("13 characters stand outside") and "'Welcome, all.'" in said
 
+    def test_a_record_without_an_answer_is_set_aside_and_said(self, file_server: Any) -> None:
+        file = file_server.put("faq.csv", b"question,answer\nWho signs?,The head.\nWhen?,\n")
+        found = chunk_document({"file": file, "structure": "qa"})
+        assert len(chunks_of(found)["qa_chunks"]) == 1
+        (said,) = found.json["set_aside"]
+        assert said.startswith("faq.csv:3: ") and "'When? question: When?'" in said
+
+    def test_a_book_in_which_one_heading_asks_is_no_document_of_questions(self) -> None:
+        with pytest.raises(InvalidRequest, match=r"no document of questions.* 1,295 characters stand outside"):
+            answers(f"# Rules\n\n{SENTENCE * 18}\n\n## Why?\n\nBecause.")
+
     def test_a_document_that_asks_nothing_fails_and_says_what_was_expected(self) -> None:
         with pytest.raises(InvalidRequest, match=r"'question' and 'answer'.*'Q:' and 'A:'.*question mark"):
             answers(SOP)
