@@ -140,6 +140,9 @@ class TestGeneral:
         line, _ = read_line(general(FAQ, title="Cards", pages=[{"offset": 0, "page": 7}])[0])
         assert line is not None and (line.document_id, line.title, line.page) == (None, "Cards", 7)
 
+    def test_a_text_that_says_nothing_of_itself_has_no_line(self) -> None:
+        assert general(SENTENCE * 2) == [(SENTENCE * 2).strip()]
+
     def test_sizes_are_those_given(self) -> None:
         text = SENTENCE * 60
         assert len(general(text, chunk_line=False)) < len(general(text, chunk_size=64, chunk_line=False))
