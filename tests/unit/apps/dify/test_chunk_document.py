@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ effective_date: 2026-01-15
 
 {SENTENCE * 2}
 """
+NESTED: Any = reduce(lambda inner, _: [inner], range(60), "deep")
 FAQ = "# Cards\n\n## 1 Who signs?\n\nThe head.\n\n## 2 When?\n\nToday.\n"
 
 
@@ -237,6 +239,7 @@ class TestRefusals:
             ({"text": FAQ, "effective_from": "2026-02-01", "effective_to": "2026-02-01"}, "must be after"),
             ({"text": FAQ, "title": "x" * 301}, "title has 301 characters, at most 300"),
             ({"text": FAQ, "metadata": "x"}, "metadata must be the variable 'metadata'"),
+            ({"text": FAQ, "metadata": {"tags": NESTED}}, "metadata is nested more than 50 levels deep"),
             ({"text": FAQ, "pages": [{"offset": -1, "page": 1}]}, "'offset'"),
             ({"text": FAQ, "pages": [{"offset": 9, "page": 1}, {"offset": 0, "page": 2}]}, "order of the text"),
             ({"text": "![](https://intranet.example/a.png)"}, "pictures alone"),
