@@ -8,18 +8,20 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
 from context_engine.apps.dify.given_file import GivenFile
 from context_engine.core.models import DocumentRule
 from context_engine.errors import ContextEngineError, Overloaded
-from context_engine.ingest import CutDocument, IngestOptions, LoadedDocument, Skipped, cut_loaded, read_one
+from context_engine.ingest import LOADERS, CutDocument, IngestOptions, LoadedDocument, Skipped, cut_loaded, read_one
 from context_engine.ingest.workers import Item
 
 __all__ = [
     "MOST_TEXT",
     "FileDocuments",
     "FileNotRead",
+    "MissingFormat",
     "file_documents",
     "refuse_long",
     "text_documents",
@@ -32,6 +34,14 @@ MOST_TEXT: Final = 4 * 1024 * 1024
 _READ_S: Final = 45.0
 """Beside a fetch of 60 seconds: Dify's runtime ends a call after 120."""
 
+_LIBRARIES: Final = ("lxml", "pdfplumber", "pypdfium2", "selectolax")
+"""Of the extra `documents`, which a package of the plugin may leave out."""
+
+_WITHOUT: Final = (
+    *(".csv", ".eml", ".erb", ".json", ".jsonl", ".markdown", ".md", ".ndjson", ".rtf", ".tmpl", ".tsv", ".txt"),
+)
+"""What is read without them."""
+
 _AT_ONCE: Final = 4
 _readers = threading.BoundedSemaphore(_AT_ONCE)
 
@@ -40,6 +50,12 @@ class FileNotRead(ContextEngineError):
     """A file that gives no document, or more than a tool can give back."""
 
     code = "file_not_read"
+
+
+class MissingFormat(ContextEngineError):
+    """A file of a format whose libraries this package of the plugin was packed without."""
+
+    code = "missing_format"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +102,10 @@ def file_documents(
     Raises:
         FileNotFetched: it could not be fetched.
         FileNotRead: it gives no document, or too much; says why and what to do.
+        MissingFormat: this package of the plugin cannot read it.
         Overloaded: too many files are being read.
     """
+    _refuse_missing(given)
     with given.fetched(authorities) as path:
         return _read(given.name, read_one(path, rule, options or IngestOptions(), name=given.name))
 
@@ -148,6 +166,16 @@ def refuse_long(name: str, size: int) -> None:
         raise FileNotRead(
             f"{name} gives more than {most} MiB of text, which Dify's plugin runtime cannot carry: split it"
         )
+
+
+def _refuse_missing(given: GivenFile) -> None:
+    if given.suffix in _WITHOUT or given.suffix not in LOADERS or all(map(find_spec, _LIBRARIES)):
+        return
+    raise MissingFormat(
+        f"{given.name} cannot be read: this package of the plugin was packed without the libraries for {given.suffix}, "
+        f"and reads {', '.join(_WITHOUT)}. Pack it with 'context-engine plugin pack --extras documents' and install "
+        "that, or give a file of one of these"
+    )
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def _of_dedup(case: Case, settings: Settings) -> Iterator[Change]:
 
 def _likenesses(case: Case) -> set[float]:
     """The word-set Jaccard of every two texts."""
-    words = [candidate.text.body.tokens for candidate in case.candidates.values()]
+    words = [frozenset(candidate.text.body.tokens) for candidate in case.candidates.values()]
     found = set()
     for first, second in combinations([one for one in words if one], 2):
         both = len(first & second)

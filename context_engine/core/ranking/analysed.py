@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from context_engine.core.policy.injection import injection_kinds
 from context_engine.core.ranking.dedup_body import body, head
+from context_engine.core.ranking.dedup_lexicon import carries
 from context_engine.core.ranking.dedup_marks import marks
 from context_engine.core.text import Reading, content_sha256, normalize, read, tokens
 
@@ -18,11 +19,13 @@ class Body(NamedTuple):
     Attributes:
         text: as it is written.
         tokens: each once.
+        carried: those that carry the meaning of a rule, sorted (`dedup_lexicon.carries`).
         head: the header of a title page, "" for other texts.
     """
 
     text: str
-    tokens: frozenset[str]
+    tokens: tuple[str, ...]
+    carried: tuple[str, ...]
     head: str
 
 
@@ -57,8 +60,8 @@ class AnalysedText:
         """What dedup compares."""
         if self._body is None:
             rest = body(self.text)
-            found = self.reading.tokens if rest is self.text else frozenset(tokens(rest))
-            self._body = Body(rest, found, head(self.text, rest))
+            found = self.reading.tokens if rest is self.text else tuple(dict.fromkeys(tokens(rest)))
+            self._body = Body(rest, found, tuple(sorted(filter(carries, found))), head(self.text, rest))
         return self._body
 
     @property

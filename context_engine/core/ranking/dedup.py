@@ -8,13 +8,12 @@ own section label and header lines are set aside first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import ceil
 from typing import Final, Literal, NamedTuple, Protocol
 
 from context_engine.core.ranking.analysed import AnalysedText, Body
-from context_engine.core.ranking.dedup_lexicon import meaning
 from context_engine.core.ranking.guard import allows
 from context_engine.errors import InvalidRequest, nearest
 
@@ -92,12 +91,9 @@ def deduplicate(
 
 
 class _KeptTexts:
-    """The texts kept so far, found by the rare words they share with a new one.
+    """The texts kept so far, each group by itself: texts that may be near-duplicates carry the same (`Body.carried`).
 
-    J(A, B) >= t needs |A ∩ B| >= t * |A|, so at most (1 - t) * |A| words of A are not in B: with all words of the pool
-    in one order, the first so many and one more of A and of B have a word in common, and only texts with such a word
-    are compared. The rarest stand first. Nor are texts of very different length: J(A, B) <= |A| / |B|. (The prefix and
-    the size filter of Chaudhuri, Ganti and Kaushik, ICDE 2006; they miss nothing.)
+    Most texts are alone in their group, and are compared with none.
 
     Args:
         texts: all texts of the pool.
@@ -105,29 +101,23 @@ class _KeptTexts:
     """
 
     def __init__(self, texts: Sequence[AnalysedText], threshold: float) -> None:
-        self._texts, self._threshold = texts, threshold
-        bodies = self._bodies = [text.body for text in texts]
-        self._sizes = [len(one.tokens) for one in bodies]
-        counts = Counter(chain.from_iterable([one.tokens for one in bodies]))
-        common = sorted([word for word, count in counts.items() if count > 1], key=counts.__getitem__)
-        self._rank = dict(zip(common, range(1, len(common) + 1)))
-        self._holders: dict[int, list[int]] = {}
+        self._texts = texts
+        places: dict[tuple[str, ...], list[int]] = {}
+        for index, text in enumerate(texts):
+            places.setdefault(text.body.carried, []).append(index)
+        groups = [_Group({place: texts[place].body for place in same}, threshold) for same in _several(places)]
+        self._groups = {place: group for group in groups for place in group.bodies}
         self._left = MOST_GUARDED
 
     def join_or_keep(self, index: int) -> Match | None:
         """Return the first kept text of which this one is a near-duplicate; keep it where there is none."""
-        new = self._bodies[index]
-        if len(new.tokens) < _FEWEST_WORDS or self._left < 0:
+        group = self._groups.get(index)
+        if group is None or self._left < 0:
             return None
-        telling, sizes = self._telling(new.tokens), self._sizes
-        least, most = self._threshold * len(new.tokens) - _ROUNDING, len(new.tokens) / self._threshold + _ROUNDING
-        near = {holder for word in telling for holder in self._holders.get(word, ()) if least <= sizes[holder] <= most}
-        for other in sorted(near):
-            similarity = _similarity(new, self._bodies[other], self._threshold)
-            if similarity is not None and self._allows(index, other):
+        for other, similarity in group.near(index):
+            if self._allows(index, other):
                 return Match(other, similarity, "near_duplicate")
-        for word in telling:
-            self._holders.setdefault(word, []).append(index)
+        group.keep(index)
         return None
 
     def _allows(self, index: int, other: int) -> bool:
@@ -135,24 +125,68 @@ class _KeptTexts:
         first, second = self._texts[index].marks, self._texts[other].marks
         if first != second and first is not None and second is not None:
             return False
-        new, kept = self._bodies[index], self._bodies[other]
+        new, kept = self._texts[index].body, self._texts[other].body
         self._left -= len(new.text) + len(kept.text) + _PAIR
         return self._left >= 0 and _says_the_same(new, kept)
 
-    def _telling(self, tokens: frozenset[str]) -> list[int]:
+
+def _several(places: Mapping[tuple[str, ...], list[int]]) -> Iterable[list[int]]:
+    return (same for same in places.values() if len(same) > 1)
+
+
+class _Group:
+    """Texts that carry the same: those kept so far are found by the rare words they share with a new one.
+
+    J(A, B) >= t needs |A ∩ B| >= t * |A|, so at most (1 - t) * |A| words of A are not in B: with all words of the group
+    in one order, the first so many and one more of A and of B have a word in common, and only texts with such a word
+    are compared. The rarest stand first. Nor are texts of very different length: J(A, B) <= |A| / |B|. (The prefix and
+    the size filter of Chaudhuri, Ganti and Kaushik, ICDE 2006; they miss nothing.)
+
+    Args:
+        bodies: of the group, by their places in the pool, at least two.
+        threshold: least similarity.
+    """
+
+    def __init__(self, bodies: Mapping[int, Body], threshold: float) -> None:
+        self.bodies, self._threshold = bodies, threshold
+        self._words = {place: frozenset(body.tokens) for place, body in bodies.items()}
+        counts = Counter(chain.from_iterable(self._words.values()))
+        common = sorted([word for word, count in counts.items() if count > 1], key=counts.__getitem__)
+        self._rank = dict(zip(common, range(1, len(common) + 1)))
+        self._holders: dict[int, list[int]] = {}
+
+    def near(self, index: int) -> Iterator[tuple[int, float]]:
+        """Yield the kept texts that a text is close enough to, the first kept first, with their similarity."""
+        words = self._words[index]
+        if len(words) < _FEWEST_WORDS:
+            return
+        least, most = self._threshold * len(words) - _ROUNDING, len(words) / self._threshold + _ROUNDING
+        sharing = {holder for word in self._telling(words) for holder in self._holders.get(word, ())}
+        for other in sorted(sharing):
+            if least <= len(self._words[other]) <= most:
+                similarity = self._similarity(index, other)
+                if similarity is not None:
+                    yield other, similarity
+
+    def keep(self, index: int) -> None:
+        """Keep a text."""
+        words = self._words[index]
+        for word in self._telling(words) if len(words) >= _FEWEST_WORDS else ():
+            self._holders.setdefault(word, []).append(index)
+
+    def _similarity(self, index: int, other: int) -> float | None:
+        """Return the similarity of two texts if it reaches the threshold and their heads are no obstacle."""
+        words, others = self._words[index], self._words[other]
+        both = len(words & others)
+        similarity = both / (len(words) + len(others) - both)
+        head, another = self.bodies[index].head, self.bodies[other].head
+        return None if similarity < self._threshold or (head and another and head != another) else similarity
+
+    def _telling(self, words: frozenset[str]) -> list[int]:
         """Return the ranks of the words of which a near-duplicate shares one; a word that no other text has is none."""
-        shared = sorted(filter(None, map(self._rank.get, tokens)))
-        missing = len(tokens) - ceil(self._threshold * len(tokens) - _ROUNDING)
-        return shared[: max(missing + 1 - (len(tokens) - len(shared)), 0)]
-
-
-def _similarity(new: Body, kept: Body, threshold: float) -> float | None:
-    """Return the similarity of two bodies if it reaches the threshold and their words and heads are no obstacle."""
-    both = len(new.tokens & kept.tokens)
-    similarity = both / (len(new.tokens) + len(kept.tokens) - both)
-    if similarity < threshold or (new.head and kept.head and new.head != kept.head):
-        return None
-    return None if any(meaning(word) == word for word in new.tokens ^ kept.tokens) else similarity
+        shared = sorted(filter(None, map(self._rank.get, words)))
+        missing = len(words) - ceil(self._threshold * len(words) - _ROUNDING)
+        return shared[: max(missing + 1 - (len(words) - len(shared)), 0)]
 
 
 def _says_the_same(new: Body, kept: Body) -> bool:

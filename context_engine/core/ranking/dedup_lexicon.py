@@ -8,7 +8,7 @@ from typing import Final
 from context_engine.core.text import has_cjk
 from context_engine.core.text.stem import stems
 
-__all__ = ["NEGATING_PREFIXES", "is_quantity", "meaning"]
+__all__ = ["NEGATING_PREFIXES", "carries", "is_quantity", "meaning"]
 
 _NUMBERS: Final = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
@@ -82,6 +82,16 @@ def meaning(token: str) -> str | None:
         return None if ordinary else token
     stem = stems([token])[0]
     return stem if stem in _ACT_STEMS else None
+
+
+@lru_cache(maxsize=65_536)
+def carries(token: str) -> bool:
+    """Return whether a token is what the guard compares as it is: near-duplicates have the same of these.
+
+    >>> carries("must"), carries("rejected"), carries("reject"), carries("committee")
+    (True, False, True, False)
+    """
+    return meaning(token) == token
 
 
 def is_quantity(token: str) -> bool:

@@ -94,7 +94,7 @@ def lexical_scores(
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
     found = [_matches(text, singles, pairs) for text in texts]
-    heads: list[dict[str, int]] = [_matches(label, singles, {}).counts for label in labels] or [{} for _ in texts]
+    heads = [_held_by_label(label, singles) for label in labels] or [{} for _ in texts]
     scores = _scores(texts, [one.counts for one in found], heads, singles, pairs)
     held = [one.counts.keys() | head.keys() for one, head in zip(found, heads, strict=True)]
     information = rarity(singles, held, statistics)
@@ -106,7 +106,7 @@ def lexical_scores(
 def _scores(
     texts: Sequence[AnalysedText],
     found: Sequence[dict[str, int]],
-    heads: Sequence[dict[str, int]],
+    heads: Sequence[Mapping[str, object]],
     singles: Mapping[str, float],
     pairs: Mapping[str, float],
 ) -> list[float]:
@@ -122,11 +122,16 @@ def _scores(
         score = 0.0
         for term, tf in counts.items():
             score += idf[term] * tf * (K1 + 1) / (tf + norm)
-        scores.append(score + sum(in_label[term] for term in head))
+        scores.append(score + sum(map(in_label.__getitem__, head)))
     return scores
 
 
-def _held(information: Mapping[str, float], text: _Matches, head: Mapping[str, int]) -> float:
+def _held_by_label(label: AnalysedText, singles: Mapping[str, float]) -> dict[str, None]:
+    """Return the query's terms that a label holds, in the order in which they appear."""
+    return dict.fromkeys(filter(singles.__contains__, label.reading.terms))
+
+
+def _held(information: Mapping[str, float], text: _Matches, head: Mapping[str, object]) -> float:
     """Return how much of the query's information a text holds."""
     counts, close = text
     alone = 1.0 if len(information) == 1 else SCATTERED
@@ -139,7 +144,7 @@ def _held(information: Mapping[str, float], text: _Matches, head: Mapping[str, i
     return fsum(held)
 
 
-def _idf(weights: Mapping[str, float], found: Sequence[dict[str, int]]) -> dict[str, float]:
+def _idf(weights: Mapping[str, float], found: Sequence[Mapping[str, object]]) -> dict[str, float]:
     """Return each name's weight times its idf over the pool."""
     holders = Counter(chain.from_iterable(found))
     return {name: weight * log(1 + len(found) / max(holders[name], 1)) for name, weight in weights.items()}

@@ -95,12 +95,12 @@ class Reading(NamedTuple):
 
     Attributes:
         length: the number of words.
-        tokens: each once.
+        tokens: each once, in the order of their first places.
         terms: in order.
     """
 
     length: int
-    tokens: frozenset[str]
+    tokens: tuple[str, ...]
     terms: tuple[str, ...]
 
 
@@ -108,7 +108,9 @@ def read(text: str) -> Reading:
     """Return what `words`, `tokens` and `terms` say of a text."""
     found = words(text)
     tokens_in, terms_in = map(_memo(_TOKENS, _tokens_of, text), found), map(_memo(_TERMS, _terms_of, text), found)
-    return Reading(len(found), frozenset(chain.from_iterable(tokens_in)), tuple(chain.from_iterable(terms_in)))
+    return Reading(
+        len(found), tuple(dict.fromkeys(chain.from_iterable(tokens_in))), tuple(chain.from_iterable(terms_in))
+    )
 
 
 def tokens(text: str) -> list[str]:

@@ -103,8 +103,8 @@ class AdapterKeeping:
             TypeError, ValueError: JSON cannot hold the evidence.
         """
         made_at = self._now().isoformat(timespec="seconds")
-        held = canonical(evidence)
-        return adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=held, made_at=made_at)
+        text = canonical(evidence)
+        return adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=text, made_at=made_at)
 
     def forget_adapters(self, domain: str, adapter_ids: Collection[str]) -> None:
         """Forget adapters of a domain that were never put in force; one that was is kept.

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from context_engine.apps.dify.file_documents import FileNotRead, refuse_long, text_size
+from context_engine.apps.dify.file_documents import _WITHOUT, FileNotRead, MissingFormat, refuse_long, text_size
 from context_engine.apps.dify.read_document import read_document
 from context_engine.errors import InvalidRequest
 
 PLUGIN = Path(__file__).resolve().parents[4] / "dify_plugin"
+
+WITHOUT_LIBRARIES = """
+import json, sys, tempfile
+from pathlib import Path
+for name in ("lxml", "pdfplumber", "pypdfium2", "selectolax", "charset_normalizer"):
+    sys.modules[name] = None
+from context_engine.ingest import LoadedDocument, load
+found = {}
+with tempfile.TemporaryDirectory() as folder:
+    for suffix, text in json.loads(sys.argv[1]).items():
+        path = Path(folder, f"limits{suffix}")
+        path.write_text(text)
+        found[suffix] = sum(isinstance(one, LoadedDocument) for one in load(path, Path(folder)))
+print(json.dumps(found))
+"""
 
 SOP = """---
 title: Limit Approval
@@ -118,6 +135,34 @@ def test_a_file_without_a_text_fails_with_its_name_and_a_remedy(
     with pytest.raises(FileNotRead) as raised:
         read(name, content)
     assert told in str(raised.value)
+
+
+def test_a_package_without_the_libraries_says_how_to_pack_one_with(
+    read: Any, file_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("context_engine.apps.dify.file_documents._LIBRARIES", ("lxml", "no_such_library"))
+    with pytest.raises(MissingFormat, match=r"limits\.docx cannot be read.* plugin pack --extras documents"):
+        read("limits.docx", b"x")
+    assert file_server.requests == []
+    assert read("limits.md", SOP).text
+
+
+def test_what_is_read_without_libraries_needs_none() -> None:
+    """No loader of these formats may come to need one unseen: each reads a file where none can be imported."""
+    files = {
+        **dict.fromkeys((".md", ".markdown", ".txt", ".md.erb", ".md.tmpl"), "# Limits\n\nOf the desk."),
+        ".csv": "id,limit\nD-1,5\n",
+        ".tsv": "id\tlimit\nD-1\t5\n",
+        ".json": '[{"id": "D-1", "limit": 5}]',
+        ".jsonl": '{"id": "D-1", "limit": 5}\n',
+        ".ndjson": '{"id": "D-1", "limit": 5}\n',
+        ".rtf": r"{\rtf1 Limits of the desk\par}",
+        ".eml": "Subject: Limits\r\n\r\nOf the desk.\r\n",
+    }
+    assert {Path(f"x{suffix}").suffix for suffix in files} == set(_WITHOUT)
+    run = subprocess.run([sys.executable, "-c", WITHOUT_LIBRARIES, json.dumps(files)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == dict.fromkeys(files, 1)
 
 
 def test_no_file_is_told(read: Any) -> None:

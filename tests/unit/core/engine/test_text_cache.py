@@ -23,18 +23,18 @@ def test_a_text_that_comes_again_keeps_its_analysis() -> None:
 
 
 def test_a_text_counts_with_its_analysis() -> None:
-    """600 bytes, the string itself, and 7 bytes a character; 230 where it is Chinese."""
+    """300 bytes, the string itself, and 2 bytes a character; 230 where it is Chinese."""
     cache = TextCache()
     cache.analysed(RULE)
-    assert cache.bytes == 600 + sys.getsizeof(RULE) + 7 * len(RULE)
+    assert cache.bytes == 300 + sys.getsizeof(RULE) + 2 * len(RULE)
     cache = TextCache()
     cache.analysed("新产品审批")
-    assert cache.bytes == 600 + sys.getsizeof("新产品审批") + 230 * 5
+    assert cache.bytes == 300 + sys.getsizeof("新产品审批") + 230 * 5
 
 
 def test_the_least_used_text_is_dropped_first_and_the_bound_is_kept() -> None:
     texts = [f"Rule {letter}: {RULE}" for letter in "abc"]
-    each = 600 + sys.getsizeof(texts[0]) + 7 * len(texts[0])
+    each = 300 + sys.getsizeof(texts[0]) + 2 * len(texts[0])
     cache = TextCache(2 * each)
     first, second = cache.analysed(texts[0]), cache.analysed(texts[1])
     assert cache.analysed(texts[0]) is first  # used again: the second is now the least used
