@@ -187,6 +187,12 @@ class TestParentChild:
             *(("4", None, None), ("4.1", None, None), ("4.1.1", None, None), ("4.2", None, None)),
         ]
 
+    def test_a_whole_document_that_is_long_is_a_warning(self) -> None:
+        fields = {"text": SENTENCE * 300, "structure": "parent_child"}
+        (said,) = chunk_document({**fields, "parent_mode": "full-doc"}).json["warnings"]
+        assert said.startswith("every hit returns the whole document, which has ")
+        assert chunk_document(fields).json["warnings"] == []
+
     def test_records_of_a_file_are_one_whole_document(self, file_server: Any) -> None:
         file = file_server.put("register.csv", b"product,desk\nHarbour Note,Rates\nQuay Bond,Credit\n")
         fields = {"file": file, "structure": "parent_child", "parent_mode": "full-doc", "title": "Register"}
