@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -34,28 +30,6 @@ ODD = {
 }
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def given(tmp_path: Path) -> Iterator[Any]:
-    """Return a file as Dify hands it to a tool, given out on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def put(name: str, body: bytes) -> dict[str, Any]:
-        (tmp_path / name).write_bytes(body)
-        url = f"http://127.0.0.1:{server.server_address[1]}/{name}?timestamp=1&nonce=2&sign=3"
-        file = {"dify_model_identity": "__dify__file__", "url": url, "filename": name, "size": len(body)}
-        return {**file, "type": "document", "extension": f".{name.rpartition('.')[2]}", "mime_type": "text/plain"}
-
-    yield put
-    server.shutdown()
-    server.server_close()
-
-
 @pytest.fixture
 def chunks(plugin: Any) -> Any:
     """Call the tool and return the one variable that is filled, held against Dify's schema; and the report."""
@@ -74,8 +48,8 @@ def chunks(plugin: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", sorted(BANK.rglob("*SOP-00[12].md")), ids=lambda path: path.stem)
-def test_a_file_in_each_structure(given: Any, chunks: Any, path: Path) -> None:
-    file = given(path.name, path.read_bytes())
+def test_a_file_in_each_structure(file_server: Any, chunks: Any, path: Path) -> None:
+    file = file_server.put(path.name, path.read_bytes())
     plain, _ = chunks(file=file, chunk_line=False)
     lined, _ = chunks(file=file)
     sections, report = chunks(file=file, structure="parent_child")
@@ -88,17 +62,17 @@ def test_a_file_in_each_structure(given: Any, chunks: Any, path: Path) -> None:
     assert [escaped(read_line(one)[1]) for one in whole["parent_child_chunks"][0]["child_contents"]] == plain
 
 
-def test_what_read_document_gives_is_cut_as_the_file_is(given: Any, chunks: Any, plugin: Any) -> None:
+def test_what_read_document_gives_is_cut_as_the_file_is(file_server: Any, chunks: Any, plugin: Any) -> None:
     path = BANK / "dce/sops/DCE-SOP-001.md"
-    file = given(path.name, path.read_bytes())
+    file = file_server.put(path.name, path.read_bytes())
     read = plugin.invoke("read_document", {"file": file}, {})
     carried = {name: read.variables[name] for name in ("title", "metadata", "pages")}
     assert chunks(text=read.text, **carried) == chunks(file=file)
 
 
-def test_questions(given: Any, chunks: Any) -> None:
+def test_questions(file_server: Any, chunks: Any) -> None:
     rows = "question,answer\nWho signs?,The head.\nWhen?,Today.\n"
-    value, _ = chunks(file=given("faq.csv", rows.encode()), structure="qa", chunk_line=False)
+    value, _ = chunks(file=file_server.put("faq.csv", rows.encode()), structure="qa", chunk_line=False)
     assert value["qa_chunks"] == [
         {"question": "Who signs?", "answer": "The head."},
         {"question": "When?", "answer": "Today."},
@@ -116,8 +90,8 @@ def test_odd_text_is_cut_without_loss(chunks: Any, name: str, structure: str) ->
     )
 
 
-def test_ten_at_once(given: Any, chunks: Any, plugin: Any) -> None:
-    files = [given(f"{number}.md", f"# {number}\n\n{SENTENCE * 400}".encode()) for number in range(10)]
+def test_ten_at_once(file_server: Any, chunks: Any, plugin: Any) -> None:
+    files = [file_server.put(f"{number}.md", f"# {number}\n\n{SENTENCE * 400}".encode()) for number in range(10)]
     with ThreadPoolExecutor(10) as pool:
         found = list(pool.map(lambda file: chunks(file=file, structure="parent_child"), files))
     for number, (value, _) in enumerate(found):

@@ -103,6 +103,19 @@ class TestGeneral:
         assert general(read.text, **carried) == chunks_of(chunk_document({"file": file, "chunk_line": False}))
         assert len(general(read.text, **carried)) == 2
 
+    def test_so_do_pages(self, file_server: Any) -> None:
+        made = pytest.importorskip("fpdf").FPDF()
+        made.set_font("Helvetica", size=12)
+        for number in (1, 2, 3):
+            made.add_page()
+            made.multi_cell(0, 10, f"Clause {number}. " + SENTENCE * 12)
+        file = file_server.put("limits.pdf", bytes(made.output()))
+        read = read_document({"file": file})
+        carried = {name: read.variables[name] for name in ("title", "metadata", "pages")}
+        chunks = general(read.text, chunk_size=128, **carried)
+        assert chunks == chunks_of(chunk_document({"file": file, "chunk_size": 128}))
+        assert {line.page for line, _ in map(read_line, chunks) if line} == {1, 2, 3}
+
     def test_the_line_says_where_a_chunk_is_from(self) -> None:
         lines = [read_line(chunk) for chunk in general(SOP)]
         assert [(one.document_id, one.title, one.version, str(one.effective_from)) for one, _ in lines if one] == [
@@ -173,6 +186,12 @@ class TestParentChild:
         assert [(one.section, one.document_id, one.title) for one in places if one] == [
             *(("4", None, None), ("4.1", None, None), ("4.1.1", None, None), ("4.2", None, None)),
         ]
+
+    def test_a_whole_document_that_is_long_is_a_warning(self) -> None:
+        fields = {"text": SENTENCE * 300, "structure": "parent_child"}
+        (said,) = chunk_document({**fields, "parent_mode": "full-doc"}).json["warnings"]
+        assert said.startswith("every hit returns the whole document, which has ")
+        assert chunk_document(fields).json["warnings"] == []
 
     def test_records_of_a_file_are_one_whole_document(self, file_server: Any) -> None:
         file = file_server.put("register.csv", b"product,desk\nHarbour Note,Rates\nQuay Bond,Credit\n")
