@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 from context_engine.core.concurrency.deadline import DeadlineCaller
@@ -15,6 +14,9 @@ __all__ = ["QueryVectors"]
 
 _SLOW_S: Final = 1.0
 _PAUSE_S: Final = 30.0
+_LOADING: Final = (
+    "the first question of a process loads the model, in half of deadline_s: raise it, or keep a service running"
+)
 
 
 class QueryVectors:
@@ -41,9 +43,14 @@ class QueryVectors:
 
         What it fails with is not raised: `ask` says so.
         """
-        if not self._asked:
-            with suppress(EmbedderError):
-                self._first = (text, self.ask(text, seconds))
+        if self._asked:
+            return
+        started = self._clock.monotonic()
+        try:
+            self._first = (text, self.ask(text, seconds))
+        except EmbedderError:
+            if self._clock.monotonic() - started >= seconds:
+                self._problem += f" ({_LOADING})"
 
     def timed(self, text: str, seconds: float) -> tuple[Sequence[float], QueryEmbedding]:
         """Return the vector of a question with what made it, and in what time; see `ask`."""

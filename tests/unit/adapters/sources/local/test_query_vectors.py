@@ -138,6 +138,14 @@ def test_it_is_prepared_once_and_a_failure_says_why_afterwards(clock: Clock, mod
         vectors.ask("limit", 5.0)
 
 
+def test_a_model_that_is_loaded_too_slowly_names_the_setting(clock: Clock, model: Model) -> None:
+    vectors = QueryVectors(model, clock)
+    model.broken, model.takes = True, 6.0
+    vectors.prepare("limit", 5.0)
+    with pytest.raises(EmbedderError, match="the first question of a process loads the model, in half of deadline_s"):
+        vectors.ask("limit", 5.0)
+
+
 def test_a_model_that_hangs_leaves_the_search_by_text(tmp_path: Path, clock: Clock, model: Model) -> None:
     with LocalBase.open(tmp_path / "base", create=True, embedder=model) as base:
         with base.writer() as writer:
