@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,12 @@ from dify_plugin import Tool
 from dify_plugin.config.logger_format import plugin_logger_handler
 from dify_plugin.entities import I18nObject, ParameterOption
 from dify_plugin.entities.tool import ToolInvokeMessage
+from dify_plugin.file.file import File
 
 from context_engine import Caller
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.backend import open_backend
+from context_engine.apps.dify.certificate import read_certificates
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.failure import guarded, guarded_tool
@@ -52,6 +54,32 @@ def answered(
             return backend.call(name, parameters, caller, ask)
 
     yield from messages(tool, guarded_tool(tool.runtime.credentials, called))
+
+
+def documented(
+    tool: Tool, parameters: Mapping[str, Any], call: Callable[[Mapping[str, Any], str | None], ToolOutput]
+) -> Generator[ToolInvokeMessage, None, None]:
+    """Yield what a tool makes of a file; it needs no engine.
+
+    Args:
+        tool: the tool.
+        parameters: of its form.
+        call: gets the form, its files as plain objects, and PEM of the authorities to trust; returns the answer.
+    """
+    fields = {name: _plain(value) for name, value in parameters.items()}
+
+    def called(read: Credentials) -> ToolOutput:
+        typed = read.ca_certificate
+        return call(fields, None if typed is None else read_certificates(typed))
+
+    yield from messages(tool, guarded_tool(tool.runtime.credentials, called))
+
+
+def _plain(value: Any) -> Any:
+    """Return a file as Dify sent it, before its SDK made an object of it."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.model_dump(mode="json") if isinstance(value, File) else value
 
 
 def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, None, None]:

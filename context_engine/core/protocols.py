@@ -40,6 +40,7 @@ __all__ = [
     "Mask",
     "Masker",
     "PersonalData",
+    "Preparable",
     "QueryBatchEmbedder",
     "QueryRefiner",
     "Recorder",
@@ -99,6 +100,25 @@ class JointlySearchable(Protocol):
 
         Raises:
             Exception: of any kind: each is then searched by itself.
+        """
+        ...
+
+
+@runtime_checkable
+class Preparable(Protocol):
+    """A source whose first answer waits for what later ones do not, such as a model that is loaded; optional."""
+
+    def prepare(self, query_text: str, seconds: float) -> None:
+        """Load what is not loaded yet; called before each search, and to return at once when all is there.
+
+        Its time counts against the search's deadline and not against the source's own time limit.
+
+        Args:
+            query_text: what will be searched for.
+            seconds: until it must have returned.
+
+        Raises:
+            Exception: of any kind: the source is searched all the same.
         """
         ...
 

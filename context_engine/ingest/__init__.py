@@ -8,7 +8,7 @@ from context_engine.ingest.reading import CutDocument, IngestOptions
 from context_engine.ingest.report import IngestReport, RefusedDocument
 from context_engine.ingest.run import Progress, RefusingSink, ingest
 from context_engine.ingest.scan_cache import ScanCache
-from context_engine.ingest.workers import read_one
+from context_engine.ingest.workers import cut_loaded, read_one
 
 __all__ = [
     "LOADERS",
@@ -24,6 +24,7 @@ __all__ = [
     "ScanCache",
     "Skipped",
     "chunks_of",
+    "cut_loaded",
     "ingest",
     "load",
     "original_name",

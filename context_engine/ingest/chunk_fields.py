@@ -12,7 +12,7 @@ from context_engine.core.models import Chunk, utc_text
 from context_engine.core.text import content_sha256
 from context_engine.ingest.declared_fields import json_value
 
-__all__ = ["chunk_metadata", "neighbours"]
+__all__ = ["chunk_metadata", "neighbours", "reference"]
 
 _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "date": ("date", "effective_from"),
@@ -39,7 +39,7 @@ def chunk_metadata(
     """
     out: dict[str, Any] = {
         **_asked(piece, base, fields, strategy, now),
-        **_reference(piece, fields),
+        **reference(piece.section, fields),
         "token_count": tokens,
         "content_sha256": content_sha256(piece.content),
     }
@@ -64,6 +64,12 @@ def neighbours(chunk_ids: Sequence[str], position: int) -> dict[str, str]:
     return out
 
 
+def reference(section: str | None, fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a clause of a notice is cited by: section 4 of notice 637 is found by `637(4)` and `637(4)(b)`."""
+    notice = str(fields.get("notice_id") or "")
+    return {"reference": f"{notice}({section})"} if section and notice.isalnum() else {}
+
+
 def _asked(
     piece: Piece, base: Chunk, fields: Mapping[str, Any], strategy: ChunkingStrategy, now: datetime | None
 ) -> dict[str, Any]:
@@ -86,11 +92,3 @@ def _asked(
         if value is not None:
             out[name] = json_value(value)
     return out
-
-
-def _reference(piece: Piece, fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a clause of a notice is cited by: section 4 of notice 637 is found by `637(4)` and `637(4)(b)`."""
-    notice = str(fields.get("notice_id") or "")
-    if not piece.section or not notice.isalnum():
-        return {}
-    return {"reference": f"{notice}({piece.section})"}

@@ -8,7 +8,7 @@ from typing import Any
 from context_engine.core.chunking import Piece
 from context_engine.ingest.loaded_document import LoadedDocument, page_at
 
-__all__ = ["chunk_locations"]
+__all__ = ["chunk_locations", "span_pages"]
 
 
 def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
@@ -25,7 +25,19 @@ def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dic
         return [dict(loaded.location) for _ in pieces]
     if loaded.location:
         return _with_lines(loaded, pieces)
-    return [_pages(loaded, piece) for piece in pieces]
+    return [span_pages(loaded.pages, piece.span) for piece in pieces]
+
+
+def span_pages(pages: Sequence[tuple[int, int]], span: tuple[int, int]) -> dict[str, int]:
+    """Return the pages that a span of a text begins and ends on, as a chunk's metadata says it.
+
+    >>> span_pages(((0, 1), (900, 2)), (10, 950)), span_pages((), (10, 950))
+    ({'page': 1, 'page_end': 2}, {})
+    """
+    first, last = page_at(pages, span[0]), page_at(pages, span[1] - 1)
+    if first is None or last is None:
+        return {}
+    return {"page": first} if first == last else {"page": first, "page_end": last}
 
 
 def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
@@ -36,10 +48,3 @@ def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[st
         counted = max(counted, piece.span[0])
         out.append({**loaded.location, "line": line})
     return out
-
-
-def _pages(loaded: LoadedDocument, piece: Piece) -> dict[str, Any]:
-    first, last = page_at(loaded.pages, piece.span[0]), page_at(loaded.pages, piece.span[1] - 1)
-    if first is None or last is None:
-        return {}
-    return {"page": first} if first == last else {"page": first, "page_end": last}

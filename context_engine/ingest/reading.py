@@ -61,12 +61,17 @@ class IngestOptions:
 
 
 class FileJob(NamedTuple):
-    """A file and the sources that take it; `names[0]` is what it is called in reports, as `shown_name` writes it."""
+    """A file and the sources that take it; `names[0]` is what it is called in reports, as `shown_name` writes it.
+
+    Attributes:
+        documents: what the file held, where it is loaded already; else None, and it is read.
+    """
 
     file: Path
     root: Path
     names: tuple[str, ...]
     takers: tuple[Assignment, ...]
+    documents: tuple[LoadedDocument, ...] | None = None
 
 
 class CutDocument(NamedTuple):
@@ -126,7 +131,10 @@ def _cut(found: Iterable[Loaded], job: FileJob, options: IngestOptions, known: K
 def _loaded(job: FileJob, taker: Assignment, options: IngestOptions) -> Iterator[Loaded]:
     most = most_chars(job.file, options.settings)
     characters = given = 0
-    for one in load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings):
+    found: Iterable[LoadedDocument | Skipped] | None = job.documents
+    if found is None:
+        found = load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings)
+    for one in found:
         characters += 0 if isinstance(one, Skipped) else len(one.text)
         if characters > most:
             yield taker, Skipped(taker.path, over(given, most, "chars"))

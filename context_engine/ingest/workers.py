@@ -32,11 +32,11 @@ from context_engine.core.models import DocumentRule, IngestSettings
 from context_engine.ingest.assignment import Assignment
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.limits import lost, too_long, too_much
-from context_engine.ingest.loaded_document import Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, borrowed, give_back
 from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file
 
-__all__ = ["Item", "read_all", "read_one"]
+__all__ = ["Item", "cut_loaded", "read_all", "read_one"]
 
 logger = logging.getLogger(__name__)
 
@@ -82,16 +82,36 @@ def read_all(
             share.stop()
 
 
-def read_one(file: Path, rule: DocumentRule | None, options: IngestOptions) -> Generator[Item]:
+def read_one(
+    file: Path, rule: DocumentRule | None, options: IngestOptions, *, name: str | None = None
+) -> Generator[Item]:
     """Yield what one file gives, cut as by a rule, within its limits.
 
     Args:
-        file: whose name is all that documents are named by.
+        file: the file.
         rule: how it is cut; None takes that from the document.
         options: how it is cut, and what it may cost.
+        name: what documents are named by, as `shown_name` writes it; the file's own if None.
     """
-    name = shown_name(file.name)
-    job = FileJob(file, file.absolute().parent, (name,), (Assignment("", rule, name),))
+    name = shown_name(file.name) if name is None else name
+    yield from _read(FileJob(file, file.absolute().parent, (name,), (Assignment("", rule, name),)), options)
+
+
+def cut_loaded(
+    documents: Sequence[LoadedDocument], rule: DocumentRule | None, options: IngestOptions
+) -> Generator[Item]:
+    """Yield documents that are loaded already (at least one, of one file), cut as by a rule, within its limits.
+
+    Args:
+        documents: in the order of their file.
+        rule: how they are cut; None takes that from each document.
+        options: how they are cut, and what that may cost.
+    """
+    name = documents[0].path
+    yield from _read(FileJob(Path(name), Path(), (name,), (Assignment("", rule, name),), tuple(documents)), options)
+
+
+def _read(job: FileJob, options: IngestOptions) -> Generator[Item]:
     with closing(read_all([job], options, {})) as found:
         for _, items in found:
             yield from items

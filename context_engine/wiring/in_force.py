@@ -1,16 +1,30 @@
-"""The settings that a recorded request would be searched with now."""
+"""What a recorded request would be searched with now: its settings, its model and adapter."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from context_engine.adapters.sources.factory import base_path, in_embedded_base
 from context_engine.core.engine.permission import permitted_settings
-from context_engine.core.models import DomainSpec, EffectiveSettings, SearchRequest, SourceSpec
+from context_engine.core.models import (
+    DomainSpec,
+    EffectiveSettings,
+    ScoreKind,
+    SearchRequest,
+    SearchResult,
+    SourceSpec,
+)
 from context_engine.core.policy.access import OpenAccess
 from context_engine.wiring.build import Setup
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.reranker_choice import RerankerChoice
 
-__all__ = ["settings_in_force"]
+if TYPE_CHECKING:
+    from context_engine.audit.review.replay import ChangedScorer
+
+__all__ = ["changed_scorer", "settings_in_force"]
 
 
 def settings_in_force(setup: Setup, request: SearchRequest, specs: tuple[SourceSpec, ...]) -> EffectiveSettings:
@@ -32,6 +46,33 @@ def settings_in_force(setup: Setup, request: SearchRequest, specs: tuple[SourceS
     named = base.reranker != "noop" if by is None else by in base.rerankers
     settings = hybrid(settings, request.query, has_reranker=named and base.reranking_enabled)
     return permitted_settings(settings, domain) if restricted else settings
+
+
+def changed_scorer(setup: Setup, data_dir: Path, result: SearchResult) -> ChangedScorer | None:
+    """Return the model, with its adapter, that compared vectors of the embedded base, and what would do so now.
+
+    Returns:
+        None where it is the same, or where the result holds no such comparison.
+
+    Raises:
+        UnknownDomain, InvalidRequest, ConfigError: as `settings_in_force`.
+        StoreError: there is no base, or it cannot be read.
+    """
+    from context_engine.adapters.sources.local import LocalBase, SearchOptions
+    from context_engine.audit.review.replay import ChangedScorer
+
+    local = {spec.id for spec in result.specs if in_embedded_base(spec)}
+    chunks = (chunk for answer in result.raw if answer.source_id in local for chunk in answer.chunks)
+    was = {score.scorer for chunk in chunks for score in chunk.scores if score.kind is ScoreKind.COSINE}
+    if len(was) != 1 or result.request is None:
+        return None
+    registry = setup.visible(result.request.principal)
+    domain, values = registry.domain(result.request.domain), setup.resolver.base().values
+    scope = setup.access.decide(result.request.principal, domain).scope
+    with LocalBase(base_path(data_dir), options=SearchOptions.of(values)) as base:
+        now = "" if values.embedder is None else base.scorer_id(domain.domain, access=scope)
+    (before,) = was
+    return None if before == now else ChangedScorer(before or "", now)
 
 
 def _domain(setup: Setup, request: SearchRequest, specs: tuple[SourceSpec, ...], *, restricted: bool) -> DomainSpec:

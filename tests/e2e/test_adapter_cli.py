@@ -149,7 +149,30 @@ def test_an_evaluation_compares_with_and_without() -> None:
     ]  # fmt: skip
 
 
+def test_a_replay_says_which_adapter_compared_then_and_which_would_now(bank: Path) -> None:
+    (plain,) = scorers()
+    run("kb", "adapter", "use", first := keep(1))
+    saved = bank / "saved.json"
+    saved.write_text(run("search", "a gift", "--domain", "BANK", "--json", "--full").stdout, "utf-8")
+    replayed = ("audit", "replay", "--file", str(saved))
+    assert json.loads(run(*replayed, "--json").stdout)["changed_scorer"] is None
+    run("kb", "adapter", "use", second := keep(2, {}))
+    found = json.loads(run(*replayed, "--json").stdout)
+    assert found["identical"] and found["changed_settings"] == []
+    assert found["changed_scorer"] == {"was": f"{plain}+{first}", "now": f"{plain}+{second}"}
+    run("kb", "adapter", "off")
+    assert f"vectors were compared by {plain}+{first}, now by {plain}" in unwrapped(run(*replayed).stdout)
+
+
+def unwrapped(said: str) -> str:
+    return " ".join(said.split())
+
+
 def test_what_cannot_be_switched_on_is_said() -> None:
     assert run("kb", "adapter", "undo").stdout.startswith("nothing to undo")
-    missing = run("kb", "adapter", "use", "0123456789ab", code=2)
-    assert "keeps no adapter 0123456789ab for BANK" in missing.stderr
+    missing = run("kb", "adapter", "use", "0123456789ab", code=2).stderr
+    assert "keeps no adapter 0123456789ab for BANK. It keeps none for it: learn one" in missing
+    first = keep(1)
+    wrong = run("kb", "adapter", "use", first[:-1], code=2).stderr
+    assert f"keeps no adapter {first[:-1]} for BANK. Did you mean {first!r}?" in wrong
+    assert "Calibrating" not in wrong + missing

@@ -25,11 +25,12 @@ KEY = "dataset-economysecret01"
 NAMES = ("NPA", "ORM", "DCE", "DESK")
 
 
-def filled(name: str, workspace: Workspace) -> DomainSpec:
+def filled(name: str, workspace: Workspace, *, chunk_line: bool) -> DomainSpec:
     """Write a domain's documents to economy datasets and return it with sources over them."""
+    settings = {"indexing_technique": "economy", "chunk_line": chunk_line}
     raw: Any = yaml.safe_load((demo.MANIFESTS / f"{name.lower()}.yaml").read_text("utf-8"))
     for source in raw["sources"]:
-        source |= {"adapter": "dify", "connection": "dify", "settings": {"indexing_technique": "economy"}}
+        source |= {"adapter": "dify", "connection": "dify", "settings": settings}
     specs = DomainSpec.model_validate(raw).sources
     sink = DifySink(specs, lambda _name: workspace, SystemClock())
     ingest(demo.BANK, specs, sink)
@@ -41,12 +42,13 @@ def filled(name: str, workspace: Workspace) -> DomainSpec:
     return DomainSpec.model_validate(raw)
 
 
-@pytest.fixture(scope="module")
-def economy(demo_bank: Any) -> Iterator[Engine]:
+@pytest.fixture(scope="module", params=[False, True], ids=["place", "document"])
+def economy(demo_bank: Any, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """The line before a chunk says its place, or its document too."""
     with FakeDify(api_key=KEY, indexing_s=0.0) as dify:
         connection = Connection(base_url=dify.base_url, api_key=KEY, max_connections=8)
         workspace = Workspace(lambda: connection, SystemClock())
-        registry = Registry(domains={name: filled(name, workspace) for name in NAMES})
+        registry = Registry(domains={name: filled(name, workspace, chunk_line=request.param) for name in NAMES})
         clock = demo_bank.engine._clock
         with Engine(registry, lambda _domain, spec: DifySource(spec, workspace, clock), clock=clock) as engine:
             yield engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,12 +105,16 @@ def test_it_is_written_into_the_manifest_used_explained_and_undone(trial: Any) -
     plain = json.loads(run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--json").stdout)
     result = tune("--write", str(MANIFEST), "--html", "blend.html")
     assert result.exit_code == 0, result.output
-    assert "40 of 40 judged questions of DESK taught it: better beyond noise" in " ".join(result.stdout.split())
+    told = result.stdout.splitlines()[-2:]
+    assert told[0] == "40 of 40 judged questions of DESK taught it"
+    assert told[1] == "better beyond noise on questions it was not learnt on"
     assert MANIFEST.read_text("utf-8").startswith(as_written)
     assert "Learnt on 40 of 40" in Path("blend.html").read_text("utf-8")
     shown = run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--explain").stdout
     assert "Learnt blend" in shown, shown
     assert "length +" in shown
+    (changed,) = (line for line in shown.splitlines() if line.strip().startswith("learnt_blend"))
+    assert re.search(r"blend [0-9a-f]{12}, \d+ terms? ", changed) and "weight" not in changed, changed
     blended = json.loads(run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--json").stdout)
     texts = [[chunk["content"] for chunk in found["chunks"]] for found in (plain, blended)]
     assert len(texts[0]) == 2

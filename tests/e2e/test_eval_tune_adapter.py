@@ -68,6 +68,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         "q.tsv": "".join(f"q{place}\t{name(place, 'que')} when\n" for place in places),
         "r.tsv": "".join(f"q{place}\tSOP-{place}\t1\n" for place in places),
         "chance.tsv": "".join(f"q{place}\tSOP-{(31 * place * place + 7) % COUNT}\t1\n" for place in places),
+        "most.tsv": "".join(f"q{place}\tSOP-{place if place > 6 else 'X'}\t1\n" for place in places),
         "few.tsv": "".join(f"q{place}\tSOP-{place}\t1\n" for place in range(9)),
     }
     for place in places:
@@ -113,6 +114,7 @@ def test_a_language_that_the_model_does_not_know_is_learnt_put_in_force_and_take
     found = json.loads(result.stdout)
     assert found["refusal"] is None
     assert (found["measure"], found["questions"], found["untaught"]) == ("nDCG@10", COUNT, 0)
+    assert found["untaught_questions"] == []
     assert found["before"] + 0.1 < found["after"]
     assert found["unseen"]["nDCG@10"]["low"] > 0.0, "what is learnt holds for passages that were never shown"
     (kept,) = adapters()
@@ -149,9 +151,11 @@ def test_a_blend_beside_it_is_learnt_from_questions_as_adapters_that_never_saw_t
 
 @pytest.mark.slow
 def test_a_dry_run_says_the_same_and_keeps_nothing():
-    result = tune("--dry-run")
+    result = tune("--dry-run", qrels="most.tsv")
     assert result.exit_code == 0, result.output
     assert "better beyond noise on questions held out" in result.output
+    said = " ".join(result.stdout.split())
+    assert "7 others taught nothing" in said and "q1, q2, q3" in said and "and 2 more" in said, said
     assert [one["in_force"] for one in adapters()] in ([], [False])
 
 

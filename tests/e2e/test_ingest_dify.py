@@ -156,10 +156,10 @@ def test_a_source_without_a_dataset_is_told_to_ingest_first(dify: str, tmp_path:
 
 
 def test_both_targets_hold_the_same_chunks_word_for_word(bank: Bank, local: Bank) -> None:
-    from context_engine.adapters.sources.dify.breadcrumb import parse_breadcrumb
     from context_engine.adapters.sources.local import LocalBase
+    from context_engine.core.chunking import read_line
 
-    of_dify = {key: [parse_breadcrumb(text).content for text in one] for key, (one,) in bank.held().items()}
+    of_dify = {key: [read_line(text)[1] for text in one] for key, (one,) in bank.held().items()}
     of_base: dict[tuple[str, str], dict[int, str]] = {}
     with LocalBase.open(local.folder / "data" / "base") as base, base.writer() as writer:
         ids = [

@@ -35,7 +35,7 @@ class OnnxOptions(CacheOptions):
         pooling: how token vectors become one; as the folder says if None.
         threads: of the CPU; the runtime's own choice if None.
         max_tokens: a text is cut there.
-        query_prefix, document_prefix: in place of those known for a folder of that name.
+        query_prefix, document_prefix: in place of those that its files name, or that are known for its name.
     """
 
     folder: Path
@@ -50,7 +50,8 @@ class OnnxOptions(CacheOptions):
 def open_onnx(options: Mapping[str, Any], context: ModelContext) -> Embedder:
     """Return an embedder over a model in ONNX form; nothing is loaded yet."""
     chosen = read_options(OnnxOptions, options)
-    prefixes = chosen_prefixes(str(chosen.folder), chosen.query_prefix, chosen.document_prefix)
+    folder = chosen.folder.expanduser()
+    prefixes = chosen_prefixes(str(chosen.folder), chosen.query_prefix, chosen.document_prefix, folder=folder)
     embedder = LocalEmbedder(
         lambda: _name(chosen), lambda: load_encoder(chosen), prefixes=prefixes, batch_size=chosen.batch_size
     )

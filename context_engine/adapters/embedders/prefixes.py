@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from hashlib import sha256
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 __all__ = ["KnownModel", "Prefixes", "chosen_prefixes", "known_model", "known_prefixes"]
 
@@ -84,6 +86,10 @@ _PACKED: Final = re.compile(r"([-_](onnx|gguf))?(:[^:]*)?$")
 """What copies of a model add to its name: the form of its weights, and Ollama's tag."""
 
 
+_DOCUMENT_PROMPTS: Final = ("document", "passage", "corpus")
+"""What sentence-transformers takes for a passage, the first that there is."""
+
+
 def known_model(model: str) -> KnownModel:
     """Return what is known of a model by its name or the path of its folder; nothing where it is not known.
 
@@ -106,13 +112,39 @@ def known_prefixes(model: str) -> Prefixes:
     return known_model(model).prefixes
 
 
+def _own_prefixes(folder: Path) -> Prefixes | None:
+    """Return the prompts for retrieval that sentence-transformers keeps with a model, None where there are none."""
+    prompts = _read(folder / "config_sentence_transformers.json").get("prompts")
+    said = {name: one for name, one in prompts.items() if isinstance(one, str)} if isinstance(prompts, dict) else {}
+    document = next((said[name] for name in _DOCUMENT_PROMPTS if said.get(name)), "")
+    found = Prefixes(said.get("query", ""), document)
+    return found if any(found) else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file of a model, an empty one where there is none."""
+    try:
+        said = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
 def _model_of(part: str) -> str:
     """Return the model's name in one part of a path, in small letters."""
     name = part.rpartition("--")[2] if part.startswith("models--") else part
     return _PACKED.sub("", name, count=1)
 
 
-def chosen_prefixes(model: str, query: str | None, document: str | None) -> Prefixes:
-    """Return the prefixes given, those of the model where None is."""
-    known = known_prefixes(model)
+def chosen_prefixes(model: str, query: str | None, document: str | None, *, folder: Path | None = None) -> Prefixes:
+    """Return the prefixes given, those of the model where None is.
+
+    Args:
+        model: its name, or the path of its folder.
+        query, document: those given.
+        folder: of its files, whatever it is called: what they say of prefixes counts before the table.
+    """
+    known = (None if folder is None else _own_prefixes(folder)) or known_prefixes(model)
+    if folder is not None and not any(known):
+        known = known_prefixes(str(_read(folder / "config.json").get("_name_or_path", "")))
     return Prefixes(known.query if query is None else query, known.document if document is None else document)

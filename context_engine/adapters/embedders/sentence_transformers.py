@@ -11,7 +11,7 @@ from context_engine.adapters.embedders.cache import CacheOptions, cached
 from context_engine.adapters.embedders.local import BATCH_SIZE, Encoder, LocalEmbedder
 from context_engine.adapters.embedders.prefixes import chosen_prefixes
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.folder import model_name
+from context_engine.adapters.model_access.folder import as_folder, model_name
 from context_engine.adapters.model_access.torch_model import load_torch_model
 from context_engine.core.protocols import Embedder, TokenVectors
 from context_engine.errors import EmbedderError
@@ -46,7 +46,8 @@ class SentenceTransformersOptions(CacheOptions):
 def open_sentence_transformers(options: Mapping[str, Any], context: ModelContext) -> Embedder:
     """Return an embedder over a sentence-transformers model; nothing is loaded yet."""
     chosen = read_options(SentenceTransformersOptions, options)
-    prefixes = chosen_prefixes(chosen.model, chosen.query_prefix, chosen.document_prefix)
+    folder = as_folder(chosen.model)
+    prefixes = chosen_prefixes(chosen.model, chosen.query_prefix, chosen.document_prefix, folder=folder)
     embedder = LocalEmbedder(
         lambda: _name(chosen), lambda: load_encoder(chosen), prefixes=prefixes, batch_size=chosen.batch_size
     )

@@ -7,6 +7,7 @@ cookies or redirects, within the rate of the plan, with a key that is read again
 
 from context_engine.adapters.http.api import Api, below_host, versioned
 from context_engine.adapters.http.client import ApiClient
+from context_engine.adapters.http.download import InsideAddress, TooLarge, Untrusted, download
 from context_engine.adapters.http.keys import Access, ApiKey, KeyHeader
 from context_engine.adapters.http.retry import Backoff, RetryBudget, retried
 from context_engine.adapters.http.statuses import Meaning, refusal
@@ -20,10 +21,14 @@ __all__ = [
     "Backoff",
     "HttpAnswer",
     "HttpCall",
+    "InsideAddress",
     "KeyHeader",
     "Meaning",
     "RetryBudget",
+    "TooLarge",
+    "Untrusted",
     "below_host",
+    "download",
     "refusal",
     "retried",
     "versioned",

@@ -18,17 +18,19 @@ from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, open_context
 from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
-from context_engine.errors import ConfigError, InvalidRequest, MaskingError, UnknownDomain
+from context_engine.errors import ConfigError, InvalidRequest, MaskingError, StoreError, UnknownDomain
+from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
     from context_engine.audit.record.restored import Restored
-    from context_engine.audit.review.replay import Replay
+    from context_engine.audit.review.replay import ChangedScorer, Replay
     from context_engine.core.models import EffectiveSettings, SearchResult
 
 __all__ = ["replay"]
 
 SCHEMA_VERSION: Final = 1
 _SHOWN: Final = 100
+_UNRESOLVED: Final = (UnknownDomain, InvalidRequest, ConfigError, MaskingError)
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 REPLAY: Final = """\b
 Examples:
@@ -98,6 +100,7 @@ def _replayed(
         code_version=__version__,
         recorded_by=recorded_by,
         settings_now=_settings_now(context),
+        scorer_now=_scorer_now(context),
         contexts=contexts,
         counter=counter_of_name,
         mask=context.setup.mask() if masked else None,
@@ -114,11 +117,28 @@ def _settings_now(context: CliContext) -> Callable[[SearchResult], EffectiveSett
             return None
         try:
             return settings_in_force(context.setup, result.request, result.specs)
-        except (UnknownDomain, InvalidRequest, ConfigError, MaskingError) as error:
+        except _UNRESOLVED as error:
             note(f"The settings in force could not be compared: {error}", style="yellow")
             return None
 
     return resolved
+
+
+def _scorer_now(context: CliContext) -> Callable[[SearchResult], ChangedScorer | None]:
+    """Return what compares the model and the adapter; it says why where there is no base to ask."""
+
+    def changed(result: SearchResult) -> ChangedScorer | None:
+        from context_engine.wiring.in_force import changed_scorer
+
+        try:
+            return changed_scorer(context.setup, context.data_dir, result)
+        except StoreError as error:
+            note(f"The adapter in force could not be compared: {error}", style="yellow")
+        except _UNRESOLVED:  # said of the settings
+            pass
+        return None
+
+    return changed
 
 
 def _print(replayed: Replay) -> None:
@@ -134,6 +154,12 @@ def _print(replayed: Replay) -> None:
         said = "identical" if one.identical else one.reason
         show(console, Text(clean(f"context {one.record_id}: {said}"), "" if one.identical else "yellow"))
     _print_settings(replayed)
+    if replayed.changed_scorer is not None:
+        was, now = replayed.changed_scorer
+        said = (
+            f"vectors were compared by {was}, now by {now}" if now else f"vectors were compared by {was}, now by none"
+        )
+        show(console, Text(clean(f"{said}: what that changes, the record cannot tell")))
 
 
 def _print_settings(replayed: Replay) -> None:
@@ -146,7 +172,8 @@ def _print_settings(replayed: Replay) -> None:
         return
     show(console, Text(f"{counted(len(changed), 'setting')} changed since:"))
     for one in changed:
-        show(console, Text(clean(f"  {one.key}: {_value(one.was)}, now {_value(one.now)} ({one.origin})")))
+        was, now = (_value(setting_words(one.key, value)) for value in (one.was, one.now))
+        show(console, Text(clean(f"  {one.key}: {was}, now {now} ({one.origin})")))
     if replayed.answer_now is not None:
         path, was, now = replayed.answer_now
         show(console, Text(clean(f"the answer would be another: {path}: {_value(was)}, then {_value(now)}"), "yellow"))

@@ -19,11 +19,12 @@ from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.doctor_audit import audit_summary
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
+from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
     from context_engine.settings import ConfigPaths
-    from context_engine.wiring import Setup, Shown
+    from context_engine.wiring import Setup, ShownSetting
 
 __all__ = ["config", "init"]
 
@@ -253,7 +254,7 @@ def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:
         return None
 
 
-def _settings(shown: Iterable[Shown], width: int) -> Table:
+def _settings(shown: Iterable[ShownSetting], width: int) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     wide = width >= 110
     for header in ("setting", "value", "origin", *(("meaning",) if wide else ())):
@@ -268,7 +269,7 @@ def _settings(shown: Iterable[Shown], width: int) -> Table:
         own = one.origin != "default"
         cells = [
             Text(one.key),
-            Text(_value(one.value), "bold" if own else ""),
+            Text(_value(setting_words(one.key, one.value)), "bold" if own else ""),
             Text(clean(one.origin), "" if own else "dim"),
         ]
         table.add_row(*cells, *((Text(one.description, "dim"),) if wide else ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.calibration import judged_questions, print_calibrations
-from context_engine.apps.cli.console import error_line, note, out, outcome, show
+from context_engine.apps.cli.console import clean, error_line, note, out, outcome, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation
 from context_engine.apps.cli.eval_options import asking, opened, write_json
 from context_engine.apps.cli.eval_tune_blend import check_target, tune_blend_beside
@@ -23,10 +23,12 @@ from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
-    from context_engine.evaluation.learning.adapter_gate import AdapterTrial, Asked
+    from context_engine.evaluation.learning.adapter_gate import AdapterTrial, JudgedSearch
     from context_engine.evaluation.session import Session
 
 __all__ = ["tune_adapter"]
+
+_MOST_NAMED: Final = 5
 
 
 def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
@@ -39,7 +41,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
     """
     try:
         from context_engine.evaluation.learning.adapter_evidence import evidence
-        from context_engine.evaluation.learning.adapter_gate import Asked
+        from context_engine.evaluation.learning.adapter_gate import JudgedSearch
     except ImportError as error:
         raise MissingExtra("learning an adapter", "vectors") from error
     if options["own_pairs"] and options["queries"] is None and options["qrels"] is None:
@@ -48,7 +50,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
     context, session = opened(location, options)
     check_target(options["write"], _domain(session, options["domain"]))
     with taught_base(context, _domain(session, options["domain"])) as taught:
-        asked = Asked(
+        asked = JudgedSearch(
             base=taught.base,
             domain=taught.domain.domain,
             source_ids=taught.sources,
@@ -58,7 +60,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
             access=context.scope,
         )
         trial = _trial(session, asked, taught, options)
-        said = evidence(trial) | {"adapter": _name(trial)}
+        said = evidence(trial) | {"adapter": _name(trial), "untaught_questions": list(trial.untaught)}
         if not options["as_json"]:
             _print(trial)
         elif not options["blend"]:
@@ -76,7 +78,7 @@ def _domain(session: Session, chosen: str | None) -> str:
     return chosen or names[0]
 
 
-def _trial(session: Session, asked: Asked, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
+def _trial(session: Session, asked: JudgedSearch, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
     from context_engine.evaluation.learning.adapter_gate import check_enough, learn_adapter
     from context_engine.evaluation.learning.judged_pairs import judged_pairs
     from context_engine.evaluation.learning.lessons import lessons_of
@@ -102,7 +104,9 @@ def _trial(session: Session, asked: Asked, taught: TaughtBase, options: dict[str
     return trial if own is None else replace(trial, more={"own_pairs": own.evidence()})
 
 
-def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]) -> None:
+def _apply(
+    context: CliContext, asked: JudgedSearch, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]
+) -> None:
     """Keep the adapter and put it in force, once the scope threshold is calibrated under it; or say why not."""
     from context_engine.evaluation.learning.adapter_evidence import evidence
     from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED
@@ -149,7 +153,11 @@ def _print(trial: AdapterTrial) -> None:
     show(console, table)
     console.print()
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
-    untaught = f"; {trial.untaught} name no passage of the base, or too many" if trial.untaught else ""
-    show(console, Text(learnt + untaught))
+    show(console, Text(learnt))
+    if trial.untaught:
+        count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
+        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+        said = f"{counted(count, 'other')} taught nothing: what is judged to answer names no passage of the base, or"
+        show(console, Text(clean(f"{said} too many to say which: {named}{more}")))
     verdict = trial.refusal
     show(console, Text(verdict, "yellow") if verdict else Text("better beyond noise on questions held out", "green"))

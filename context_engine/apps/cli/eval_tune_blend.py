@@ -128,11 +128,11 @@ def _print(found: BlendTrial) -> None:
     console.print()
     show(console, _terms(found.blend))
     console.print()
-    said = f"{found.taught} of {len(found.before)} judged questions of {found.domain} taught it: "
+    show(console, Text(f"{found.taught} of {len(found.before)} judged questions of {found.domain} taught it"))
     better = ("better beyond noise on questions it was not learnt on", "green")
-    show(console, Text(said).append(*(better if found.refusal is None else (found.refusal, "yellow"))))
     for trouble in found.troubles:
         show(console, Text(clean(str(trouble)), "yellow"))
+    show(console, Text(*(better if found.refusal is None else (clean(found.refusal), "yellow"))))
 
 
 def _terms(blend: LearntBlend) -> Table:

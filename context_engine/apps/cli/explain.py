@@ -16,7 +16,7 @@ from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.engine import blend_terms
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
-from context_engine.service.explaining.words import blend_words, reason_words
+from context_engine.service.explaining.words import blend_words, reason_words, setting_words
 
 __all__ = ["print_explanation"]
 
@@ -194,5 +194,5 @@ def _changed_settings(result: SearchResult) -> Table:
     defaults = Settings().model_dump(mode="json")
     for key, row in result.settings.to_dict().items():
         if row["value"] != defaults[key]:
-            table.add_row(key, Text(clean(str(row["value"]))), Text(clean(row["origin"]), "dim"))
+            table.add_row(key, Text(clean(str(setting_words(key, row["value"])))), Text(clean(row["origin"]), "dim"))
     return table

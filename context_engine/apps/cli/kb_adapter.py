@@ -62,8 +62,10 @@ def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
 
     setup, name = _domain(location, domain)
     judged = judged_questions(setup).get(name, ())
-    with opened_base(location, embedder=True) as base, busy("Calibrating …"):
-        calibration = use_adapter(setup, base, setup.registry.domain(name), adapter_id, judged=judged)
+    with opened_base(location, embedder=True) as base:
+        base.switchable_adapters(name, adapter_id)  # a wrong id is refused before anything is calibrated
+        with busy("Calibrating …"):
+            calibration = use_adapter(setup, base, setup.registry.domain(name), adapter_id, judged=judged)
     print_calibrations([calibration])
     _say(name, adapter_id)
 

@@ -50,6 +50,13 @@ def plugin() -> None:
 @click.option("--platform", metavar="TAG", help="Of the wheels. [default: manylinux_2_28_x86_64]")
 @click.option("--python", "python_version", metavar="X.Y", help="Of the wheels. [default: 3.12, which Dify runs]")
 @click.option("--include", multiple=True, metavar="PACKAGE", help="Carry an installed package along: your adapter.")
+@click.option(
+    "--extras",
+    type=click.Choice(("documents", "none")),
+    default="documents",
+    show_default=True,
+    help="Require what reads Word, Excel, PowerPoint, PDF, OpenDocument and HTML; 28 MB more as wheels.",
+)
 @click.option("--audit", is_flag=True, help="Require what records of searches in PostgreSQL need.")
 @click.option("--sign", "key", metavar="KEY", help="Sign with this RSA-4096 key (PEM).")
 @with_debug
@@ -63,6 +70,7 @@ def pack_command(
     platform: str | None,
     python_version: str | None,
     include: tuple[str, ...],
+    extras: str,
     audit: bool,
     key: str | None,
 ) -> None:
@@ -81,7 +89,7 @@ def pack_command(
         stage=stage,
         wheels=target if with_wheels else None,
         include=include,
-        audit=audit,
+        extras=(*(["documents"] if extras == "documents" else []), *(["audit"] if audit else [])),
         key=_read(key, "--sign") if key else None,
     )
     try:
@@ -102,7 +110,7 @@ def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
     from context_engine.apps.packaging import check
     from context_engine.apps.packaging.files import size_line
 
-    result = check(Path(place), sdk_python=Path(sdk_python) if sdk_python else None)
+    result = check(Path(place), sdk_python=Path(sdk_python).absolute() if sdk_python else None)
     if as_json:
         run = result.sdk.to_dict() if result.sdk else {"status": "not run"}
         findings = [one.to_dict() for one in result.findings]

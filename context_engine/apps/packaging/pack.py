@@ -44,7 +44,8 @@ class PackOptions:
         stage: the overlay whose connections and dataset ids are baked in.
         wheels: put the wheels of every requirement in, for this target.
         include: importable packages to carry along.
-        audit: require what a ledger in PostgreSQL needs.
+        extras: of the engine, whose requirements the package has too: "documents" reads Word, Excel, PDF and the like,
+            "audit" a ledger in PostgreSQL.
         key: PEM of the key to sign with.
     """
 
@@ -53,7 +54,7 @@ class PackOptions:
     stage: str | None = None
     wheels: WheelTarget | None = None
     include: tuple[str, ...] = ()
-    audit: bool = False
+    extras: tuple[str, ...] = ("documents",)
     key: bytes | None = None
 
 
@@ -96,7 +97,7 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
         raise ConfigError(problem, key="--plugin-dir")
     plugin, included = read_folder(plugin_dir), [vendor_installed(name) for name in options.include]
     carried = [one.files for one in included]
-    further = project.extra("audit") if options.audit else ()
+    further = [line for name in options.extras for line in project.extra(name)]
     own = vendor_project(project, [plugin, *carried], further)
     files: dict[str, bytes] = {}
     for part in (plugin, own.files, *carried):
@@ -110,18 +111,20 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
         files = _with_wheels(files, options.wheels)
         said = f"the wheels are for {options.wheels.platform}: the package installs nowhere else"
         notices = (*notices, Notice(NoticeCode.PLATFORM_BOUND, options.wheels.platform, said))
-    _refuse(files)
+    _refuse(files, options)
     findings = check_files(files, project)
     if findings:
         raise BrokenPlugin(findings)
     return _written(files, out, options.key, env, notices)
 
 
-def _refuse(files: Files) -> None:
+def _refuse(files: Files, options: PackOptions) -> None:
     for path, why in never_ships(files):
         raise ConfigError(f"must never ship: {why}. Leave it out with .difyignore.", file=path)
     if sum(map(len, files.values())) > MAX_BYTES:
-        raise ConfigError(f"the package is too large: {size_line(files)}")
+        spare = options.wheels is not None and "documents" in options.extras
+        remedy = ". Without the libraries that read Word, Excel and PDF (--extras none) it is smaller" if spare else ""
+        raise ConfigError(f"the package is too large: {size_line(files)}{remedy}")
 
 
 def _refuse_overlap(files: Files, more: Files) -> None:

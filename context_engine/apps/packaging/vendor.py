@@ -40,6 +40,8 @@ _BY_VECTORS: Final = (
 )
 """Modules of the embedded base that need an extra."""
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.serving"
+_LOADERS: Final = f"{_SOURCE}/ingest/loaders/"
+"""Each is imported by name with the first file of its format."""
 _OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich", "markdown-it-py"))
 """Requirements of the command line alone, which the plugin does not carry."""
 _UNUSED_DATA: Final = ("demo/README.md", "demo/questions.jsonl", "settings/templates/")
@@ -103,7 +105,8 @@ def vendor_project(project: Project, users: Iterable[Files], further: Iterable[s
     points = _entry_points(project)
     sources = [content for files in users for path, content in files.items() if path.endswith(".py")]
     modules = [value.split(":")[0] for group in points.values() for value in group.values()]
-    found = reachable(package, sources, [_SOURCE, _STARTED_BY_COMMAND, *modules])
+    loaders = [path.removesuffix(".py").replace("/", ".") for path in package if path.startswith(_LOADERS)]
+    found = reachable(package, sources, [_SOURCE, _STARTED_BY_COMMAND, *loaders, *modules])
     unused = tuple(f"{_SOURCE}/{path}" for path in _UNUSED_DATA)
     files = {path: content for path, content in found.items() if not path.startswith(unused)}
     version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version

@@ -23,7 +23,7 @@ from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import ContextEngineError
 
-__all__ = ["ChangedSetting", "ContextReplay", "Replay", "ReplayReason", "replay"]
+__all__ = ["ChangedScorer", "ChangedSetting", "ContextReplay", "Replay", "ReplayReason", "replay"]
 
 _JUDGED: Final = frozenset((*RankingSettings.model_fields, "exact_first", "rerank_top_n", "strict_thresholds"))
 """Settings whose effect on an answer can be computed from its record; the others act before stage 2, or beside it."""
@@ -58,6 +58,18 @@ class ChangedSetting(NamedTuple):
     judged: bool
 
 
+class ChangedScorer(NamedTuple):
+    """What compares vectors of the embedded base: a model, or a model and an adapter (MODEL+ADAPTER).
+
+    Attributes:
+        was: what gave the recorded cosines.
+        now: what would give them now; "" where nothing would.
+    """
+
+    was: str
+    now: str
+
+
 class ContextReplay(NamedTuple):
     """A recorded context, made again.
 
@@ -85,6 +97,7 @@ class Replay:
         changed_settings: those that have other values now; None where the settings in force were not given.
         answer_now: the first field of the answer that differs under the settings in force; None where none does, or
             only settings changed whose effect the record cannot tell.
+        changed_scorer: None where it is the same, or not known. What it would change, the record cannot tell.
     """
 
     search_id: str
@@ -95,6 +108,7 @@ class Replay:
     contexts: tuple[ContextReplay, ...] = ()
     changed_settings: tuple[ChangedSetting, ...] | None = None
     answer_now: Difference | None = None
+    changed_scorer: ChangedScorer | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
@@ -103,6 +117,7 @@ class Replay:
             found: Difference | None = getattr(self, name)
             out[name] = None if found is None else found._asdict()
         out["contexts"] = [one._asdict() for one in self.contexts]
+        out["changed_scorer"] = None if self.changed_scorer is None else self.changed_scorer._asdict()
         if self.changed_settings is not None:
             out["changed_settings"] = [one._asdict() for one in self.changed_settings]
         return out
@@ -114,6 +129,7 @@ def replay(
     code_version: str,
     recorded_by: str | None = None,
     settings_now: Callable[[SearchResult], EffectiveSettings | None] | None = None,
+    scorer_now: Callable[[SearchResult], ChangedScorer | None] | None = None,
     contexts: Sequence[Mapping[str, Any]] = (),
     counter: Callable[[str], TokenCounter] | None = None,
     mask: Mask | None = None,
@@ -126,6 +142,7 @@ def replay(
         recorded_by: the version that made the record; None: as the record says.
         settings_now: gives the settings that the same request would be searched with now; where it gives None, or is
             None, they are not compared.
+        scorer_now: gives the model and adapter that compare vectors now, where they are others; None: not compared.
         contexts: the entries of the search's contexts.
         counter: gives a token counter by its name; None: contexts are not made again.
         mask: masks personal data, for contexts in which it was masked.
@@ -146,6 +163,7 @@ def replay(
         reason=reason,
         explanation="" if reason is None else _EXPLANATIONS[reason].format(was=recorded_by, now=code_version),
         contexts=made,
+        changed_scorer=None if scorer_now is None else scorer_now(result),
     )
     now = None if settings_now is None else settings_now(result)
     return replayed if now is None else _beside_now(replayed, result, again, now)

@@ -126,10 +126,9 @@ def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: st
         raise InvalidRequest(f"{chunk!r} may be one of several chunks: {named}{more}. Give one of them whole")
     if source is not None:
         return source, chunk
-    # An id may itself hold a slash, so it is the source only where there is such a source.
-    for one in sorted(sources, key=len, reverse=True):
-        if chunk.startswith(f"{one}/"):
-            return _meant(keys, sources, chunk.removeprefix(f"{one}/"), one)
+    named, slash, rest = chunk.partition("/")  # a chunk's id may hold a slash, a source's never does
+    if slash and named in sources:
+        return _meant(keys, sources, rest, named)
     hint = nearest(chunk, (key[1] for key in keys[:1000]))
     raise InvalidRequest(
         f"no candidate of this search has an id that begins with {chunk!r}: name its source as SOURCE/CHUNK to learn "

@@ -25,6 +25,15 @@ number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. S
 and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.
 """
 
+from context_engine.core.chunking.chunk_line import (
+    LINE_FORM,
+    ChunkLine,
+    escaped,
+    line_of,
+    read_line,
+    restored,
+    with_line,
+)
 from context_engine.core.chunking.contents import ContentsTable, contents_of, without_contents
 from context_engine.core.chunking.cut import CHUNKER_VERSION, cut
 from context_engine.core.chunking.definitions import defined_terms, is_glossary
@@ -34,6 +43,7 @@ from context_engine.core.chunking.heading import Heading
 from context_engine.core.chunking.keys import BOOKKEEPING_KEYS
 from context_engine.core.chunking.outline import OutlineSection, headings, outline, section_title
 from context_engine.core.chunking.piece import Count, Piece
+from context_engine.core.chunking.questions import QuestionAnswer, questions_of
 from context_engine.core.chunking.sections import section_pieces
 from context_engine.core.chunking.strategy import (
     DEFAULT_STRATEGIES,
@@ -50,19 +60,23 @@ __all__ = [
     "BOOKKEEPING_KEYS",
     "CHUNKER_VERSION",
     "DEFAULT_STRATEGIES",
+    "LINE_FORM",
     "PROFILES",
     "RECORD",
+    "ChunkLine",
     "ChunkingStrategy",
     "ContentsTable",
     "Count",
     "Heading",
     "OutlineSection",
     "Piece",
+    "QuestionAnswer",
     "StructureKind",
     "TextStructure",
     "contents_of",
     "cut",
     "defined_terms",
+    "escaped",
     "field_pieces",
     "field_spans",
     "fixed_pieces",
@@ -70,12 +84,17 @@ __all__ = [
     "get_strategy",
     "headings",
     "is_glossary",
+    "line_of",
     "outline",
+    "questions_of",
+    "read_line",
     "read_strategies",
     "record_text",
+    "restored",
     "section_pieces",
     "section_title",
     "strategy_for",
     "structure_of",
+    "with_line",
     "without_contents",
 ]

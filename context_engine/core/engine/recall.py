@@ -22,7 +22,7 @@ from context_engine.core.engine.fetching import fetched_chunks
 from context_engine.core.engine.sanitize_chunk import sanitized_error
 from context_engine.core.engine.withholding import readable
 from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
-from context_engine.core.protocols import Clock, JointlySearchable, Source
+from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
 
 __all__ = ["SourceBulkhead", "SourceCall", "SourceReply", "as_source_error", "call_sources"]
@@ -77,6 +77,7 @@ class SourceBulkhead:
         self._clock, self._declared = clock, declared
         self._keeps_classes = getattr(source, "access_classes", False) is True
         self._joint = source if isinstance(source, JointlySearchable) else None
+        self._preparable = source if isinstance(source, Preparable) else None
         self._bulkhead = Bulkhead(f"source-{source_id}")
 
     def submit(self, query: SourceQuery, left: Callable[[], float], limit: int) -> Future[SourceReply]:
@@ -93,6 +94,19 @@ class SourceBulkhead:
             refused: Future[SourceReply] = Future()
             refused.set_result(self.refused(busy))
             return refused
+
+    @property
+    def is_preparable(self) -> bool:
+        """Whether its first answer may wait for something to be loaded (`Preparable`)."""
+        return self._preparable is not None
+
+    def prepare(self, query_text: str, seconds: float) -> None:
+        """Have a source that `is_preparable` load what its first answer waits for; a failure is passed over."""
+        assert self._preparable is not None
+        try:
+            self._preparable.prepare(query_text, seconds)
+        except Exception as error:  # the search itself says what is wrong
+            logger.debug("source %s could not be prepared", self.source_id, exc_info=error)
 
     @property
     def store(self) -> object | None:

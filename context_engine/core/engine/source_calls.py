@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
 from context_engine.core.engine.retriever import Recalled, RefillRequest, SourceOutcome
@@ -16,6 +17,9 @@ from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented
 
 __all__ = ["SourceCalls"]
+
+_PREPARING_SHARE: Final = 0.8
+"""Of the time that is left; the calls need the rest."""
 
 
 class SourceCalls:
@@ -42,10 +46,20 @@ class SourceCalls:
         return tuple(self._withheld)
 
     def recall(self, plan: SearchPlan) -> Recalled:
-        """Call every source."""
-        replies = self._replies(plan, self._sources, plan.settings.stage1_top_k, self._seconds)
+        """Call every source, once what it has to load first is there."""
+        replies = self._replies(plan, self._sources, plan.settings.stage1_top_k, self._prepared(plan))
         outcomes = tuple(source_outcome(spec, reply) for (spec, _), reply in zip(self._sources, replies))
         return Recalled(outcomes, self._ms_since(self._started))
+
+    def _prepared(self, plan: SearchPlan) -> float:
+        """Have the sources load what they need; return the seconds that are left for the calls."""
+        seconds = self._seconds
+        for _, source in self._sources:
+            if isinstance(source, SourceBulkhead) and source.is_preparable:
+                begun = self._clock.monotonic()
+                source.prepare(_text(plan), _PREPARING_SHARE * seconds)
+                seconds -= self._clock.monotonic() - begun
+        return seconds
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
         """Call some sources again in the time that is left; None where none is."""
@@ -77,7 +91,7 @@ class SourceCalls:
     ) -> list[SourceReply]:
         """Return one reply per source."""
         prepared, settings = plan.prepared, plan.settings
-        texts = (prepared.text, *prepared.sub_queries) if prepared else (plan.request.query,)
+        texts = (_text(plan), *(prepared.sub_queries if prepared else ()))
         words = [(text, segmented(text, settings.word_segmenter)) for text in texts]
         calls = [
             SourceCall(source, _query(plan, spec, text, terms, top_k, seconds))
@@ -97,6 +111,10 @@ class SourceCalls:
 
     def _ms_since(self, moment: float) -> float:
         return (self._clock.monotonic() - moment) * 1000.0
+
+
+def _text(plan: SearchPlan) -> str:
+    return plan.prepared.text if plan.prepared else plan.request.query
 
 
 def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int, seconds: float) -> SourceQuery:

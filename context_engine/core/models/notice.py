@@ -125,6 +125,7 @@ class NoticeCode(StrEnum):
     INDEX_UNRANKED = "index_unranked", "A dataset has an economy index: its answers are unranked."
     INDEX_WITHOUT_RERANKER = "index_without_reranker", "A dataset has no reranker and no weights."
     INDEX_NOT_AS_DECLARED = "index_not_as_declared", "The manifest declares another index.", "declared found"
+    CHUNK_LINE_MISSING = "chunk_line_missing", "Documents lack the first line that the manifest expects.", "names"
     METADATA_MISSING = "metadata_missing", "The manifest names metadata that a dataset does not have.", "names"
 
     # Writing to a Dify dataset; the subject is the source
@@ -137,7 +138,7 @@ class NoticeCode(StrEnum):
     )
     DOCUMENTS_OF_EARLIER_RELEASE = (
         "documents_of_earlier_release",
-        "Documents were written by an earlier release: they are written once more.",
+        "Documents were written by an earlier release or with another line: they are written once more.",
         "count dataset_id",
     )
     METADATA_VALUE_LEFT_OUT = (
@@ -279,6 +280,8 @@ class NoticeCode(StrEnum):
     ID_REPEATED = "id_repeated", "A record has the id of another one: it is known by its row."
     RECORD_REPAIRED = "record_repaired", "A line or record that is not well-formed was read as it stands."
     DOCUMENT_REPAIRED = "document_repaired", "Text or metadata of a document was not valid: repaired."
+    OUTSIDE_QUESTIONS = "outside_questions", "Text outside of questions and answers was left out.", "count"
+    PARENT_SPLIT = "parent_split", "A section was too long for one parent: it stands in several.", "section count"
     FURTHER_NOTICES = "further_notices", "A file gave more notices than are kept.", "count"
     DECLARED_FIELD_UNUSABLE = (
         "declared_field_unusable",

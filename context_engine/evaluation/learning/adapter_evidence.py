@@ -30,7 +30,7 @@ def evidence(trial: AdapterTrial) -> dict[str, Any]:
         "interval": [gain.low, gain.high],
         "questions": trial.questions,
         "pairs": trial.pairs,
-        "untaught": trial.untaught,
+        "untaught": len(trial.untaught),
         "refusal": trial.refusal,
         "search": {name: _pair(trial.before, trial.after, name, trial.difference(name)) for name in trial.measures},
         "unseen": {

@@ -32,7 +32,7 @@ __all__ = [
     "FEWEST_JUDGED",
     "USUALLY_NEEDED",
     "AdapterTrial",
-    "Asked",
+    "JudgedSearch",
     "Searches",
     "check_enough",
     "learn_adapter",
@@ -51,7 +51,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class JudgedSearch:
     """What is searched, and what is to be found.
 
     Attributes:
@@ -83,7 +83,8 @@ class AdapterTrial:
         before, after: of each question searched for with the model alone, and while it was held out.
         unseen: of each question while all that answers it was held out.
         folds: the questions held out, ranked by cosine alone.
-        questions, pairs: how many were learnt from; `untaught` taught nothing.
+        questions, pairs: how many were learnt from.
+        untaught: ids of the questions that taught nothing.
         seed: of the training.
     """
 
@@ -96,7 +97,7 @@ class AdapterTrial:
     folds: Folds
     questions: int
     pairs: int
-    untaught: int
+    untaught: Sequence[str]
     seed: int
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -132,7 +133,7 @@ def measures_with(measure: str) -> tuple[str, ...]:
 
 
 def learn_adapter(
-    asked: Asked,
+    asked: JudgedSearch,
     judged: JudgedPairs,
     lessons: Lessons,
     *,
@@ -174,7 +175,7 @@ def learn_adapter(
         folds=seen,
         questions=len(judged.ids),
         pairs=len(lessons.pairs),
-        untaught=len(judged.untaught),
+        untaught=judged.untaught,
         seed=seed,
     )
 
@@ -204,7 +205,9 @@ def parts_of(texts: Sequence[str], count: int) -> list[list[int]]:
 class Searches:
     """Asks the base, and measures what it returns."""
 
-    def __init__(self, asked: Asked, judged: JudgedPairs, total: int = 0, progress: Progress | None = None) -> None:
+    def __init__(
+        self, asked: JudgedSearch, judged: JudgedPairs, total: int = 0, progress: Progress | None = None
+    ) -> None:
         self._asked, self._judged = asked, judged
         self._done, self._total, self._progress = 0, total, progress
 

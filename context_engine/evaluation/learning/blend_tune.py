@@ -85,7 +85,7 @@ class BlendTrial:
             return f"on questions it was not learnt on it is not better beyond noise ({_told(measure, gain)})"
         if recall.beyond_noise and recall.mean < 0.0:
             return f"on questions it was not learnt on it finds less ({_told('R@10', recall)})"
-        return f"{self.troubles[0]}" if self.troubles else None
+        return f"answers were not whole while it was learnt: {self.troubles[0]}" if self.troubles else None
 
 
 def _told(measure: str, one: Paired) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from context_engine.core.context.inert import inert_line
-from context_engine.core.models import BlendFeature, Fate, Outcome, RankedChunk, Settings
+from context_engine.core.models import BlendFeature, Fate, Outcome, RankedChunk, Settings, canonical_json
+from context_engine.core.text import content_sha256
 from context_engine.service.contract.explanation import ChunkNotShown, ChunkShown, Explanation
 
-__all__ = ["blend_words", "explanation_text", "reason_words", "why_not_shown", "why_shown"]
+__all__ = ["blend_words", "explanation_text", "reason_words", "setting_words", "why_not_shown", "why_shown"]
 
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",
@@ -36,6 +37,18 @@ def blend_words(terms: Mapping[BlendFeature, float]) -> str:
     'cosine -1.25, stage1 +0.80'
     """
     return ", ".join(f"{name} {value:+.2f}" for name, value in sorted(terms.items(), key=lambda one: -abs(one[1])))
+
+
+def setting_words(name: str, value: Any) -> Any:
+    """Return the value of a setting as people read it: of a learnt blend what tells it from another, not its weights.
+
+    >>> setting_words("learnt_blend", {"measured_by": "bm25", "terms": {"stage1": {"weight": 1.0}}})
+    'blend 546b58f78832, 1 term'
+    """
+    if name != "learnt_blend" or not isinstance(value, Mapping):
+        return value
+    terms = len(value.get("terms", ()))
+    return f"blend {content_sha256(canonical_json(value))[:12]}, {terms} term{'' if terms == 1 else 's'}"
 
 
 def why_shown(chunk: RankedChunk, settings: Settings, terms: Mapping[BlendFeature, float] | None = None) -> str:
@@ -93,7 +106,9 @@ def _lines(told: Explanation) -> Iterator[str]:
         )
     if told.settings:
         yield "Settings that differ from the default:"
-        yield from (f"- {one.name} = {_said(one.value)} ({_said(one.origin)})" for one in told.settings)
+        yield from (
+            f"- {one.name} = {_said(setting_words(one.name, one.value))} ({_said(one.origin)})" for one in told.settings
+        )
     yield from (f"Notice {one.code}: {_said(one.message or one.subject)}" for one in told.notices)
     yield from _compared(told)
     yield from (f"Missing: {one}" for one in told.missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from context_engine.adapters.http import Access
@@ -111,6 +112,8 @@ class DatasetExaminer:
             return part
         if MARKED in info.fields:
             part = replace(part, warnings=(*part.warnings, *self._damage(dataset_id)))
+        if self.settings.chunk_line:
+            part = replace(part, warnings=(*part.warnings, *self._without_line(dataset_id)))
         return part if request.query is None else self._sampled(part, request.query, request)
 
     def _damage(self, dataset_id: str) -> Iterator[Notice]:
@@ -129,6 +132,24 @@ class DatasetExaminer:
                 "ingest DOCUMENTS --domain NAME --to dify --repair'"
             )
             yield Notice(NoticeCode.DOCUMENTS_DAMAGED, dataset_id, said, {"count": len(names), "names": list(names)})
+
+    def _without_line(self, dataset_id: str) -> Iterator[Notice]:
+        """Name the newest documents whose chunks do not begin with the line that the manifest expects."""
+        writes = Writes(self.workspace, self.clock)
+        try:
+            newest = islice((row for row in writes.documents(dataset_id) if row.ready and not row.hidden), _MOST_NAMED)
+            names = [row.name for row in newest if not writes.first_line(dataset_id, row.dify_id)]
+        except SourceError as error:
+            said, detail = f"its documents could not be listed: {error}", {"problem": str(error)}
+            yield Notice(NoticeCode.DATASET_NOT_LISTED, dataset_id, said, detail)
+            return
+        if names:
+            shown = ", ".join(map(repr, names))
+            said = (
+                f"the manifest expects a line (chunk_line) that the first chunk of {shown} does not have: cut them "
+                "with it (the tool 'Chunk by document type', 'context-engine ingest --to dify'), or remove chunk_line"
+            )
+            yield Notice(NoticeCode.CHUNK_LINE_MISSING, dataset_id, said, {"names": names})
 
     def _sampled(self, part: Examination, text: str, request: ExaminationRequest) -> Examination:
         """Ask as a search would, this dataset alone."""

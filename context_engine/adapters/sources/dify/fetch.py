@@ -21,6 +21,7 @@ from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
 from context_engine.adapters.sources.dify.metadata import MARKED, MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.reading import read_chunks, read_records
+from context_engine.adapters.sources.dify.segment_text import line_of_first
 from context_engine.adapters.sources.dify.settings import UUID, DifySettings
 from context_engine.adapters.sources.dify.withholding import divided
 from context_engine.adapters.sources.dify.workspace import Workspace
@@ -108,17 +109,33 @@ class DatasetFetch:
     def _wanted(self, dataset_id: str, info: DatasetInfo, documents: frozenset[str], ticket: Ticket) -> Iterator[str]:
         """Yield Dify's ids of the documents asked for.
 
-        Where this package wrote none, a document's id is Dify's own and nothing has to be listed.
+        Where neither this package nor a line names a document, its id is Dify's own and nothing has to be listed.
         """
         if not documents:
             return
-        if MARKED not in info.fields:
+        if MARKED not in info.fields and not self.settings.chunk_line:
             yield from sorted(one.lower() for one in documents if UUID.fullmatch(one))
             return
-        for row in self._rows(dataset_id, ticket):
+        rows = [row for row in self._rows(dataset_id, ticket) if not row.hidden and row.ready]
+        lined = [row for row in rows if row.key is None] if self._may_be_of_lines(documents) else []
+        if len(lined) > _MOST_SEARCHED:
+            problem = f"holds {len(lined)} documents: one is found by the id that its line says in at most"
+            raise SourceUnavailable(f"{problem} {_MOST_SEARCHED}")
+        for row in rows:
             own = row.dify_id if row.key is None else row.key[1]
-            if own in documents and not row.hidden and row.ready:
+            if own in documents or (row in lined and self._named_by_line(dataset_id, row, ticket) in documents):
                 yield row.dify_id
+
+    def _may_be_of_lines(self, documents: frozenset[str]) -> bool:
+        return self.settings.chunk_line and not all(map(UUID.fullmatch, documents))
+
+    def _named_by_line(self, dataset_id: str, row: DatasetDocument, ticket: Ticket) -> str | None:
+        """Return the document's id that the line of its first chunk says."""
+        path = f"datasets/{dataset_id}/documents/{row.dify_id}/segments?page=1&limit=1"
+        try:
+            return line_of_first(self._mapping(path, ticket)).document_id
+        except SourceNotFound:
+            return None
 
     def _chunks(self, info: DatasetInfo, dify_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
         """Return the chunks of one document as a search gives them, but for scores; none of one that is not there."""

@@ -8,9 +8,10 @@ has one level of conditions: those of an `and` that can be said go out, or one `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
+from context_engine.adapters.sources.dify.metadata import MARKED
 from context_engine.core.models import And, Condition, Filter, FilterOp, Or
 from context_engine.core.policy.filters import VERSION_FIELDS
 from context_engine.core.text import bare_version
@@ -42,6 +43,9 @@ _HIDDEN: Final = frozenset(
 )
 """Fields that the engine or the chunk itself answers, whatever metadata of the same name says."""
 
+_OF_PLACE: Final = frozenset(["section", "page", "reference"])
+"""Fields that the line of a chunk says; metadata of a document say them at most for all of its chunks."""
+
 _ORDERS: Final = {FilterOp.GT: ">", FilterOp.GTE: "≥", FilterOp.LT: "<", FilterOp.LTE: "≤"}
 _LIKE: Final = {FilterOp.CONTAINS: "contains", FilterOp.STARTS_WITH: "start with", FilterOp.ENDS_WITH: "end with"}
 _WILD: Final = frozenset("%_\\")  # of SQL's LIKE, which Dify passes on
@@ -62,17 +66,21 @@ class Pushed(NamedTuple):
     whole: bool
 
 
-def push_down(filter: Filter | None, fields: Mapping[str, str], names: Mapping[str, str]) -> Pushed:
+def push_down(
+    filter: Filter | None, fields: Mapping[str, str], names: Mapping[str, str], *, chunk_line: bool = False
+) -> Pushed:
     """Return the part of a filter that Dify can test.
 
     Args:
         filter: any filter, None for none.
         fields: the dataset's metadata fields with their types; others are never sent, for Dify finds nothing then.
         names: {our name: Dify's name} from the manifest.
+        chunk_line: whether the chunks say themselves which version of which document they are.
     """
     if filter is None:
         return Pushed(None, True)
-    known = _Fields(fields, names)
+    of_place = _OF_PLACE if chunk_line or MARKED in fields else ()
+    known = _Fields(fields, names, _HIDDEN.union(of_place, VERSION_FIELDS if chunk_line else ()))
     parts = list(filter.parts) if isinstance(filter, And) else [filter]
     rows = [known.row(part) for part in parts]
     said = [row for row in rows if row is not None]
@@ -89,8 +97,8 @@ def push_down(filter: Filter | None, fields: Mapping[str, str], names: Mapping[s
 class _Fields:
     """The fields of a dataset, and what can be said of them."""
 
-    def __init__(self, fields: Mapping[str, str], names: Mapping[str, str]) -> None:
-        self._fields, self._names = fields, names
+    def __init__(self, fields: Mapping[str, str], names: Mapping[str, str], hidden: Collection[str]) -> None:
+        self._fields, self._names, self._hidden = fields, names, hidden
 
     def row(self, part: Filter) -> Row | None:
         """Return one condition that says a part, None where there is none."""
@@ -132,7 +140,7 @@ class _Fields:
         field = "document_version" if field == "version" else field
         name = self._names.get(field, field)
         kind = self._fields.get(name, "")
-        return (None, "") if field in _HIDDEN or kind not in ("string", "number", "time") else (name, kind)
+        return (None, "") if field in self._hidden or kind not in ("string", "number", "time") else (name, kind)
 
 
 def _names_a_numbered_version(part: Condition) -> bool:

@@ -68,6 +68,7 @@ class MetadataReader:
         words = {_word(word): kind for word, kind in settings.source_types.items()}
         words |= {kind.value: kind for kind in SourceType}
         self._names = settings.metadata.used()
+        self._chunk_line = settings.chunk_line
         self._read: dict[str, Callable[[Any], Any]] = {
             "authority_tier": _tier,
             "source_type": partial(_source_type, words),
@@ -78,6 +79,10 @@ class MetadataReader:
             "fetched_at": _moment,
             "ttl_seconds": _whole,
         }
+
+    def has_line(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether the chunks of a document were written with a line: by this package, or as the manifest says."""
+        return self._chunk_line or MARKED in metadata
 
     def claims(self, metadata: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
         """Return fields of a chunk; a value that cannot be read counts as not known, and a notice says so.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.breadcrumb import parse_breadcrumb
 from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader
 from context_engine.adapters.sources.dify.method import SearchMethod
 from context_engine.adapters.sources.dify.names import readable_name
+from context_engine.adapters.sources.dify.segment_text import SegmentText, pictures_of, segment_text
+from context_engine.core.chunking import ChunkLine
 from context_engine.core.models import (
     NOTHING,
     Chunk,
@@ -79,14 +80,15 @@ def read_chunks(
         segment = record["segment"]
         if segment["id"] in chunks:
             continue
-        if not segment["content"].strip():
-            pictures = _files(record)
+        text = segment_text(record, has_line=claims.has_line(segment["document"].get("doc_metadata") or {}))
+        if not text.content.strip():
+            pictures = pictures_of(record)
             what = f"is a picture ({', '.join(pictures)}), which is not read" if pictures else "has no text"
             said = f"dataset {dataset_id}: segment {segment['id'][:64]} {what}"
             detail = {"dataset_id": dataset_id, "chunk_id": segment["id"][:64], "pictures": pictures}
             notices.append(Notice(NoticeCode.CHUNK_WITHOUT_TEXT, "", said, detail))
             continue
-        chunks[segment["id"]] = _chunk(record, segment, dataset_id, method, claims, notices)
+        chunks[segment["id"]] = _chunk(record, text, dataset_id, method, claims, notices)
     return list(chunks.values())
 
 
@@ -99,45 +101,31 @@ def claimed_classification(record: Mapping[str, Any], claims: MetadataReader) ->
 
 def _chunk(
     record: Mapping[str, Any],
-    segment: Mapping[str, Any],
+    text: SegmentText,
     dataset_id: str,
     method: SearchMethod,
     claims: MetadataReader,
     notices: list[Notice],
 ) -> Chunk:
-    document = segment["document"]
-    sound, changes = sanitized_mapping(document.get("doc_metadata") or {})
-    for change in changes:
-        detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}
-        said = f"segment {segment['id'][:64]}: doc_metadata {change}"
-        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", said, detail))
-    metadata = dict(sound)
-    if isinstance(metadata.get(_BUILT_IN_NAME), str):
-        metadata[_BUILT_IN_NAME] = readable_name(metadata[_BUILT_IN_NAME])
-    fields: dict[str, Any] = {}
+    segment, line = record["segment"], text.line or ChunkLine()
+    metadata = _metadata(segment, notices)
+    fields: dict[str, Any] = {"heading_path": line.path, **_of_line(line)}
     indexed = to_moment(segment.get("completed_at"))
     if indexed is not None:
-        fields = {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
+        fields |= {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
     fields |= claims.claims(metadata, notices)
     ours, whole = MARKED in metadata, bool(metadata.get(MARKS.content_hash))
     if ours and (version := _words(metadata.get(MARKS.version))) is not None:
         fields["document_version"] = version  # letter by letter: a field of numbers makes 3.1 of 3.10
-    document_id, title = _identity(metadata, segment)
-    text, extra = _text(record, segment)
-    if ours:
-        text, path, section, reference = parse_breadcrumb(text)
-        fields |= {"heading_path": path, "section": section}
-        metadata |= {"reference": reference} if reference else {}
+    document_id, title = _identity(metadata, segment, line)
+    for name, said in (("page", line.page), ("reference", line.reference)):
+        if said is not None and metadata.get(name) is None:
+            metadata[name] = said
     if ours and not whole:
-        extra["unfinished"] = True
-        said = (
-            f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was broken off: what was "
-            "found of it may not be all of it"
-        )
-        detail = {"dataset_id": dataset_id, "document_id": document_id}
-        notices.append(Notice(NoticeCode.DOCUMENT_UNFINISHED, "", said, detail))
+        text.extra["unfinished"] = True
+        notices.append(_unfinished(dataset_id, document_id))
     return Chunk(
-        content=text,
+        content=text.content,
         chunk_id=segment["id"],
         scores=method.scores(record.get("score")),
         document_id=document_id,
@@ -145,52 +133,63 @@ def _chunk(
         title=title,
         position=_place(segment.get("position")),
         metadata=metadata or NOTHING,
-        extra=extra or NOTHING,
+        extra=text.extra or NOTHING,
         **fields,
     )
 
 
-def _identity(metadata: dict[str, Any], segment: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return id and title of a document, its own where this package wrote it; its marks leave the metadata."""
+def _metadata(segment: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
+    """Return a document's metadata, fit to be read."""
+    sound, changes = sanitized_mapping(segment["document"].get("doc_metadata") or {})
+    for change in changes:
+        detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}
+        said = f"segment {segment['id'][:64]}: doc_metadata {change}"
+        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", said, detail))
+    metadata = dict(sound)
+    if isinstance(metadata.get(_BUILT_IN_NAME), str):
+        metadata[_BUILT_IN_NAME] = readable_name(metadata[_BUILT_IN_NAME])
+    return metadata
+
+
+def _of_line(line: ChunkLine) -> dict[str, Any]:
+    """Return the fields of a chunk that its line says, by which metadata may still win."""
+    said = {
+        "document_version": line.version,
+        "section": line.section,
+        "effective_from": line.effective_from,
+        "effective_to": line.effective_to,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkLine) -> tuple[str | None, str | None]:
+    """Return id and title of a document, its own where this package wrote it or its line says them.
+
+    Its marks leave the metadata; Dify's id joins it where it is another.
+    """
     document = segment["document"]
     given = _words(segment.get("document_id")) or _words(document.get("id"))
     own = _words(metadata.get(MARKED))
     if own is None:
-        return given, readable_name(document.get("name"))
-    title = _words(metadata.get(MARKS.title))
-    for name in MARKS:
-        metadata.pop(name, None)
+        title = line.title or readable_name(document.get("name"))
+    else:
+        title = _words(metadata.get(MARKS.title))
+        for name in MARKS:
+            metadata.pop(name, None)
+    identity = own or line.document_id
+    if identity is None:
+        return given, title
     metadata["dify_document_id"] = given
-    return own, title
+    return identity, title
 
 
-def _text(record: Mapping[str, Any], segment: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the text with what belongs to it: question and answer are one text; of a parent the spans of the children
-    that matched, of a summary index the summary that matched, of a multimodal dataset the names of its pictures.
-    """
-    content: str = segment["content"]
-    summary, files = _words(record.get("summary")), _files(record)
-    extra: dict[str, Any] = {"summary": summary} if summary else {}
-    extra |= {"files": files} if files else {}
-    if segment.get("answer"):
-        return f"{content}\n\n{segment['answer']}", {"question": content, "answer": segment["answer"], **extra}
-    children = record.get("child_chunks") or []
-    spans = [span for child in children if (span := _span(content, child)) is not None]
-    return content, {"matched_spans": spans, **extra} if spans else extra
-
-
-def _files(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of a record's pictures; their addresses are signed and stay here."""
-    given = record.get("files")
-    files = given if isinstance(given, list) else []
-    return [name for one in files if isinstance(one, Mapping) and (name := _words(one.get("name")))]
-
-
-def _span(parent: str, child: Any) -> list[int] | None:
-    """Return [start, end) of a child's text in its parent's; None where it does not stand there word for word."""
-    text = child.get("content") if isinstance(child, Mapping) else None
-    start = parent.find(text) if isinstance(text, str) and text else -1
-    return None if start < 0 or not isinstance(text, str) else [start, start + len(text)]
+def _unfinished(dataset_id: str, document_id: str | None) -> Notice:
+    said = (
+        f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was broken off: what was "
+        "found of it may not be all of it"
+    )
+    detail = {"dataset_id": dataset_id, "document_id": document_id}
+    return Notice(NoticeCode.DOCUMENT_UNFINISHED, "", said, detail)
 
 
 def _words(value: Any) -> str | None:

@@ -72,6 +72,11 @@ class DifySettings(_Frozen):
     source_types: Mapping[str, SourceType] = Field(
         default_factory=dict, description="The bank's own words for source types, e.g. {internal_sop: bank_sop}."
     )
+    chunk_line: bool = Field(
+        False,
+        description="Chunks begin with a line that says document, version, dates, section and page, as the plugin's "
+        "tool 'Chunk by document type' writes it: it is read and taken off. `ingest --to dify` writes it so.",
+    )
     max_calls: Annotated[int, Field(ge=1, le=1000)] = Field(
         40, description="Most retrieve calls of one search, retries included."
     )

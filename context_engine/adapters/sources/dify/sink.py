@@ -96,9 +96,10 @@ class DifySink:
         self.documents(source_id)
         key, target = (source_id, document_id, version), self._targets[source_id]
         held = self._held.get(key)
-        if held is not None and held.content_hash == content_hash:
+        if held is not None and target.hash_held(held.content_hash) == content_hash:
             return False
-        upload = DocumentUpload.of(key, content_hash, chunks, target.names, target.technique)
+        marked, line = target.hash_written(content_hash), target.settings.chunk_line
+        upload = DocumentUpload.of(key, marked, chunks, target.names, target.technique, chunk_line=line)
         try:
             checked(upload)
         except UploadRefused as error:
@@ -124,7 +125,8 @@ class DifySink:
         target = self._targets[source_id]
         if target.dataset_id is not None and target.dataset_id not in self._listed:
             self._list(target, target.dataset_id)
-        return {key[1:]: row.content_hash or "" for key, row in self._held.items() if key[0] == source_id}
+        held = [(key, row.content_hash) for key, row in self._held.items() if key[0] == source_id]
+        return {key[1:]: target.hash_held(content_hash) for key, content_hash in held}
 
     def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
         """Return the path of the file that a document came from, None where Dify does not hold it."""
@@ -228,10 +230,11 @@ class DifySink:
             if row.hidden:
                 said = f"document {row.name!r} is disabled or archived in Dify"
                 target.notice(NoticeCode.DOCUMENT_DISABLED, said, document=row.name)
-        if old := sum(map(self._is_ours, found.old)):
+        other = {key for key, row in found.held.items() if row.content_hash and not target.hash_held(row.content_hash)}
+        if old := sum(map(self._is_ours, other.union(found.old))):
             said = (
-                f"{old} documents of dataset {dataset_id} were written by an earlier release: those that the folder "
-                "holds are written once more"
+                f"{old} documents of dataset {dataset_id} were written by an earlier release, or with another "
+                "chunk_line: those that the folder holds are written once more"
             )
             target.notice(NoticeCode.DOCUMENTS_OF_EARLIER_RELEASE, said, count=old, dataset_id=dataset_id)
         self._damaged |= {key: _DAMAGED for key in found.damaged if self._is_ours(key)}

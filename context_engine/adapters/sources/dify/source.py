@@ -228,7 +228,8 @@ class DifySource:
     ) -> Found:
         query = search.query
         fields = info.fields if info else {}
-        pushed = push_down(query.filters, fields, self.settings.metadata.used())
+        names, line = self.settings.metadata.used(), self.settings.chunk_line
+        pushed = push_down(query.filters, fields, names, chunk_line=line)
         body = {
             "query": search.text,
             "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed, fields), pushed.conditions),
@@ -265,7 +266,7 @@ class DifySource:
         if not method.ordered:
             return max(query.top_k, _WIDE if query.filters is None else _WIDER)
         names = self.settings.metadata
-        dated = names.effective_from or names.effective_to or MARKED in fields
+        dated = names.effective_from or names.effective_to or MARKED in fields or self.settings.chunk_line
         sifted = not pushed.whole or (query.as_of is not None and dated) or self._may_withhold(query, fields)
         dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
         return max(query.top_k, _WIDE) if sifted or dropped else query.top_k

@@ -8,6 +8,7 @@ from typing import Any, Final
 from context_engine.adapters.sources.dify.document_marks import Value, fitted, kind_of
 from context_engine.adapters.sources.dify.settings import DifySettings, read_settings
 from context_engine.adapters.sources.dify.writes import Field, Writes
+from context_engine.core.chunking import LINE_FORM
 from context_engine.core.models import Notice, NoticeCode, SourceSpec
 from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 
@@ -27,6 +28,7 @@ class TargetDataset:
         writes: the workspace.
 
     Attributes:
+        form: how its chunks are written: the form of their line, and what it says.
         dataset_id: None until it is known to exist.
         created: whether this run made it.
         notices: what could not be kept.
@@ -36,6 +38,7 @@ class TargetDataset:
         self.spec, self.writes = spec, writes
         self.settings: DifySettings = read_settings(spec)
         self.names = self.settings.metadata.used()
+        self.form = f"line {LINE_FORM}{' of the document' * self.settings.chunk_line}"
         self.name = spec.id[:MOST_DATASET_NAME]
         self.dataset_id = spec.dataset_ids[0] if spec.dataset_ids else named.get(self.name)
         self.created = False
@@ -50,6 +53,15 @@ class TargetDataset:
         notice = Notice(code, self.spec.id, message, detail)
         if notice not in self.notices:
             self.notices.append(notice)
+
+    def hash_written(self, content_hash: str) -> str:
+        """Return what a document is marked with: the hash of its content, and the form of its chunks."""
+        return f"{content_hash} {self.form}"
+
+    def hash_held(self, written: str | None) -> str:
+        """Return the hash of a document's content; "" where it is not whole, or its chunks are of another form."""
+        content_hash, _, form = (written or "").partition(" ")
+        return content_hash if form == self.form else ""
 
     def made(self) -> str:
         """Return the dataset's id; create it where there is none.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.breadcrumb import with_breadcrumb
 from context_engine.adapters.sources.dify.content_digest import ContentDigest
 from context_engine.adapters.sources.dify.document_marks import Key, Value, fields_of, marks_of
 from context_engine.adapters.sources.dify.keywords import keywords_of
 from context_engine.adapters.sources.dify.metadata import MARKS, UNFINISHED
 from context_engine.adapters.sources.dify.writes import Writes
+from context_engine.core.chunking import line_of, with_line
 from context_engine.core.models import Chunk
 from context_engine.errors import SourceNotFound, SourceProtocolError
 from context_engine.secrecy import redacted
@@ -75,17 +75,25 @@ class DocumentUpload:
 
     @classmethod
     def of(
-        cls, key: Key, content_hash: str, chunks: Sequence[Chunk], names: Mapping[str, str], technique: str
+        cls,
+        key: Key,
+        content_hash: str,
+        chunks: Sequence[Chunk],
+        names: Mapping[str, str],
+        technique: str,
+        *,
+        chunk_line: bool = False,
     ) -> DocumentUpload:
         """Return the upload of a document that was cut into chunks.
 
         Args:
             names: {our name of a field: Dify's}.
             technique: the dataset's; in an economy dataset the chunks are found by keywords of ours.
+            chunk_line: whether each chunk says all of its document; else its place and the title.
         """
         title = chunks[0].title if chunks else None
         metadata = {**fields_of(chunks, names), **marks_of(*key, title)}
-        segments: list[dict[str, Any]] = [{"content": with_breadcrumb(chunk)} for chunk in chunks]
+        segments: list[dict[str, Any]] = [{"content": _written(chunk, chunk_line)} for chunk in chunks]
         if technique == "economy":
             for segment, keywords in zip(segments, keywords_of(chunks), strict=True):
                 segment |= {"keywords": keywords} if keywords else {}
@@ -208,6 +216,14 @@ def check(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
         raise UploadLost("it was deleted while it was written") from None
     if held != upload.digest:
         raise UploadLost(f"Dify held {held.chunks} chunks of it where {upload.digest.chunks} were written")
+
+
+def _written(chunk: Chunk, of_document: bool) -> str:
+    """Return a chunk's text below its line; the metadata say what the line leaves out."""
+    line = line_of(chunk, document=of_document)
+    if line and not of_document:
+        line = replace(line, title=chunk.title)
+    return with_line(line, chunk.content)
 
 
 def _check_segment(row: Any, content: str, place: int) -> None:

@@ -12,7 +12,9 @@ from context_engine.adapters.http import Backoff, HttpAnswer, HttpCall, RetryBud
 from context_engine.adapters.sources.dify.document_marks import DatasetDocument, read_row
 from context_engine.adapters.sources.dify.fanout import Ticket
 from context_engine.adapters.sources.dify.listing import list_datasets
+from context_engine.adapters.sources.dify.segment_text import line_of_first
 from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.core.chunking import ChunkLine
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     SourceBusy,
@@ -122,6 +124,11 @@ class Writes:
         pages = self._pages(f"datasets/{dataset_id}/documents/{document_id}/segments")
         rows = {str(row.get("id")): row for page in pages for row in page if isinstance(row, Mapping)}
         return [str(row.get("content")) for row in rows.values() if row.get("status") in ("completed", None)]
+
+    def first_line(self, dataset_id: str, document_id: str) -> ChunkLine:
+        """Return what the line of a document's first chunk says; nothing where it has none."""
+        path = f"datasets/{dataset_id}/documents/{document_id}/segments?page=1&limit=1"
+        return line_of_first(self._mapping("GET", path))
 
     def create_document(self, dataset_id: str, name: str, technique: str) -> tuple[str, str]:
         """Create a document without text, so that Dify cuts nothing; return its id and its batch."""

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_engine.adapters.sources.local import adapter_store, adapter_switches
-from context_engine.adapters.sources.local.adapter_reader import AdapterReader
+from context_engine.adapters.sources.local.adapter_reader import AdapterReader, scorer_of
 from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter
 from context_engine.adapters.sources.local.candidates import LocalQuery
+from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.reader import View, Viewer
 from context_engine.adapters.sources.local.records import canonical
@@ -35,6 +36,7 @@ class AdapterKeeping:
     """
 
     path: Path
+    options: SearchOptions
     _now: Callable[[], datetime]
     _embedder: Embedder | None
     _viewer: Viewer
@@ -68,6 +70,23 @@ class AdapterKeeping:
             keys = [one.key for one in readable(connection, access)]
             return self._adapters.chosen(connection, domain, adapter_id, keys).adapter
 
+    def scorer_id(self, domain: str, *, access: AccessScope | None = None) -> str:
+        """Return what the cosines of a domain's searches are known by: the model, or the model and the adapter in use.
+
+        Args:
+            domain: the domain.
+            access: of who searches; None: everything.
+
+        Returns:
+            "" where the base holds no vectors.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._snapshot() as connection:
+            keys = [one.key for one in readable(connection, access)]
+            return scorer_of(connection, domain, self.options.adapter, keys)
+
     def keep_adapter(
         self, domain: str, adapter: DomainAdapter, evidence: Mapping[str, Any], origin: Origin
     ) -> StoredAdapter:
@@ -84,8 +103,8 @@ class AdapterKeeping:
             TypeError, ValueError: JSON cannot hold the evidence.
         """
         made_at = self._now().isoformat(timespec="seconds")
-        adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=canonical(evidence), made_at=made_at)
-        return next(one for one in self.adapters(domain) if one.adapter_id == adapter.adapter_id)
+        text = canonical(evidence)
+        return adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=text, made_at=made_at)
 
     def forget_adapters(self, domain: str, adapter_ids: Collection[str]) -> None:
         """Forget adapters of a domain that were never put in force; one that was is kept.
@@ -106,11 +125,17 @@ class AdapterKeeping:
         Raises:
             StoreError: there is no such adapter for the base's vectors, it is damaged, or the base cannot be written.
         """
-        with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
-            chosen = adapter_switches.switchable(connection, self.path, domain, adapter_id, keys)
+        chosen = self.switchable_adapters(domain, adapter_id, access=access)
         at = self._now().isoformat(timespec="microseconds")
         adapter_switches.switch(self.path, domain, chosen, on=adapter_id is not None, at=at)
+
+    def switchable_adapters(
+        self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None
+    ) -> list[StoredAdapter]:
+        """Return what `use_adapter` would switch, with its arguments and its errors; nothing is switched."""
+        with self._snapshot() as connection:
+            keys = [one.key for one in readable(connection, access)]
+            return adapter_switches.switchable(connection, self.path, domain, adapter_id, keys)
 
     def undo_adapter(self, domain: str) -> bool:
         """Take back the last switch of a domain's adapters; undone again, it holds again.

@@ -149,8 +149,12 @@ def name_of(model_id: str, maps: bytes) -> str:
     return sha256(model_id.encode("utf-8", "surrogatepass") + b"\0" + maps).hexdigest()[:_ID_LENGTH]
 
 
-def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evidence: str, made_at: str) -> None:
+def keep(
+    root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evidence: str, made_at: str
+) -> StoredAdapter:
     """Keep an adapter; which one is in force stays as it is. One that is kept already is kept with this evidence.
+
+    What is returned was read in the same transaction: another process may forget it at once.
 
     Args:
         root: folder of the base.
@@ -175,6 +179,8 @@ def keep(root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evi
             " digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (*row, maps, _digest(*row, maps)),
         )
+        kept = read_all(connection, origin.partitions, domain)
+        return next(one for one in kept if one.adapter_id == adapter.adapter_id)
 
 
 def forget(root: Path, domain: str, adapter_ids: Collection[str]) -> None:

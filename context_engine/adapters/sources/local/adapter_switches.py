@@ -23,7 +23,7 @@ from context_engine.adapters.sources.local.adapter_store import (
     writing,
 )
 from context_engine.adapters.sources.local.schema import Model
-from context_engine.errors import StoreError
+from context_engine.errors import StoreError, nearest
 
 __all__ = ["in_force", "switch", "switchable", "undo"]
 
@@ -70,9 +70,8 @@ def switchable(
         return [one for one in found if one.in_force]
     one = next((one for one in found if one.adapter_id == adapter_id), None)
     if one is None:
-        raise StoreError(
-            f"{root} keeps no adapter {adapter_id} for {domain}: 'context-engine kb adapter list' shows what it keeps"
-        )
+        kept = nearest(adapter_id, (one.adapter_id for one in found)) or f" It keeps none for it: {_LEARN}."
+        raise StoreError(f"{root} keeps no adapter {adapter_id} for {domain}.{kept}")
     if one.problem:
         model = schema.model_of(connection)
         held = f"its vectors: {model.dimension} numbers of {model.model_id!r}" if model else "it has no vectors"

@@ -209,6 +209,16 @@ class LocalBase(AdapterKeeping):
         scope = Scope(source_id=source_id, filters=filters, as_of=as_of)
         return list(self.answer(query_text, top_k=top_k, scope=scope).chunks)
 
+    def prepare(self, query_text: str, seconds: float) -> None:
+        """Load the embedding model, if there is one and it was not asked before; later searches do not wait for that.
+
+        Args:
+            query_text: what will be searched for.
+            seconds: that are waited for it.
+        """
+        if self._vectors is not None:
+            self._vectors.prepare(query_text, seconds)
+
     def answer(
         self,
         query_text: str,

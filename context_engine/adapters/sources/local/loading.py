@@ -18,6 +18,7 @@ from context_engine.adapters.sources.local.partitions import Partition
 from context_engine.adapters.sources.local.schema import BaseState, Model, model_of
 from context_engine.adapters.sources.local.vector_parts import VectorParts
 from context_engine.core.concurrency.forking import forget_in_child
+from context_engine.errors import StoreCorrupt
 
 __all__ = ["VectorCache"]
 
@@ -77,6 +78,7 @@ class VectorCache:
 
         Raises:
             StoreVersionMismatch: they are of another model.
+            StoreCorrupt: a row's vectors are of another length than they were written with.
         """
         model = model_of(connection)
         if model is None:
@@ -88,7 +90,8 @@ class VectorCache:
             if self._key != key:
                 self._key, self._kept = key, {}
             found = [
-                self._matrix(connection, model, one.key, behind.get(one.key, one.generation)) for one in partitions
+                self._matrix(connection, model, one.key, behind.get(one.key, one.generation), root)
+                for one in partitions
             ]
         return Matrices([one for one in found if len(one)]) if any(map(len, found)) else None
 
@@ -97,25 +100,28 @@ class VectorCache:
         with self._lock:
             self._key, self._kept = None, {}
 
-    def _matrix(self, connection: sqlite3.Connection, model: Model, partition: int, generation: int) -> Matrix:
+    def _matrix(
+        self, connection: sqlite3.Connection, model: Model, partition: int, generation: int, root: Path
+    ) -> Matrix:
         kept = self._kept.get(partition)
         if kept is None or kept.generation != generation:
             former = kept.matrix if kept is not None and kept.generation < generation else None
-            kept = self._kept[partition] = _Kept(generation, _loaded(connection, model, partition, generation, former))
+            loaded = _loaded(connection, model, partition, generation, former, root)
+            kept = self._kept[partition] = _Kept(generation, loaded)
         return kept.matrix
 
 
 def _loaded(
-    connection: sqlite3.Connection, model: Model, partition: int, generation: int, former: Matrix | None
+    connection: sqlite3.Connection, model: Model, partition: int, generation: int, former: Matrix | None, root: Path
 ) -> Matrix:
     """Read what the former matrix does not have; the rest is taken from it."""
     rows = connection.execute(_LIVE, (partition, generation, generation))
     live = np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 2)
     rids, sources = live[:, 0].copy(), live[:, 1].copy()
     if former is None or not len(former.rids) or not _only_newer(former, rids):
-        lengths, parts = _read(connection, model, rids)
+        lengths, parts = _read(connection, model, rids, root)
     else:
-        lengths, parts = _read(connection, model, rids[rids > former.rids[-1]])
+        lengths, parts = _read(connection, model, rids[rids > former.rids[-1]], root)
         stays = np.isin(former.rids, rids, assume_unique=True)
         lengths = np.concatenate((former.lengths[stays], lengths))
         parts = VectorParts.joined([former.in_rows().take(np.repeat(stays, former.lengths)), parts])
@@ -127,13 +133,16 @@ def _only_newer(former: Matrix, rids: Array) -> bool:
     return bool(np.isin(rids[rids <= former.rids[-1]], former.rids, assume_unique=True).all())
 
 
-def _read(connection: sqlite3.Connection, model: Model, rids: Array) -> tuple[Array, VectorParts]:
+def _read(connection: sqlite3.Connection, model: Model, rids: Array, root: Path) -> tuple[Array, VectorParts]:
     """Return how many vectors each of some rows has, and the vectors."""
     lengths = np.zeros(len(rids), np.int64)
     parts = [VectorParts.read(b"", model)]
     for start in range(0, len(rids), _BATCH):
         batch = rids[start : start + _BATCH]
         some = list(_blobs(connection, "SELECT rid, vector FROM vectors", batch))
+        for rid, blob in zip(batch, some, strict=True):
+            if not isinstance(blob, bytes) or len(blob) % model.size:
+                raise StoreCorrupt(f"chunk row {rid} in {root} has damaged vectors: run 'context-engine kb rebuild'")
         lengths[start : start + len(some)] = [len(blob) // model.size for blob in some]
         parts.append(VectorParts.read(b"".join(some), model))
     return lengths, VectorParts.joined(parts)

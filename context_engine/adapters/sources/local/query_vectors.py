@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from context_engine.core.concurrency.deadline import DeadlineCaller
@@ -19,7 +20,8 @@ _PAUSE_S: Final = 30.0
 class QueryVectors:
     """Asks one embedder for the vectors of questions. Safe for several threads.
 
-    A failure that took more than a second is not waited for again within 30 seconds.
+    The first call may load the model, and may be given more time for that (`prepare`). A failure that took more than a
+    second is not waited for again within 30 seconds.
 
     Args:
         embedder: asked in a thread of its own.
@@ -30,6 +32,18 @@ class QueryVectors:
         self._embedder, self._clock = embedder, clock
         self._caller = DeadlineCaller(embedder.model_id, "embed", clock.monotonic, EmbedderError)
         self._paused_until = float("-inf")
+        self._problem = ""
+        self._asked = False
+        self._first: tuple[str, Sequence[float]] | None = None
+
+    def prepare(self, text: str, seconds: float) -> None:
+        """Ask for the vector of a question unless one was asked for before; it is kept for the next `ask`.
+
+        What it fails with is not raised: `ask` says so.
+        """
+        if not self._asked:
+            with suppress(EmbedderError):
+                self._first = (text, self.ask(text, seconds))
 
     def timed(self, text: str, seconds: float) -> tuple[Sequence[float], QueryEmbedding]:
         """Return the vector of a question with what made it, and in what time; see `ask`."""
@@ -48,17 +62,25 @@ class QueryVectors:
             EmbedderError: the model failed, gave nothing in time, is stuck in an overdue call, or failed slowly a
                 moment ago.
         """
+        first = self._first
+        if first is not None and first[0] == text:
+            self._first = None
+            return first[1]
         started = self._clock.monotonic()
         if started < self._paused_until:
             left = self._paused_until - started
-            raise EmbedderError(f"{self._embedder.model_id} failed a moment ago and is asked again in {left:.0f} s")
+            raise EmbedderError(
+                f"{self._embedder.model_id} failed a moment ago and is asked again in {left:.0f} s: {self._problem}"
+            )
         try:
             vector: Sequence[float] = self._caller.call(
                 lambda: self._embedder.embed_query(text), seconds, nothing="no vector"
             )
-        except EmbedderError:
+        except EmbedderError as error:
             now = self._clock.monotonic()
             if now - started >= _SLOW_S:
-                self._paused_until = now + _PAUSE_S
+                self._paused_until, self._problem = now + _PAUSE_S, str(error)
             raise
+        finally:
+            self._asked = True
         return vector

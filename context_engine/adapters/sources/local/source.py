@@ -80,6 +80,10 @@ class LocalSource:
             raise answer
         return answer
 
+    def prepare(self, query_text: str, seconds: float) -> None:
+        """Load the embedding model before the source's own time begins (`Preparable`)."""
+        self._base.prepare(query_text, seconds)
+
     @property
     def store(self) -> LocalBase:
         """The base: its sources are searched together (`JointlySearchable`)."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from context_engine.adapters.embedders.prefixes import Prefixes, chosen_prefixes, known_model, known_prefixes
@@ -35,6 +38,54 @@ def test_a_model_is_known_wherever_it_stands_in_a_path(model: str, prefixes: Pre
 )
 def test_a_name_that_only_resembles_a_known_one_is_not_known(model: str) -> None:
     assert known_prefixes(model) == Prefixes()
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, Prefixes()),
+        ({"config.json": {"_name_or_path": "intfloat/multilingual-e5-small"}}, E5),
+        ({"config.json": {"_name_or_path": "house/own"}}, Prefixes()),
+        (
+            {"config_sentence_transformers.json": {"prompts": {"query": "Q: ", "passage": "P: "}}},
+            Prefixes("Q: ", "P: "),
+        ),
+        ({"config_sentence_transformers.json": {"prompts": {"query": "Q: ", "document": ""}}}, Prefixes("Q: ")),
+        (
+            {
+                "config_sentence_transformers.json": {"prompts": {"query": "", "Clustering": "C: "}},
+                "config.json": {"_name_or_path": "intfloat/e5-base-v2"},
+            },
+            E5,
+        ),
+        (
+            {
+                "config_sentence_transformers.json": {"prompts": {"query": "Q: "}},
+                "config.json": {"_name_or_path": "intfloat/e5-base-v2"},
+            },
+            Prefixes("Q: "),
+        ),
+        ({"config_sentence_transformers.json": {"prompts": ["query: "]}, "config.json": []}, Prefixes()),
+    ],
+)
+def test_what_a_folder_of_any_name_says_of_its_model(
+    tmp_path: Path, files: dict[str, object], expected: Prefixes
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name, held in files.items():
+        (folder / name).write_text(json.dumps(held), "utf-8")
+    assert chosen_prefixes(str(folder), None, None, folder=folder) == expected
+    assert chosen_prefixes(str(folder), "", None, folder=folder).query == ""
+
+
+def test_a_known_name_is_not_taken_for_the_model_that_it_was_made_from(tmp_path: Path) -> None:
+    folder = tmp_path / "bge-small-en-v1.5"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"_name_or_path": "intfloat/e5-base-v2"}', "utf-8")
+    assert chosen_prefixes(str(folder), None, None, folder=folder) == known_prefixes("bge-small-en-v1.5")
+    (folder / "config.json").write_text("no JSON", "utf-8")
+    assert chosen_prefixes(str(folder), None, None, folder=folder) == known_prefixes("bge-small-en-v1.5")
 
 
 def test_what_is_given_goes_before_what_is_known_also_where_it_is_empty() -> None:

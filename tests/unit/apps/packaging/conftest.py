@@ -18,6 +18,7 @@ version = "0.1.0"
 dependencies = ["httpx>=0.28,<1", "PyYAML>=6.0.2,<7"]
 
 [project.optional-dependencies]
+documents = ["lxml>=5.3,<8"]
 audit = ["SQLAlchemy>=2.0.36,<3"]
 
 [project.entry-points."context_engine.sources"]

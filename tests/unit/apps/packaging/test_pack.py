@@ -253,9 +253,15 @@ def test_an_archive_reads_back_as_its_files() -> None:
         assert archive.namelist() == ["a/é.txt", "b.txt"]
 
 
-def test_what_a_ledger_needs_is_required_where_it_is_asked_for(plugin_dir: Path, tmp_path: Path) -> None:
-    plain = pack(plugin_dir, tmp_path / "one", env={}).files["requirements.txt"].decode()
-    audited = pack(plugin_dir, tmp_path / "two", PackOptions(audit=True), env={})
-    assert audited.files["requirements.txt"].decode().splitlines() == [*plain.splitlines(), "SQLAlchemy<3,>=2.0.36"]
-    metadata = audited.files["dify_context_engine-0.1.0.dist-info/METADATA"].decode()
-    assert "Requires-Dist: SQLAlchemy>=2.0.36,<3" in metadata
+def test_what_an_extra_needs_is_required_where_it_is_asked_for(plugin_dir: Path, tmp_path: Path) -> None:
+    def requirements(name: str, *extras: str) -> list[str]:
+        packed = pack(plugin_dir, tmp_path / name, PackOptions(extras=extras), env={})
+        metadata = packed.files["dify_context_engine-0.1.0.dist-info/METADATA"].decode()
+        assert ("Requires-Dist: SQLAlchemy>=2.0.36,<3" in metadata) is ("audit" in extras)
+        return packed.files["requirements.txt"].decode().splitlines()
+
+    plain = requirements("plain")
+    assert requirements("audit", "audit") == [*plain, "SQLAlchemy<3,>=2.0.36"]
+    assert requirements("both", "documents", "audit") == [*plain, "lxml<8,>=5.3", "SQLAlchemy<3,>=2.0.36"]
+    usual = pack(plugin_dir, tmp_path / "usual", env={}).files["requirements.txt"].decode().splitlines()
+    assert usual == [*plain, "lxml<8,>=5.3"]

@@ -44,7 +44,7 @@ def adapter(tmp_path: Path, write_tree: Tree, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("adapter")
 def test_an_adapter_is_carried_along_with_its_entry_points_and_requirements(plugin_dir: Path, tmp_path: Path) -> None:
-    files = pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",)), env={}).files
+    files = pack(plugin_dir, tmp_path, PackOptions(include=("acme_vault",), extras=()), env={}).files
     assert {path for path in files if path.startswith("acme")} == {
         "acme_vault/__init__.py",
         "acme_vault/data.json",
@@ -78,7 +78,7 @@ def test_requirements_and_adapters_that_the_plugin_cannot_use_are_not_named(
         project.write('[project.entry-points."console_scripts"]\ncli = "context_engine.models:open_onnx"\n')
     text = (checkout / "pyproject.toml").read_text()
     (checkout / "pyproject.toml").write_text(text.replace('["httpx', '["click>=8.1,<9", "rich>=13.9", "httpx'))
-    files = pack(plugin_dir, tmp_path, env={}).files
+    files = pack(plugin_dir, tmp_path, PackOptions(extras=()), env={}).files
     points = files["dify_context_engine-0.1.0.dist-info/entry_points.txt"].decode()
     assert points.split() == ["[context_engine.sources]", "local", "=", "context_engine.local:open_local"]
     assert "context_engine/models.py" not in files
@@ -87,6 +87,17 @@ def test_requirements_and_adapters_that_the_plugin_cannot_use_are_not_named(
         "Requires-Dist: httpx>=0.28,<1",
         "Requires-Dist: PyYAML>=6.0.2,<7",
     ]
+
+
+def test_loaders_are_carried_though_they_are_imported_by_name(plugin_dir: Path, checkout: Path, tmp_path: Path) -> None:
+    loaders = checkout / "context_engine/ingest/loaders"
+    loaders.mkdir(parents=True)
+    (loaders.parent / "__init__.py").write_text("")
+    (loaders / "__init__.py").write_text("")
+    (loaders / "docx_file.py").write_text("import context_engine.ingest.word\n")
+    (loaders.parent / "word.py").write_text("")
+    files = pack(plugin_dir, tmp_path, env={}).files
+    assert {"context_engine/ingest/loaders/docx_file.py", "context_engine/ingest/word.py"} <= set(files)
 
 
 @pytest.mark.usefixtures("adapter")

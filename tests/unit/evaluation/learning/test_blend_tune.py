@@ -175,4 +175,4 @@ def test_a_gain_beyond_noise_that_costs_no_recall_is_believed(gain: float, recal
 
 def test_nothing_is_believed_of_searches_that_failed() -> None:
     trouble = Trouble("sops", 3, "no answer")
-    assert trial(0.1, 0.0, troubles=(trouble,)).refusal == str(trouble)
+    assert str(trouble) in str(trial(0.1, 0.0, troubles=(trouble,)).refusal)

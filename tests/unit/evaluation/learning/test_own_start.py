@@ -78,6 +78,7 @@ def test_the_evidence_names_every_kind_and_what_was_held_aside(learnt: OwnStart)
     assert set(told["pairs"]) == {"sentence", "window"}
     total = sum(told["pairs"].values())
     assert 0.1 * total <= told["held_aside"] <= 0.1 * total + 8, "whole documents, a tenth of the pairs"
+    assert told["rounds_chosen_on"] == "held_aside"
     assert (told["measure"], told["before"], told["low"]) == ("AP@10", learnt.before, learnt.gain.low)
 
 

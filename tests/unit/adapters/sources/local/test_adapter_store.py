@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions, adapter_store  # noqa: E402
-from context_engine.adapters.sources.local.adapter_store import Origin  # noqa: E402
+from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter  # noqa: E402
 from context_engine.adapters.sources.local.derived import forget_derived  # noqa: E402
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local.placement import SourcePlace  # noqa: E402
@@ -177,6 +178,35 @@ class TestSwitching:
                 other.use_adapter("HOUSE", names[turn % 2])
             assert {one.result() for one in found} <= {f"{MODEL}+{name}" for name in names}
 
+    def test_what_is_kept_is_told_though_another_process_forgets_it_at_once(
+        self, house: LocalBase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kept = adapter_store.keep
+        with LocalBase(house.path) as other:
+
+            def kept_and_forgotten(*args: Any, **options: Any) -> StoredAdapter:
+                found = kept(*args, **options)
+                other.forget_adapters("HOUSE", [found.adapter_id])
+                return found
+
+            monkeypatch.setattr(adapter_store, "keep", kept_and_forgotten)
+            origin, one = house.held_vectors([]).origin, adapter(1)
+            found = house.keep_adapter("HOUSE", one, {"questions": 9}, origin)
+        assert (found.adapter_id, found.evidence, found.learnt_from) == (one.adapter_id, {"questions": 9}, origin[1])
+        assert house.adapters("HOUSE") == []
+
+    def test_two_processes_keep_at_once(self, house: LocalBase) -> None:
+        origin = house.held_vectors([]).origin
+        with LocalBase(house.path) as other, ThreadPoolExecutor(4) as threads:
+            found = [
+                threads.submit(base.keep_adapter, "HOUSE", adapter(seed), {"turn": turn}, origin)
+                for turn in range(3)
+                for base in (house, other)
+                for seed in (1, 2)
+            ]
+            assert {one.result().adapter_id for one in found} == {adapter(seed).adapter_id for seed in (1, 2)}
+        assert len(house.adapters("HOUSE")) == 2
+
     def test_a_search_under_way_keeps_what_was_in_force_when_it_began(self, house: LocalBase) -> None:
         name = keep(house, 1, OPEN, use=False)
         with house._viewer.view() as view:
@@ -186,7 +216,7 @@ class TestSwitching:
 
     @pytest.mark.parametrize("name", ["0123456789ab", ""])
     def test_what_is_not_there_cannot_be_switched_on(self, house: LocalBase, name: str) -> None:
-        with pytest.raises(StoreError, match="kb adapter list"):
+        with pytest.raises(StoreError, match="It keeps none for it: learn one"):
             house.use_adapter("HOUSE", name)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
-from context_engine.core.models import Chunk, SourceQuery
+from context_engine.core.engine import Engine
+from context_engine.core.models import Chunk, SearchRequest, SourceQuery
 from context_engine.errors import EmbedderError
 from context_engine.testing.fakes import FakeEmbedder
 
@@ -68,7 +70,7 @@ def test_a_failure_that_took_long_is_not_waited_for_again_within_half_a_minute(c
     with pytest.raises(EmbedderError, match="the model is away"):
         vectors.ask("limit", 5.0)
     clock.seconds = 31.0  # it failed at 2
-    with pytest.raises(EmbedderError, match="failed a moment ago and is asked again in 1 s"):
+    with pytest.raises(EmbedderError, match="failed a moment ago and is asked again in 1 s: the model is away"):
         vectors.ask("limit", 5.0)
     assert model.calls == 1
     clock.seconds, model.broken = 32.0, False
@@ -92,6 +94,48 @@ def test_a_flaw_in_a_model_is_a_failure_of_the_model(clock: Clock) -> None:
     with pytest.raises(EmbedderError, match="failed with ZeroDivisionError") as caught:
         QueryVectors(Flawed(8), clock).ask("limit", 5.0)
     assert "secret" not in str(caught.value)
+
+
+class Cold(FakeEmbedder):
+    """Takes its time for the first text."""
+
+    def __init__(self) -> None:
+        super().__init__(8)
+        self.takes = 0.0
+        self.asked: list[str] = []
+
+    def embed_query(self, text: str) -> Sequence[float]:
+        self.asked.append(text)
+        takes, self.takes = self.takes, 0.0
+        time.sleep(takes)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize(("deadline_s", "with_vectors"), [(10.0, True), (0.4, False)])
+def test_a_model_is_loaded_in_the_time_of_the_search_and_not_in_that_of_the_source(
+    make_engine: Callable[..., Engine], tmp_path: Path, deadline_s: float, with_vectors: bool
+) -> None:
+    model = Cold()
+    with LocalBase.open(tmp_path / "base", create=True, embedder=model) as base:
+        with base.writer() as writer:
+            writer.put("t2", "d", "", "h", [Chunk(content="The limit is 5 %.", chunk_id="a")])
+        model.takes, model.asked = 0.6, []
+        engine = make_engine([(2, LocalSource(base, "t2"))])
+        settings = {"source_timeout_s": 0.3, "deadline_s": deadline_s}
+        result = engine.search(SearchRequest(query="limit", domain="NPA", overrides=settings))
+    (source,) = result.sources
+    assert (source.embedding is not None, source.state) == ((True, "ok") if with_vectors else (False, "partial"))
+    assert model.asked == ["limit"]
+
+
+def test_it_is_prepared_once_and_a_failure_says_why_afterwards(clock: Clock, model: Model) -> None:
+    vectors = QueryVectors(model, clock)
+    model.broken, model.takes = True, 2.0
+    for _ in range(2):
+        vectors.prepare("limit", 5.0)
+    assert model.calls == 1
+    with pytest.raises(EmbedderError, match="asked again in 30 s: the model is away"):
+        vectors.ask("limit", 5.0)
 
 
 def test_a_model_that_hangs_leaves_the_search_by_text(tmp_path: Path, clock: Clock, model: Model) -> None:

@@ -13,7 +13,7 @@ import pytest
 from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
 from context_engine.adapters.sources.local.embedding import passages
 from context_engine.core.models import Chunk, Condition, Not, ScoreKind, SourceQuery
-from context_engine.errors import ConfigError, EmbedderError, StoreVersionMismatch
+from context_engine.errors import ConfigError, EmbedderError, StoreCorrupt, StoreVersionMismatch
 from context_engine.testing.fakes import FakeEmbedder
 
 
@@ -309,6 +309,20 @@ class TestDamage:
         hybrid.rebuild()
         assert hybrid.verify().ok and embedder.texts == before + 1
         assert hybrid.search("limit 1", source_id="sop", top_k=1)[0].score(ScoreKind.COSINE) == pytest.approx(1.0)
+
+    @pytest.mark.parametrize("blob", ["x'0102030405'", "zeroblob(length(vector) + 4)", "'text'"])
+    def test_vectors_of_another_length_are_named_with_their_row(
+        self, hybrid: LocalBase, alter: Callable[[str], None], blob: str
+    ) -> None:
+        alter(f"UPDATE vectors SET vector = {blob} WHERE rid = 2")
+        with pytest.raises(
+            StoreCorrupt, match=r"^chunk row 2 in .* has damaged vectors: run 'context-engine kb rebuild'$"
+        ):
+            hybrid.search("limit 1", source_id="sop", top_k=1)
+        said = "\n".join(hybrid.verify().problems)
+        assert "chunk row 2 has damaged vectors: run 'context-engine kb rebuild'" in said and "reshape" not in said
+        hybrid.rebuild()
+        assert hybrid.verify().ok
 
     def test_lost_vectors_are_found_and_come_back(self, hybrid: LocalBase, alter: Callable[[str], None]) -> None:
         alter("DELETE FROM vectors WHERE rid = 3")

@@ -1,0 +1,123 @@
+"""The fields of the tool `chunk_document`: what is cut, how, and what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Final, Literal, cast
+
+from context_engine.apps.dify.fields import choice_field, flag_field, text_field, whole_field
+from context_engine.core.chunking import DEFAULT_STRATEGIES, ChunkingStrategy
+from context_engine.core.chunking.strategy import LEAST_SIZE, MOST_SIZE
+from context_engine.core.models import Chunk, DocumentRule, to_date
+from context_engine.core.text import bare_version
+from context_engine.errors import InvalidRequest
+from context_engine.ingest import IngestOptions
+
+__all__ = ["AUTO", "ChunkForm", "Structure", "read_chunk_form"]
+
+AUTO: Final = "auto"
+_TYPES: Final = (AUTO, *DEFAULT_STRATEGIES)
+_STRUCTURES: Final = ("general", "parent_child", "qa")
+_PARENT_MODES: Final = ("paragraph", "full-doc")
+_MOST_SAID: Final = 300
+
+Structure = Literal["general", "parent_child", "qa"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkForm:
+    """A document to cut, as the form asks for it.
+
+    Attributes:
+        structure: of the chunks: that of the knowledge base.
+        parent_mode: what a parent is: "paragraph" (a section) or "full-doc".
+        chunk_line: whether a line says where a chunk is from.
+        rule: how it is cut; None: as the document says or shows.
+        options: sizes.
+        said: fields of a chunk that the form states, over what the document says of itself.
+    """
+
+    structure: Structure
+    parent_mode: str
+    chunk_line: bool
+    rule: DocumentRule | None
+    options: IngestOptions
+    said: Mapping[str, Any]
+
+    def stated(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with what the form states of its document."""
+        return chunk._replace(**self.said) if self.said else chunk
+
+
+def read_chunk_form(fields: Mapping[str, Any]) -> ChunkForm:
+    """Read the fields, those that say what is cut excepted; one that is absent, None or blank has its default.
+
+    Raises:
+        InvalidRequest: a field that cannot be used; says which, and what is allowed.
+    """
+    doc_type = choice_field(fields, "document_type", _TYPES, AUTO)
+    return ChunkForm(
+        structure=cast(Structure, choice_field(fields, "structure", _STRUCTURES, "general")),
+        parent_mode=choice_field(fields, "parent_mode", _PARENT_MODES, "paragraph"),
+        chunk_line=flag_field(fields, "chunk_line", True),
+        rule=None if doc_type == AUTO else DocumentRule.model_validate({"include": "*", "doc_type": doc_type}),
+        options=_options(fields, doc_type),
+        said=_said(fields),
+    )
+
+
+def _options(fields: Mapping[str, Any], doc_type: str) -> IngestOptions:
+    """Return the table with the sizes that are given, for every type."""
+    size = whole_field(fields, "chunk_size", LEAST_SIZE, MOST_SIZE)
+    overlap = whole_field(fields, "overlap", 0, MOST_SIZE - 1)
+    if size is None and overlap is None:
+        return IngestOptions()
+    table = {name: row if size is None else _sized(row, size) for name, row in DEFAULT_STRATEGIES.items()}
+    if overlap is not None:
+        meant = [name for name in table if doc_type in (AUTO, name) and table[name].method != "field_level"]
+        for name in meant:
+            if overlap >= table[name].chunk_size:
+                raise InvalidRequest(
+                    f"overlap must be smaller than the chunk size, {table[name].chunk_size} for {name}: got {overlap}"
+                )
+            table[name] = replace(table[name], overlap=overlap)
+    return IngestOptions(strategies=table, max_chunk_tokens=size)
+
+
+def _sized(row: ChunkingStrategy, size: int) -> ChunkingStrategy:
+    """Return a row with that size; its overlap stays within a quarter of it."""
+    return replace(row, chunk_size=size, overlap=min(row.overlap, size // 4))
+
+
+def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the form states of the document, by the names of a chunk's fields."""
+    said = {
+        "document_id": _short(fields, "document_id"),
+        "title": _short(fields, "title"),
+        "document_version": bare_version(_short(fields, "version") or "") or None,
+        "effective_from": _day(fields, "effective_from"),
+        "effective_to": _day(fields, "effective_to"),
+    }
+    start, end = said["effective_from"], said["effective_to"]
+    if isinstance(start, date) and isinstance(end, date) and start >= end:
+        raise InvalidRequest(f"effective_to, the first day no longer in force, must be after effective_from ({start})")
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _short(fields: Mapping[str, Any], name: str) -> str | None:
+    text = text_field(fields, name)
+    if text is None:
+        return None
+    if len(text) > _MOST_SAID:
+        raise InvalidRequest(f"{name} has {len(text):,} characters, at most {_MOST_SAID} are kept")
+    return " ".join(text.split())
+
+
+def _day(fields: Mapping[str, Any], name: str) -> date | None:
+    text = text_field(fields, name)
+    day = None if text is None else to_date(text)
+    if text is not None and day is None:
+        raise InvalidRequest(f"{name} must be a date such as 2026-01-31, got {text[:40]!r}")
+    return day

@@ -1,0 +1,52 @@
+"""What Dify can carry and store of chunks; what is more is refused before Dify stops in the middle of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from context_engine.apps.dify.chunk_form import Structure
+from context_engine.apps.dify.chunk_structures import Structured
+from context_engine.errors import InvalidRequest
+
+__all__ = ["MOST_EMBEDDED", "MOST_SERIALISED", "refuse_too_large"]
+
+MOST_SERIALISED: Final = 4 * 1024 * 1024
+"""Most bytes of the chunks as one message: Dify ends a plugin that writes a line of more than 5 MiB."""
+MOST_EMBEDDED: Final = 65_535
+"""Most bytes of one text that is embedded: what the vector stores of Dify have room for."""
+
+_NAMES: Final[dict[Structure, str]] = {"general": "chunk", "parent_child": "child chunk", "qa": "question"}
+_MEND: Final[dict[Structure, str]] = {
+    "general": "set a smaller chunk size",
+    "parent_child": "set a smaller chunk size",
+    "qa": "shorten it in the document",
+}
+_MOST_WORDS: Final = 60
+
+
+def refuse_too_large(made: Structured, structure: Structure) -> None:
+    """Pass over chunks that Dify can take.
+
+    Args:
+        made: the chunks.
+        structure: theirs.
+
+    Raises:
+        InvalidRequest: one is too long, or all of them are too much; names it and says what to do.
+    """
+    for number, text in enumerate(made.embedded, start=1):
+        size = len(text.encode())
+        if size > MOST_EMBEDDED:
+            words = " ".join(text[: _MOST_WORDS * 2].split())[:_MOST_WORDS]
+            raise InvalidRequest(
+                f"{_NAMES[structure]} {number} ({words!r} …) has {size:,} bytes, and Dify's vector stores take at most "
+                f"{MOST_EMBEDDED:,} of one text: {_MEND[structure]}"
+            )
+    size = len(json.dumps(made.value, ensure_ascii=False).encode())
+    if size > MOST_SERIALISED:
+        raise InvalidRequest(
+            f"the chunks take {size / 1024 / 1024:.1f} MiB, and Dify's plugin runtime carries at most "
+            f"{MOST_SERIALISED // 1024 // 1024}: split the document"
+            + (", or choose the structure 'general', which writes its text once" if structure == "parent_child" else "")
+        )

@@ -1,0 +1,149 @@
+"""Chunks in the three structures that a knowledge base of Dify may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from context_engine.apps.dify.chunk_form import ChunkForm, Structure
+from context_engine.apps.dify.pictures import without_pictures
+from context_engine.core.chunking import ChunkLine, Count, escaped, line_of, with_line
+from context_engine.core.models import Chunk, Notice, about, messages
+from context_engine.errors import InvalidRequest
+from context_engine.ingest import CutDocument, PreparedDocument
+from context_engine.ingest.answers import AnsweredQuestion, answered_questions
+from context_engine.ingest.parents import Parent, parents_of, whole_document
+
+__all__ = ["VARIABLES", "Structured", "structured"]
+
+VARIABLES: Final[dict[Structure, str]] = {
+    "general": "general_chunks",
+    "parent_child": "parent_child_chunks",
+    "qa": "qa_chunks",
+}
+"""The variable that each structure fills."""
+
+_NO_TEXT: Final = "no chunk is left: the document holds pictures alone. Run a text recognition (OCR) over it first"
+_NO_QUESTIONS: Final = (
+    "this is no document of questions and answers. Expected are records with the fields 'question' and 'answer', lines "
+    "that begin with 'Q:' and 'A:', or headings that end in a question mark, and little beside them; cut other "
+    "documents with the structure 'general' or 'parent_child'"
+)
+
+
+class Structured(NamedTuple):
+    """Chunks as Dify takes them.
+
+    Attributes:
+        value: of the structure's variable.
+        embedded: the texts that Dify embeds, in order: chunks, children or questions.
+        made: parents, or chunks or questions.
+        notices: what of the document is not in them, or was split.
+    """
+
+    value: Any
+    embedded: tuple[str, ...]
+    made: int
+    notices: tuple[Notice, ...] = ()
+
+
+def structured(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> Structured:
+    """Return documents in the structure that the form asks for.
+
+    Args:
+        cuts: the documents with their chunks.
+        form: structure, parents, line.
+        count: counts tokens.
+
+    Raises:
+        InvalidRequest: nothing of them fits the structure.
+    """
+    if form.structure == "qa":
+        return _questions(cuts, form)
+    if form.structure == "parent_child":
+        return _parents(cuts, form, count)
+    chunks = tuple(_written(chunk, form) for chunk in _filled(chunk for one in cuts for chunk in one.chunks or ()))
+    if not chunks:
+        raise InvalidRequest(_NO_TEXT)
+    return Structured(list(chunks), chunks, len(chunks))
+
+
+def _parents(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> Structured:
+    notices: list[Notice] = []
+    whole = form.parent_mode == "full-doc"
+    found = [_whole(cuts, form)] if whole else list(_sections(cuts, count, notices))
+    rows: list[dict[str, Any]] = []
+    for parent in found:
+        children = [
+            _written(child, form, document=False) if whole else _plain(escaped(child.content))
+            for child in _filled(parent.children)
+        ]
+        if children:
+            content = _written(_shown(parent.chunk), form, place=not whole)
+            rows.append({"parent_content": content, "child_contents": children})
+    if not rows:
+        raise InvalidRequest(_NO_TEXT)
+    value = {"parent_mode": form.parent_mode, "parent_child_chunks": rows}
+    embedded = tuple(child for row in rows for child in row["child_contents"])
+    return Structured(value, embedded, len(rows), tuple(notices))
+
+
+def _sections(cuts: Sequence[CutDocument], count: Count, notices: list[Notice]) -> Iterator[Parent]:
+    for _, document, chunks in cuts:
+        found = parents_of(document, chunks or (), count)
+        notices += _about(document, found.notices, cuts)
+        yield from found.parents
+
+
+def _whole(cuts: Sequence[CutDocument], form: ChunkForm) -> Parent:
+    """Return one parent of all documents: of a full document Dify shows the first parent alone."""
+    parents = [whole_document(document, chunks or ()) for _, document, chunks in cuts]
+    content = "\n\n".join(one.chunk.content for one in parents)
+    about_all = parents[0].chunk if len(parents) == 1 else form.stated(Chunk(content=""))
+    children = tuple(child for one in parents for child in one.children)
+    return Parent(about_all._replace(content=content), children)
+
+
+def _questions(cuts: Sequence[CutDocument], form: ChunkForm) -> Structured:
+    notices: list[Notice] = []
+    pairs: list[AnsweredQuestion] = []
+    for _, document, _ in cuts:
+        found = answered_questions(document)
+        notices += _about(document, found.notices, cuts)
+        pairs += found.pairs
+    if not pairs:
+        raise InvalidRequest(". ".join((_NO_QUESTIONS, *messages(notices[:1]))))
+    rows = [
+        {"question": _plain(escaped(_plain(one.question))), "answer": _written(_shown(one.answer), form)}
+        for one in pairs
+    ]
+    value = {"qa_chunks": rows}
+    return Structured(value, tuple(row["question"] for row in rows), len(rows), tuple(notices))
+
+
+def _about(document: PreparedDocument, notices: Sequence[Notice], cuts: Sequence[CutDocument]) -> tuple[Notice, ...]:
+    return about(document.loaded.place if len(cuts) > 1 else "", notices)
+
+
+def _filled(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield the chunks as they are shown, those without that held nothing but a picture."""
+    return (chunk for chunk in map(_shown, chunks) if chunk.content.strip())
+
+
+def _shown(chunk: Chunk) -> Chunk:
+    """Return a chunk with words in the place of pictures, which Dify would fetch."""
+    return chunk._replace(
+        content=_plain(chunk.content),
+        title=_plain(chunk.title) if chunk.title else None,
+        heading_path=tuple(map(_plain, chunk.heading_path)),
+    )
+
+
+def _written(chunk: Chunk, form: ChunkForm, *, document: bool = True, place: bool = True) -> str:
+    """Return a chunk's text, below its line where the form asks for one."""
+    line = line_of(chunk, document=document, place=place) if form.chunk_line else ChunkLine()
+    return _plain(with_line(line, chunk.content))
+
+
+def _plain(text: str) -> str:
+    return without_pictures(text).text

@@ -1,0 +1,246 @@
+"""The first line of a chunk that stands in a store without fields of its own, such as a segment in Dify.
+
+    › New Product Approval › 4 Criteria › 4.1 New Product · NPA-SOP-001 · version 3.2 · page 12 · in force to 2026-12-31
+
+    The desk head classifies the product ...
+
+A person and a model read it as a citation, an embedder sees where the text stands, and a search takes it off and has
+the fields back. `…` stands for what is not said here: first for the title, last for the headings that the text itself
+begins with. Signs that part the line are escaped by a backslash in what it says.
+
+A line of the text that begins like ours gets one backslash, and one more if it has some: text of a document never
+counts as ours. So every text is written by `with_line` or `escaped`, a question by `escaped`, and what is read as a
+line is, sign by sign, what `with_line` writes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, Final
+
+from context_engine.core.chunking.labels import label_of
+from context_engine.core.models import Chunk
+
+__all__ = ["LINE_FORM", "ChunkLine", "escaped", "line_of", "read_line", "restored", "with_line"]
+
+LINE_FORM: Final = "1"
+"""Raised whenever the line is written otherwise; a line of another form then begins with another sign."""
+
+_LEAD: Final = "› "
+_STEP: Final = " › "
+_ASIDE: Final = " · "
+_UNSAID: Final = "…"
+_GAP: Final = "\n\n"
+_VERSION: Final = "version "
+_SECTION: Final = "section "
+_NO_SECTION: Final = "no section"
+_PAGE: Final = "page "
+_REFERENCE: Final = "cited as "
+_FORCE: Final = re.compile(r"in force(?: from (\S+))?(?: to (\S+))?")
+_KEYWORD: Final = re.compile(rf"{_VERSION}|{_SECTION}|{_NO_SECTION}$|{_PAGE}|{_REFERENCE}|in force")
+_DAY: Final = timedelta(days=1)
+
+_SIGNS: Final = re.compile(r"[\\›·]")
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_UNSEEN: Final = r"[\x00-\x09\x0b-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]*"
+_LIKE_OURS: Final = re.compile(rf"(?m)^({_UNSEEN})(\\*›)")  # a store may drop what is not seen before it
+_MADE_UNLIKE: Final = re.compile(rf"(?m)^({_UNSEEN})\\(\\*›)")
+_HEADING: Final = re.compile(r"#{2,6} +(.*\S)\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkLine:
+    """What a chunk's first line says; None and () are "not said". Falsy where it says nothing.
+
+    White space and control characters in a text become single spaces.
+
+    Attributes:
+        document_id, title, version: of the document.
+        path: headings from the top of the document down to the text, those that the text begins with included.
+        section: the section's number.
+        page: the page that the text begins on, 1-based.
+        reference: by what it is cited, such as "637(4)".
+        effective_from, effective_to: first day in force, first day no longer in force; the line names the last one.
+    """
+
+    document_id: str | None = None
+    title: str | None = None
+    version: str | None = None
+    path: tuple[str, ...] = ()
+    section: str | None = None
+    page: int | None = None
+    reference: str | None = None
+    effective_from: date | None = None
+    effective_to: date | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("document_id", "title", "version", "section", "reference"):
+            object.__setattr__(self, name, _plain(getattr(self, name)) or None)
+        object.__setattr__(self, "path", tuple(filter(None, map(_plain, self.path))))
+        object.__setattr__(self, "effective_to", self.effective_to and max(self.effective_to, date.min + _DAY))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+
+def line_of(chunk: Chunk, *, document: bool = True, place: bool = True) -> ChunkLine:
+    """Return what there is to say of a chunk.
+
+    Args:
+        chunk: any.
+        document: whether the line says which document it is: id, title, version, dates.
+        place: whether it says where in the document: headings, section, page, reference.
+    """
+    of_document: dict[str, Any] = {
+        "document_id": chunk.document_id,
+        "title": chunk.title,
+        "version": chunk.document_version,
+        "effective_from": chunk.effective_from,
+        "effective_to": chunk.effective_to,
+    }
+    of_place: dict[str, Any] = {
+        "path": chunk.heading_path,
+        "section": chunk.section,
+        "page": chunk.page,
+        "reference": chunk.metadata.get("reference"),
+    }
+    return ChunkLine(**(of_document if document else {}), **(of_place if place else {}))
+
+
+def with_line(line: ChunkLine, content: str) -> str:
+    """Return a text below its line, its own lines of that form escaped; the escaped text alone where nothing is said.
+
+    >>> desks = ChunkLine(title="Rules", version="3.2", path=("4 Limits", "4.2 Desks"), section="4.2", page=7)
+    >>> with_line(desks, "(a) No.")
+    '› Rules › 4 Limits › 4.2 Desks · version 3.2 · page 7\\n\\n(a) No.'
+    >>> with_line(desks, "### 4.2 Desks\\n\\n(a) No.").partition("\\n")[0]
+    '› Rules › 4 Limits › … · version 3.2 · page 7'
+    """
+    text = escaped(content)
+    return f"{_written(line, content)}{_GAP}{text}" if line else text
+
+
+def read_line(text: str) -> tuple[ChunkLine | None, str]:
+    """Return the line, None for a text without one, and the text as it was: the inverse of `with_line`.
+
+    >>> read_line("› Rules › 4 Limits · page 7\\n\\n(a) No.")
+    (ChunkLine(document_id=None, title='Rules', version=None, path=('4 Limits',), section='4', page=7, \
+reference=None, effective_from=None, effective_to=None), '(a) No.')
+    """
+    first, gap, rest = text.partition(_GAP)
+    if gap and first.startswith(_LEAD) and "\n" not in first:
+        content = restored(rest)
+        line = _parsed(first, content)
+        if line and with_line(line, content) == text:
+            return line, content
+    return None, restored(text)
+
+
+def escaped(content: str) -> str:
+    r"""Return a text in which no line begins like ours.
+
+    >>> escaped("Path:\n› Rules › 4"), escaped("\\› Rules")
+    ('Path:\n\\› Rules › 4', '\\\\› Rules')
+    """
+    return _LIKE_OURS.sub(r"\1\\\2", content) if "›" in content else content
+
+
+def restored(content: str) -> str:
+    """Return the text of which `escaped` made this one."""
+    return _MADE_UNLIKE.sub(r"\1\2", content) if "›" in content else content
+
+
+def _written(line: ChunkLine, content: str) -> str:
+    shown = _headings(content)
+    path = [_value(one) for one in line.path]
+    if shown and line.path[-len(shown) :] == shown:
+        path = [*path[: -len(shown)], _UNSAID]
+    asides = [_value(line.document_id)] if line.document_id else []
+    if asides and _KEYWORD.match(asides[0]):
+        asides = [f"\\{asides[0]}"]
+    asides += [f"{_VERSION}{_value(line.version)}"] if line.version else []
+    if line.section != _number(line.path):
+        asides.append(f"{_SECTION}{_value(line.section)}" if line.section else _NO_SECTION)
+    asides += [f"{_PAGE}{line.page}"] if line.page else []
+    asides += [f"{_REFERENCE}{_value(line.reference)}"] if line.reference else []
+    if line.effective_from or line.effective_to:
+        first = f" from {line.effective_from.isoformat()}" if line.effective_from else ""
+        last = f" to {(line.effective_to - _DAY).isoformat()}" if line.effective_to else ""
+        asides.append(f"in force{first}{last}")
+    steps = [_value(line.title) if line.title else _UNSAID, *path]
+    return _LEAD + _ASIDE.join([_STEP.join(steps), *asides])
+
+
+def _parsed(first: str, content: str) -> ChunkLine | None:
+    """Return what a line says, None for one that says a thing unheard of; `with_line` may still say it otherwise."""
+    steps, *asides = first[len(_LEAD) :].split(_ASIDE)
+    title, *path = steps.split(_STEP)
+    goes_on = path[-1:] == [_UNSAID]
+    headings = tuple(map(_read, path[:-1] if goes_on else path)) + (_headings(content) if goes_on else ())
+    fields: dict[str, Any] = {"section": _number(headings)}
+    try:
+        for aside in asides:
+            fields |= _aside(aside)
+    except (ValueError, OverflowError):
+        return None
+    return ChunkLine(title=None if title == _UNSAID else _read(title), path=headings, **fields)
+
+
+def _aside(aside: str) -> dict[str, Any]:
+    """Return the fields that a part of the line behind its headings says.
+
+    Raises:
+        ValueError, OverflowError: a page or a day that is none.
+    """
+    for keyword, name in ((_VERSION, "version"), (_SECTION, "section"), (_REFERENCE, "reference")):
+        if aside.startswith(keyword):
+            return {name: _read(aside[len(keyword) :])}
+    if aside == _NO_SECTION:
+        return {"section": None}
+    if aside.startswith(_PAGE):
+        return {"page": int(aside[len(_PAGE) :])}
+    if found := _FORCE.fullmatch(aside):
+        first, last = found.groups()
+        return {
+            "effective_from": date.fromisoformat(first) if first else None,
+            "effective_to": date.fromisoformat(last) + _DAY if last else None,
+        }
+    return {"document_id": _read(aside)}
+
+
+def _headings(content: str) -> tuple[str, ...]:
+    """Return the headings that a text begins with, a document's title excepted."""
+    found: list[str] = []
+    start = 0
+    while start < len(content):
+        end = content.find("\n", start)
+        end = len(content) if end < 0 else end
+        line = content[start:end]
+        if heading := _HEADING.fullmatch(line):
+            found.append(_plain(heading[1]))
+        elif line.strip() and not line.startswith("# "):
+            break
+        start = end + 1
+    return tuple(found)
+
+
+def _number(path: tuple[str, ...]) -> str | None:
+    """Return the section's number, which its heading begins with."""
+    label = label_of(path[-1]) if path else None
+    return label.text if label and label.kind != "letter" else None
+
+
+def _plain(text: Any) -> str:
+    return "" if text is None else _BLANKS.sub(" ", str(text)).strip()
+
+
+def _value(text: str) -> str:
+    """Return a value with the signs escaped that part the line."""
+    return f"\\{_UNSAID}" if text == _UNSAID else _SIGNS.sub(r"\\\g<0>", text)
+
+
+def _read(value: str) -> str:
+    return _ESCAPED.sub(r"\1", value)

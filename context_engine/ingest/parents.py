@@ -1,0 +1,154 @@
+"""Chunks below larger texts that a model reads in their place: a section of the document, or all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby, takewhile
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.chunking import Count
+from context_engine.core.chunking.contents import between
+from context_engine.core.chunking.labels import label_of
+from context_engine.core.models import Chunk, Notice, NoticeCode
+from context_engine.ingest.chunk_fields import reference
+from context_engine.ingest.documents import PreparedDocument
+from context_engine.ingest.loaded_document import file_notice
+
+__all__ = ["MOST_PARENT", "Parent", "Parents", "parents_of", "whole_document"]
+
+MOST_PARENT: Final = 4000
+"""Most tokens of a parent that is a section: what Dify itself allows for a chunk."""
+
+
+class Parent(NamedTuple):
+    """A text and the passages of it that are searched.
+
+    Attributes:
+        chunk: the parent; its content is the text from its first passage to its last.
+        children: its passages, in order; at least one.
+    """
+
+    chunk: Chunk
+    children: tuple[Chunk, ...]
+
+
+class Parents(NamedTuple):
+    """The parents of a document, in order, and what is to be said of them."""
+
+    parents: tuple[Parent, ...]
+    notices: tuple[Notice, ...] = ()
+
+
+def parents_of(document: PreparedDocument, chunks: Sequence[Chunk], count: Count, most: int = MOST_PARENT) -> Parents:
+    """Return the sections that a document is divided into, each with the chunks that it was cut into.
+
+    A section is the first heading level that divides the document, with all that stands below it; one of more than
+    `most` tokens is divided at the headings in it, and where it has none, between chunks. A record, or a document cut
+    in windows, has no sections: its chunks are filled into parents of at most `most` tokens.
+
+    Args:
+        document: which was cut.
+        chunks: all of its chunks, in order; each stands below one parent.
+        count: counts tokens.
+        most: tokens of a parent; one that is a single chunk may have more.
+    """
+    if not chunks:
+        return Parents(())
+    by_sections = document.strategy.method == "section_aware"
+    divided = _Division(document, count, most)
+    groups = list(divided.sections(chunks, _first_level(chunks)) if by_sections else divided.filled(chunks))
+    return Parents(tuple(divided.parent(group) for group in groups), tuple(divided.notices))
+
+
+def whole_document(document: PreparedDocument, chunks: Sequence[Chunk]) -> Parent:
+    """Return the whole document, without its tables of contents, as the one parent of its chunks (at least one)."""
+    content = _text(document, 0, len(document.loaded.text))
+    return Parent(document.base._replace(content=content), tuple(chunks))
+
+
+class _Division:
+    """Divides the chunks of one document."""
+
+    def __init__(self, document: PreparedDocument, count: Count, most: int) -> None:
+        self.notices: list[Notice] = []
+        self._document, self._count, self._most = document, count, most
+
+    def sections(self, chunks: Sequence[Chunk], level: int) -> Iterator[Sequence[Chunk]]:
+        """Yield the chunks of each section of a level, and of those below it where a section is too long."""
+        for path, found in groupby(chunks, lambda chunk: chunk.heading_path[:level]):
+            group = list(found)
+            if self._fits(group):
+                yield group
+            elif any(len(chunk.heading_path) > level for chunk in group):
+                yield from self.sections(group, level + 1)
+            else:
+                parts = list(self.filled(group))
+                yield from parts
+                self.notices.append(_split(path[-1] if path else self._document.base.title or "", len(parts)))
+
+    def filled(self, chunks: Sequence[Chunk]) -> Iterator[Sequence[Chunk]]:
+        """Yield runs of chunks, each as long as it may be."""
+        group: list[Chunk] = []
+        for chunk in chunks:
+            if group and not self._fits([*group, chunk]):
+                yield group
+                group = []
+            group.append(chunk)
+        yield group
+
+    def parent(self, chunks: Sequence[Chunk]) -> Parent:
+        """Return the parent of chunks that follow each other."""
+        first, last = chunks[0], chunks[-1]
+        path = _shared([chunk.heading_path for chunk in chunks])
+        section = first.section if len(chunks) == 1 else _number(path)
+        own = {**_pages(first, last), **reference(section, self._document.fields)}
+        chunk = first._replace(
+            content=self._content(chunks),
+            section=section,
+            heading_path=path,
+            metadata={**self._document.base.metadata, **own},
+        )
+        return Parent(chunk, tuple(chunks))
+
+    def _fits(self, chunks: Sequence[Chunk]) -> bool:
+        return len(chunks) == 1 or self._count(self._content(chunks)) <= self._most
+
+    def _content(self, chunks: Sequence[Chunk]) -> str:
+        (start, _), (_, end) = chunks[0].span or (0, 0), chunks[-1].span or (0, 0)
+        offset = self._document.loaded.offset
+        return _text(self._document, start - offset, end - offset)
+
+
+def _first_level(chunks: Sequence[Chunk]) -> int:
+    """Return how many headings deep a document is divided: 2 where all of it stands below one heading."""
+    paths = [chunk.heading_path for chunk in chunks if chunk.heading_path]
+    return len(_shared(paths)) + 1 if paths else 1
+
+
+def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the headings that all paths begin with."""
+    pairs = zip(min(paths), max(paths))
+    return tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _text(document: PreparedDocument, start: int, end: int) -> str:
+    """Return what a document says between two offsets of its text, without tables of contents."""
+    parts = (document.loaded.text[slice(*span)].strip() for span in between(document.contents, start, end))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _number(path: Sequence[str]) -> str | None:
+    label = label_of(path[-1]) if path else None
+    return label.text if label and label.kind != "letter" else None
+
+
+def _pages(first: Chunk, last: Chunk) -> dict[str, Any]:
+    if first.page is None:
+        return {}
+    end = last.last_page
+    return {"page": first.page} if end in (None, first.page) else {"page": first.page, "page_end": end}
+
+
+def _split(title: str, parts: int) -> Notice:
+    problem = f"the section {title[:80]!r} is longer than a parent may be: it stands in {parts} parents"
+    return file_notice(NoticeCode.PARENT_SPLIT, problem, section=title[:80], count=parts)
