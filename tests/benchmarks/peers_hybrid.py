@@ -1,8 +1,10 @@
 """The hybrid retrieval of three frameworks in the form their documentation shows, over given vectors.
 
 Each peer is `(passages, embedder, depth) -> (question -> ids, best first)`; all get the same vectors and `depth`
-candidates of each retriever. Needs llama-index-core with llama-index-retrievers-bm25, haystack-ai, langchain-classic
-with langchain-community and rank_bm25; a peer that is not installed is left out.
+candidates of each retriever. Their stores in memory are given the vectors as arrays: of lists, which they take too,
+they make arrays for every question, which finds the same and takes twice as long. Needs llama-index-core with
+llama-index-retrievers-bm25, haystack-ai, langchain-classic with langchain-community and rank_bm25; a peer that is not
+installed is left out.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any
+
+import numpy as np
 
 Ask = Callable[[str], Sequence[str]]
 
@@ -39,6 +43,8 @@ def llama_index(passages: Sequence[dict[str, Any]], embedder: Any, depth: int) -
         for row, vector in zip(passages, vectors)
     ]
     index = VectorStoreIndex(nodes, embed_model=Given())
+    held = index.vector_store.data.embedding_dict
+    held |= {name: np.array(vector) for name, vector in held.items()}
     retriever = QueryFusionRetriever(
         [
             index.as_retriever(similarity_top_k=depth),
@@ -68,6 +74,8 @@ def haystack(passages: Sequence[dict[str, Any]], embedder: Any, depth: int) -> A
             for row, vector in zip(passages, vectors)
         ]
     )
+    for document in store.storage.values():
+        vars(document)["embedding"] = np.array(document.embedding)
     words = InMemoryBM25Retriever(store, top_k=depth)
     dense = InMemoryEmbeddingRetriever(store, top_k=depth)
     joiner = DocumentJoiner(join_mode="reciprocal_rank_fusion", top_k=depth)
@@ -89,8 +97,8 @@ def langchain(passages: Sequence[dict[str, Any]], embedder: Any, depth: int) -> 
     from langchain_core.vectorstores import InMemoryVectorStore
 
     class Given(Embeddings):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return [[float(value) for value in vector] for vector in embedder.embed_documents(texts)]
+        def embed_documents(self, texts: list[str]) -> Any:
+            return [np.array(vector, float) for vector in embedder.embed_documents(texts)]
 
         def embed_query(self, text: str) -> list[float]:
             return [float(value) for value in embedder.embed_query(text)]

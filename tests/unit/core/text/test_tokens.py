@@ -27,6 +27,11 @@ from context_engine.core.text import (
         ("5 % or 5%", ["5", "%", "or", "5", "%"]),
         ("don't can’t won't do n't", ["do", "not", "can", "not", "will", "not", "do", "not"]),
         ("the bank's rule", ["the", "bank", "rule"]),
+        (
+            "I'd say we’ve what they're after; I'm sure it'll do",
+            ["i", "would", "say", "we", "have", "what", "they", "are", "after", "i", "am", "sure", "it", "will", "do"],
+        ),
+        ("Annex D, item M, d'accord", ["annex", "d", "item", "m", "d", "accord"]),
         ("BCBS 239's and 4.2.1(b)’s scope", ["bcbs", "239", "and", "4.2.1(b)", "scope"]),
         ("_NPA-001_ and __4.2__, a _ b, npa_1", ["npa-001", "and", "4.2", "a", "b", "npa_1"]),
         (
@@ -74,6 +79,23 @@ def test_a_clause_is_called_without_its_last_twelve_items():
 
 def test_negations_and_modals_are_no_stop_words():
     assert not {"not", "no", "must", "may", "shall", "never", "without"} & STOP_WORDS
+
+
+def test_a_word_that_asks_counts_less_than_one_that_names():
+    assert term_weights("Please explain the limits") == {"pleas": 0.2, "explain": 0.2, "limit": 1.0}
+    assert term_weights("I'd like to possibly change limits") == {
+        "like": 0.2,
+        "possibl": 0.2,
+        "chang": 1.0,
+        "limit": 1.0,
+    }
+    assert term_weights("is a breach likely")["like"] == 1.0, "of the same stem, and asks nothing"
+    assert term_weights("likely to be liked, I'd like to think")["like"] == 1.0, "one of them names"
+
+
+def test_words_that_ask_count_fully_where_nothing_is_named():
+    assert term_weights("please explain") == {"pleas": 1.0, "explain": 1.0}
+    assert term_weights("what is it") == {}
 
 
 def test_a_piece_of_a_code_counts_less_than_the_whole():
