@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from context_engine import errors
+from context_engine.adapters.sources.dify import DifySettings
 from context_engine.apps.cli import main as command_line
 from context_engine.apps.server.catalogue import TYPE_PREFIX, kinds
 from context_engine.core.models import GROUPS, DomainSpec, NoticeCode, Settings
@@ -73,7 +74,8 @@ def manifest_page() -> str:
     intro = (
         "A manifest is one YAML file a domain: what knowledge exists, how authoritative it is and where it is found."
     )
-    return _page("Manifests", intro, *_tables("Domain", DomainSpec.model_json_schema()))
+    dify = _tables("Settings of a Dify source", DifySettings.model_json_schema())
+    return _page("Manifests", intro, *dict.fromkeys([*_tables("Domain", DomainSpec.model_json_schema()), *dify]))
 
 
 def access_page() -> str:

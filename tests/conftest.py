@@ -6,6 +6,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -241,3 +242,20 @@ def provider(identity: Any) -> Iterator[Any]:
     """The provider's server on loopback."""
     with identity.IdentityProvider() as server:
         yield server
+
+
+@pytest.fixture
+def file_server_at() -> Iterator[Any]:
+    """(address of this machine) -> a server there that gives files as Dify does; see `file_server.py`."""
+    spec = importlib.util.spec_from_file_location("file_server", Path(__file__).with_name("file_server.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with ExitStack() as opened:
+        yield lambda host: opened.enter_context(module.FileServer(host))
+
+
+@pytest.fixture
+def file_server(file_server_at: Any) -> Any:
+    """That server on loopback."""
+    return file_server_at("127.0.0.1")

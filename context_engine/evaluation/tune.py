@@ -24,7 +24,7 @@ from context_engine.settings import Layer, Setting, call_layer
 from context_engine.settings.interpolate import Unparsed
 from context_engine.wiring.models import Models
 
-__all__ = ["Fold", "Tuned", "candidates", "chosen_by_folds", "folds_of", "tune"]
+__all__ = ["Tuned", "TunedFold", "candidates", "chosen_by_folds", "folds_of", "tune"]
 
 _WIDE: Final = {
     "min_relevance_score": 0.0,
@@ -46,7 +46,7 @@ Values = Mapping[str, float]
 """Question id to the value of the measure."""
 
 
-class Fold(NamedTuple):
+class TunedFold(NamedTuple):
     """One part of the questions, held out.
 
     Attributes:
@@ -78,7 +78,7 @@ class Tuned:
     candidates: tuple[Variant, ...]
     values: tuple[Values, ...]
     best: int
-    folds: tuple[Fold, ...]
+    folds: tuple[TunedFold, ...]
     difference: Paired
     troubles: tuple[Trouble, ...] = ()
 
@@ -169,7 +169,7 @@ def _check_top_k(found: Sequence[Variant], measure: str, top_k: int | None) -> N
         raise InvalidRequest("--top-k and --grid stage2_top_k are the same setting: leave one out")
 
 
-def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) -> list[Fold]:
+def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) -> list[TunedFold]:
     """Return for each part what is best on the others, and how it does there and here."""
     out = []
     for part in parts:
@@ -179,7 +179,7 @@ def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) ->
             sum(values[which][name] for name in names) / len(names)
             for which, names in ((best, others), (best, part), (0, part))
         )
-        out.append(Fold(tuple(part), best, trained, held_out, baseline))
+        out.append(TunedFold(tuple(part), best, trained, held_out, baseline))
     return out
 
 

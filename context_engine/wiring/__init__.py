@@ -22,7 +22,7 @@ from context_engine.wiring.examine import SourceReport, adapter_advice, examine_
 from context_engine.wiring.fetching import fetching_engine
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.listing import listed_chunks
-from context_engine.wiring.report import Shown, StageDifference, changed, diff_stages, show
+from context_engine.wiring.report import ShownSetting, StageDifference, changed, diff_stages, show
 from context_engine.wiring.reranker_choice import RerankerChoice
 from context_engine.wiring.scope import (
     DomainCalibration,
@@ -43,7 +43,7 @@ __all__ = [
     "FunctionEngines",
     "RerankerChoice",
     "Setup",
-    "Shown",
+    "ShownSetting",
     "SourceOpener",
     "SourceReport",
     "StageDifference",

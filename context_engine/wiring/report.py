@@ -13,13 +13,13 @@ from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.build import Setup
 from context_engine.wiring.scope import scope_in_force
 
-__all__ = ["Shown", "StageDifference", "changed", "diff_stages", "show"]
+__all__ = ["ShownSetting", "StageDifference", "changed", "diff_stages", "show"]
 
 _PLACE: Final = {name: place for place, name in enumerate(GROUPS)}
 _FROM_THE_BASE: Final = frozenset((CALIBRATED, MEASURED_DEFAULT))
 
 
-class Shown(NamedTuple):
+class ShownSetting(NamedTuple):
     """One setting: its value in force, where it came from, the built-in default, what it means and its group."""
 
     key: str
@@ -40,7 +40,7 @@ class StageDifference(NamedTuple):
 
 def show(
     setup: Setup, *, domain: str | None = None, persona: str | None = None, data_dir: Path | None = None
-) -> tuple[Shown, ...]:
+) -> tuple[ShownSetting, ...]:
     """Return every setting in force, for a domain and a persona if they are named, those of reading files last.
 
     Args:
@@ -59,7 +59,7 @@ def show(
         in_force["scope_threshold"] = {"value": scope.value, "origin": scope.origin}
     return (
         *(
-            Shown(
+            ShownSetting(
                 key,
                 entry["value"],
                 entry["origin"],
@@ -73,14 +73,14 @@ def show(
     )
 
 
-def _of_ingest(config: Config) -> Iterator[Shown]:
+def _of_ingest(config: Config) -> Iterator[ShownSetting]:
     values, defaults = config.ingest.model_dump(mode="json"), IngestSettings().model_dump(mode="json")
     for key, field in IngestSettings.model_fields.items():
         origin = config.ingest_layer[key].origin if key in config.ingest_layer else "default"
-        yield Shown(key, values[key], origin, defaults[key], field.description or "", "ingest")
+        yield ShownSetting(key, values[key], origin, defaults[key], field.description or "", "ingest")
 
 
-def changed(shown: Iterable[Shown]) -> tuple[Shown, ...]:
+def changed(shown: Iterable[ShownSetting]) -> tuple[ShownSetting, ...]:
     """Return the settings whose value is not the default; what a base was calibrated to is nobody's setting."""
     return tuple(one for one in shown if one.value != one.default and one.origin not in _FROM_THE_BASE)
 

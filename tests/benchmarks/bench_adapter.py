@@ -28,7 +28,7 @@ from bench_quality import Vectors, with_headings, write
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.evaluation.gold import identity_of
 from context_engine.evaluation.learning.adapter_evidence import evidence
-from context_engine.evaluation.learning.adapter_gate import Asked, Searches, learn_adapter, measures_with
+from context_engine.evaluation.learning.adapter_gate import JudgedSearch, Searches, learn_adapter, measures_with
 from context_engine.evaluation.learning.contrast import Maps
 from context_engine.evaluation.learning.folds import MOST_ROUNDS, Fold, dense_values, learn_all
 from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
@@ -61,7 +61,7 @@ def main() -> None:
         write(base, {"one": passages})
         held = base.held_vectors(["one"])
         known = {chunk.chunk_id: identity_of("one", chunk.chunk_id, chunk) for chunk in held.chunks}
-        asked = Asked(base=base, domain="BENCH", source_ids=["one"], qrels=qrels, known=known)
+        asked = JudgedSearch(base=base, domain="BENCH", source_ids=["one"], qrels=qrels, known=known)
         judged = judged_pairs(questions, qrels, held)
         started = time.process_time()
         lessons = lessons_of(judged.pairs, held, embedder)
@@ -77,7 +77,7 @@ def main() -> None:
         curve(asked, judged, lessons, given)
 
 
-def folds(asked: Asked, judged: JudgedPairs, lessons: Lessons) -> None:
+def folds(asked: JudgedSearch, judged: JudgedPairs, lessons: Lessons) -> None:
     """Print what the gate measures and says."""
     started = time.process_time()
     trial = learn_adapter(asked, judged, lessons, measure="nDCG@10")
@@ -96,7 +96,7 @@ def folds(asked: Asked, judged: JudgedPairs, lessons: Lessons) -> None:
     )
 
 
-def curve(asked: Asked, judged: JudgedPairs, lessons: Lessons, given: argparse.Namespace) -> None:
+def curve(asked: JudgedSearch, judged: JudgedPairs, lessons: Lessons, given: argparse.Namespace) -> None:
     """Print, by the number of questions learnt from, what is gained on some that no point of a draw learns from."""
     searches = Searches(asked, judged)
     for draw in range(given.draws if given.curve else 0):

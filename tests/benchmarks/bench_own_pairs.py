@@ -33,7 +33,7 @@ from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.chunking import defined_terms, is_glossary
 from context_engine.core.models import Chunk
 from context_engine.evaluation.gold import identity_of
-from context_engine.evaluation.learning.adapter_gate import Asked, Searches, learn_adapter
+from context_engine.evaluation.learning.adapter_gate import JudgedSearch, Searches, learn_adapter
 from context_engine.evaluation.learning.folds import Fold
 from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.learning.lessons import lessons_of
@@ -64,7 +64,7 @@ def main() -> None:
         write(base, chunks)
         held = base.held_vectors(["one"])
         known = {chunk.chunk_id: identity_of("one", chunk.chunk_id, chunk) for chunk in held.chunks}
-        asked = Asked(base=base, domain="BENCH", source_ids=["one"], qrels=qrels, known=known)
+        asked = JudgedSearch(base=base, domain="BENCH", source_ids=["one"], qrels=qrels, known=known)
         judged = judged_pairs([EvalQuestion(id=row["id"], text=row["text"]) for row in queries], qrels, held)
         started = time.process_time()
         own = learn_own(held, embedder, most=given.most)

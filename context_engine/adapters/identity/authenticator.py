@@ -13,14 +13,14 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import NotAuthenticated
 from context_engine.settings.new_token import token_hash
 
-__all__ = ["REFUSED", "Shown", "TokenAuthenticator", "TokenKind"]
+__all__ = ["REFUSED", "ShownToken", "TokenAuthenticator", "TokenKind"]
 
 logger = logging.getLogger(__name__)
 
 REFUSED: Final = "no token, or one that opens nothing: send a good one as 'Authorization: Bearer TOKEN'"
 
 
-class Shown(NamedTuple):
+class ShownToken(NamedTuple):
     """A token that a request carries.
 
     Attributes:
@@ -37,7 +37,7 @@ class Shown(NamedTuple):
 class TokenKind(Protocol):
     """One kind of token. Safe for many threads; never waits for the network."""
 
-    def caller(self, shown: Shown) -> Authenticated | None:
+    def caller(self, shown: ShownToken) -> Authenticated | None:
         """Return who shows a token; None where it is no good one of this kind, which is logged where it says more."""
         ...
 
@@ -69,7 +69,7 @@ class TokenAuthenticator:
         """
         token = bearer_token(authorization)
         if token is not None:
-            shown = Shown(token, token_hash(token), self._clock.now())
+            shown = ShownToken(token, token_hash(token), self._clock.now())
             for kind in self._kinds:
                 caller = kind.caller(shown)
                 if caller is not None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from context_engine.adapters.identity.authenticator import Shown
+from context_engine.adapters.identity.authenticator import ShownToken
 from context_engine.core.concurrency.executor import EXECUTOR, Busy
 from context_engine.core.models import API_PRINCIPAL, Authenticated
 from context_engine.errors import ConfigError
@@ -42,7 +42,7 @@ class ApiToken:
         assert caller is not None  # that principal is always there
         self._caller = caller if principals.in_force else replace(caller, operator=True)
 
-    def caller(self, shown: Shown) -> Authenticated | None:
+    def caller(self, shown: ShownToken) -> Authenticated | None:
         """Return the principal `api` where the token is shown."""
         return self._caller if hmac.compare_digest(self._sha256, shown.sha256) else None
 
@@ -64,7 +64,7 @@ class FileTokens:
     def __init__(self, principals: Principals) -> None:
         self._principals = principals
 
-    def caller(self, shown: Shown) -> Authenticated | None:
+    def caller(self, shown: ShownToken) -> Authenticated | None:
         """Return the principal that has the token."""
         return self._principals.holder(shown.sha256, now=shown.now)
 
@@ -88,7 +88,7 @@ class StoredTokens:
         self._store, self._principals = store, principals
         self._noted: dict[str, datetime] = {}
 
-    def caller(self, shown: Shown) -> Authenticated | None:
+    def caller(self, shown: ShownToken) -> Authenticated | None:
         """Return the principal of a token that is neither expired nor revoked."""
         token_id = id_in(shown.token)
         if token_id is None:

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import jwt
 from cachetools import LRUCache
 
-from context_engine.adapters.identity.authenticator import Shown
+from context_engine.adapters.identity.authenticator import ShownToken
 from context_engine.adapters.identity.key_set import KeySet
 from context_engine.adapters.identity.remote_keys import RemoteKeys
 from context_engine.core.concurrency.forking import Lock
@@ -68,7 +68,7 @@ class JwtTokens:
         self._lock = Lock()
         self._checked: LRUCache[str, _Good] = LRUCache(_MOST_CACHED)
 
-    def caller(self, shown: Shown) -> Authenticated | None:
+    def caller(self, shown: ShownToken) -> Authenticated | None:
         """Return who shows a token; None where it is no good one of the provider, and the log says why."""
         keys, now = self._keys.current, shown.now.timestamp()
         with self._lock:
@@ -100,7 +100,7 @@ class JwtTokens:
         """Fetch no more keys."""
         self._keys.close()
 
-    def _check(self, shown: Shown, header: Mapping[str, Any], keys: KeySet | None, now: datetime) -> _Good:
+    def _check(self, shown: ShownToken, header: Mapping[str, Any], keys: KeySet | None, now: datetime) -> _Good:
         algorithm = self._algorithm(header)
         key = self._key(header, algorithm, keys)
         claims = jwt.decode(
@@ -159,7 +159,7 @@ class JwtTokens:
         leeway = self._oidc.leeway_s
         return max(moments["nbf"], moments.get("iat", moments["nbf"])) - leeway, moments["exp"] + leeway
 
-    def _who(self, shown: Shown, claims: Mapping[str, Any]) -> Authenticated:
+    def _who(self, shown: ShownToken, claims: Mapping[str, Any]) -> Authenticated:
         """Return who the claims say it is; never an operator, a gateway or a principal that the file names."""
         principal = self._principals.for_claims(claims)
         if not principal.id or len(principal.id) > _LONGEST_NAME or not principal.id.isprintable():

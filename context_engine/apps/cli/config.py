@@ -24,7 +24,7 @@ from context_engine.service.explaining.words import setting_words
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
     from context_engine.settings import ConfigPaths
-    from context_engine.wiring import Setup, Shown
+    from context_engine.wiring import Setup, ShownSetting
 
 __all__ = ["config", "init"]
 
@@ -254,7 +254,7 @@ def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:
         return None
 
 
-def _settings(shown: Iterable[Shown], width: int) -> Table:
+def _settings(shown: Iterable[ShownSetting], width: int) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     wide = width >= 110
     for header in ("setting", "value", "origin", *(("meaning",) if wide else ())):

@@ -23,7 +23,7 @@ from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
-    from context_engine.evaluation.learning.adapter_gate import AdapterTrial, Asked
+    from context_engine.evaluation.learning.adapter_gate import AdapterTrial, JudgedSearch
     from context_engine.evaluation.session import Session
 
 __all__ = ["tune_adapter"]
@@ -41,7 +41,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
     """
     try:
         from context_engine.evaluation.learning.adapter_evidence import evidence
-        from context_engine.evaluation.learning.adapter_gate import Asked
+        from context_engine.evaluation.learning.adapter_gate import JudgedSearch
     except ImportError as error:
         raise MissingExtra("learning an adapter", "vectors") from error
     if options["own_pairs"] and options["queries"] is None and options["qrels"] is None:
@@ -50,7 +50,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
     context, session = opened(location, options)
     check_target(options["write"], _domain(session, options["domain"]))
     with taught_base(context, _domain(session, options["domain"])) as taught:
-        asked = Asked(
+        asked = JudgedSearch(
             base=taught.base,
             domain=taught.domain.domain,
             source_ids=taught.sources,
@@ -78,7 +78,7 @@ def _domain(session: Session, chosen: str | None) -> str:
     return chosen or names[0]
 
 
-def _trial(session: Session, asked: Asked, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
+def _trial(session: Session, asked: JudgedSearch, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
     from context_engine.evaluation.learning.adapter_gate import check_enough, learn_adapter
     from context_engine.evaluation.learning.judged_pairs import judged_pairs
     from context_engine.evaluation.learning.lessons import lessons_of
@@ -104,7 +104,9 @@ def _trial(session: Session, asked: Asked, taught: TaughtBase, options: dict[str
     return trial if own is None else replace(trial, more={"own_pairs": own.evidence()})
 
 
-def _apply(context: CliContext, asked: Asked, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]) -> None:
+def _apply(
+    context: CliContext, asked: JudgedSearch, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]
+) -> None:
     """Keep the adapter and put it in force, once the scope threshold is calibrated under it; or say why not."""
     from context_engine.evaluation.learning.adapter_evidence import evidence
     from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED

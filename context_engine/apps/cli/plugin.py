@@ -55,7 +55,7 @@ def plugin() -> None:
     type=click.Choice(("documents", "none")),
     default="documents",
     show_default=True,
-    help="Require what reads Word, Excel, PowerPoint, PDF, OpenDocument and HTML; 29 MB more as wheels.",
+    help="Require what reads Word, Excel, PowerPoint, PDF, OpenDocument and HTML; 28 MB more as wheels.",
 )
 @click.option("--audit", is_flag=True, help="Require what records of searches in PostgreSQL need.")
 @click.option("--sign", "key", metavar="KEY", help="Sign with this RSA-4096 key (PEM).")

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.apps.dify.chunk_form import ChunkForm, Structure
 from context_engine.apps.dify.pictures import without_pictures
 from context_engine.core.chunking import ChunkLine, Count, escaped, line_of, with_line
-from context_engine.core.models import Chunk, Notice, about
+from context_engine.core.models import Chunk, Notice, about, messages
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import CutDocument, PreparedDocument
 from context_engine.ingest.answers import AnsweredQuestion, answered_questions
@@ -25,9 +25,9 @@ VARIABLES: Final[dict[Structure, str]] = {
 
 _NO_TEXT: Final = "no chunk is left: the document holds pictures alone. Run a text recognition (OCR) over it first"
 _NO_QUESTIONS: Final = (
-    "no question with an answer was found. Expected are records with the fields 'question' and 'answer', lines that "
-    "begin with 'Q:' and 'A:', or headings that end in a question mark; cut other documents with the structure "
-    "'general' or 'parent_child'"
+    "this is no document of questions and answers. Expected are records with the fields 'question' and 'answer', lines "
+    "that begin with 'Q:' and 'A:', or headings that end in a question mark, and little beside them; cut other "
+    "documents with the structure 'general' or 'parent_child'"
 )
 
 
@@ -112,7 +112,7 @@ def _questions(cuts: Sequence[CutDocument], form: ChunkForm) -> Structured:
         notices += _about(document, found.notices, cuts)
         pairs += found.pairs
     if not pairs:
-        raise InvalidRequest(_NO_QUESTIONS)
+        raise InvalidRequest(". ".join((_NO_QUESTIONS, *messages(notices[:1]))))
     rows = [
         {"question": _plain(escaped(_plain(one.question))), "answer": _written(_shown(one.answer), form)}
         for one in pairs

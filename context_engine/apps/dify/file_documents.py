@@ -31,8 +31,9 @@ __all__ = [
 MOST_TEXT: Final = 4 * 1024 * 1024
 """Most bytes of a text as JSON: Dify ends a plugin that writes a line of more than five of these megabytes."""
 
-_READ_S: Final = 45.0
-"""Beside a fetch of 60 seconds: Dify's runtime ends a call after 120."""
+_PATIENCE_S: Final = 80.0
+"""Of a call, until nothing more is waited for but one answer of a loader, 30 seconds at most: Dify's runtime ends it
+after 120."""
 
 _LIBRARIES: Final = ("lxml", "pdfplumber", "pypdfium2", "selectolax")
 """Of the extra `documents`, which a package of the plugin may leave out."""
@@ -106,8 +107,9 @@ def file_documents(
         Overloaded: too many files are being read.
     """
     _refuse_missing(given)
+    due = time.monotonic() + _PATIENCE_S
     with given.fetched(authorities) as path:
-        return _read(given.name, read_one(path, rule, options or IngestOptions(), name=given.name))
+        return _read(given.name, read_one(path, rule, options or IngestOptions(), name=given.name), due)
 
 
 def text_documents(
@@ -119,14 +121,15 @@ def text_documents(
         FileNotRead: they give nothing, or too much; says why and what to do.
         Overloaded: too many files are being read.
     """
-    return _read(documents[0].path, cut_loaded(documents, rule, options or IngestOptions()))
+    due = time.monotonic() + _PATIENCE_S
+    return _read(documents[0].path, cut_loaded(documents, rule, options or IngestOptions()), due)
 
 
-def _read(name: str, found: Generator[Item]) -> FileDocuments:
+def _read(name: str, found: Generator[Item], due: float) -> FileDocuments:
     documents: list[CutDocument] = []
     skipped: list[Skipped] = []
-    with closing(found), _turn(name):
-        due, size = time.monotonic() + _READ_S, 0
+    with closing(found), _turn(name, due):
+        size = 0
         for one in found:
             if isinstance(one, CutDocument):
                 documents.append(one)
@@ -135,7 +138,7 @@ def _read(name: str, found: Generator[Item]) -> FileDocuments:
             else:
                 skipped.append(one[1])
             if time.monotonic() > due:
-                raise FileNotRead(f"{name} takes longer than {_READ_S:g} s to be read: split it")
+                raise FileNotRead(f"{name} takes longer than {_PATIENCE_S:g} s to be fetched and read: split it")
     lost = [one for one in skipped if one.error and one.line is None and one.path == name]
     if lost or not documents:
         raise FileNotRead("; ".join(map(str, lost or skipped)) or f"{name}: has no text")
@@ -179,11 +182,10 @@ def _refuse_missing(given: GivenFile) -> None:
 
 
 @contextmanager
-def _turn(name: str) -> Iterator[None]:
+def _turn(name: str, due: float) -> Iterator[None]:
     """Wait for one of the few turns: a file may take half a gigabyte to be read."""
-    if not _readers.acquire(timeout=_READ_S):
-        problem = f"{name} was not read: {_AT_ONCE} other files took all the time. Run the workflow again"
-        raise Overloaded(problem, retry_after_s=_READ_S)
+    if not _readers.acquire(timeout=max(due - time.monotonic(), 0.0)):
+        raise Overloaded(f"{name} was not read: {_AT_ONCE} other files took all the time. Run the workflow again")
     try:
         yield
     finally:

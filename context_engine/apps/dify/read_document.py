@@ -13,6 +13,7 @@ from context_engine.apps.dify.pictures import Paged, without_pictures
 from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
 from context_engine.core.chunking import headings
+from context_engine.core.models import NoticeCode
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import PreparedDocument
 from context_engine.ingest.document_title import readable_name
@@ -38,7 +39,7 @@ def read_document(fields: Mapping[str, Any], authorities: str | None = None) -> 
     given = GivenFile.read(fields)
     if given is None:
         raise InvalidRequest("file is empty: choose the file to read")
-    found = file_documents(given, authorities=authorities)
+    found = _uncut(file_documents(given, authorities=authorities))
     documents = [one.document for one in found.documents]
     text, pages = whole_text(documents)
     refuse_long(found.name, text_size(text))
@@ -55,6 +56,16 @@ def read_document(fields: Mapping[str, Any], authorities: str | None = None) -> 
         "warnings": warnings,
     }
     return ToolOutput(text=text, json=whole, variables={**whole, "warnings_text": lines("warnings_text", warnings)})
+
+
+def _uncut(found: FileDocuments) -> FileDocuments:
+    """Return the documents without the notices of what stands in no chunk: the text is given whole."""
+
+    def told(document: PreparedDocument) -> PreparedDocument:
+        notices = tuple(one for one in document.notices if one.code is not NoticeCode.CONTENTS_LEFT_OUT)
+        return replace(document, notices=notices)
+
+    return replace(found, documents=tuple(one._replace(document=told(one.document)) for one in found.documents))
 
 
 def whole_text(documents: Sequence[PreparedDocument]) -> Paged:

@@ -10,7 +10,7 @@ from context_engine.audit.recorder.jobs import LedgerInUse
 from context_engine.core.protocols import Clock
 from context_engine.errors import ContextEngineError
 
-__all__ = ["Session", "reason_of"]
+__all__ = ["LedgerSession", "reason_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def reason_of(error: BaseException) -> str:
     return str(error) if isinstance(error, ContextEngineError) else f"it failed inside with {type(error).__name__}"
 
 
-class Session:
+class LedgerSession:
     """What the thread of a writer knows of its ledger. For that thread alone.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import Final
 from context_engine.audit.recorder.batch import Written, write_batch
 from context_engine.audit.recorder.jobs import Job, LedgerInUse, Make
 from context_engine.audit.recorder.losses import Loss, Losses, searches_are
-from context_engine.audit.recorder.session import Session, reason_of
+from context_engine.audit.recorder.session import LedgerSession, reason_of
 from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditUnavailable
@@ -147,7 +147,7 @@ class LedgerWriter:
             return not job.done.is_set()
 
     def _run(self) -> None:
-        session = Session(self._open_ledger, self._clock, self.place)
+        session = LedgerSession(self._open_ledger, self._clock, self.place)
         while True:
             batch, leave = self._next_batch(session)
             if batch:
@@ -161,7 +161,7 @@ class LedgerWriter:
                         self._thread, self._ending = None, False
                         return
 
-    def _next_batch(self, session: Session) -> tuple[Sequence[Job], bool]:
+    def _next_batch(self, session: LedgerSession) -> tuple[Sequence[Job], bool]:
         """Wait until there is something to do; return the records to write, and whether the ledger is to be left."""
         with self._changed:
             since = self._clock.monotonic()
@@ -176,7 +176,7 @@ class LedgerWriter:
             self._writing = len(batch)
             return batch, not batch and (self._ending or now - since >= _LEAVE_S)
 
-    def _write(self, session: Session, batch: Sequence[Job]) -> None:
+    def _write(self, session: LedgerSession, batch: Sequence[Job]) -> None:
         """Write records; those that nobody waits for stay where the ledger is down."""
         try:
             ledger = session.opened()
@@ -204,7 +204,7 @@ class LedgerWriter:
         if ledger is not None and untold is not None and found.problem is None:
             self._tell(session, ledger, untold)
 
-    def _tell(self, session: Session, ledger: LedgerInUse, loss: Loss) -> None:
+    def _tell(self, session: LedgerSession, ledger: LedgerInUse, loss: Loss) -> None:
         """Have the ledger itself say what was lost."""
         try:
             ledger.log.append([ledger.drafts.loss(loss.count, loss.since, loss.until)])
@@ -215,7 +215,7 @@ class LedgerWriter:
         with self._changed:
             self._losses.told(loss)
 
-    def _wakes_at(self, session: Session, since: float) -> float:
+    def _wakes_at(self, session: LedgerSession, since: float) -> float:
         """Return when there is something to do, if nothing comes meanwhile."""
         tidies_at = session.tidies_at()
         moments = [] if tidies_at is None else [tidies_at]

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.audit.review.counterpart import Counterpart, counterpart
 from context_engine.audit.review.shown import ShownChunk
 from context_engine.audit.review.word_changes import WordChange, word_changes
-from context_engine.core.models import Chunk, FetchRequest, json_value
+from context_engine.core.models import PLACE_OF_MATCH, Chunk, FetchRequest, json_value
 from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.text import content_sha256
 from context_engine.errors import ContextEngineError
@@ -29,6 +29,7 @@ _COMPARED: Final = (
     *("title", "section", "heading_path", "doc_type", "source_type", "authority_tier", "trust_class"),
     *("classification", "ttl_seconds", "effective_from", "effective_to", "superseded_by"),
 )
+_OF_THE_PLACE: Final = ("section", "heading_path", "reference")
 _OF_THE_CUT: Final = frozenset(
     (
         *("chunk_id", "chunk_index", "content_sha256", "token_count", "previous_chunk_id", "next_chunk_id"),
@@ -218,8 +219,11 @@ def _field_changes(shown: ShownChunk, now: Chunk) -> tuple[FieldChange, ...]:
     changes = [FieldChange("document_version", shown.document_version, now.document_version)]
     if shown.chunk is not None:
         was = shown.chunk
-        changes += [FieldChange(name, getattr(was, name), getattr(now, name)) for name in _COMPARED]
-        names = sorted((was.metadata.keys() | now.metadata.keys()) - _OF_THE_CUT)
+        place = _OF_THE_PLACE if was.extra.get(PLACE_OF_MATCH) else ()
+        changes += [
+            FieldChange(name, getattr(was, name), getattr(now, name)) for name in _COMPARED if name not in place
+        ]
+        names = sorted((was.metadata.keys() | now.metadata.keys()) - _OF_THE_CUT.union(place))
         changes += [FieldChange(f"metadata.{name}", was.metadata.get(name), now.metadata.get(name)) for name in names]
     ready = (one._replace(was=json_value(one.was), now=json_value(one.now)) for one in changes)
     return tuple(one for one in ready if one.was != one.now)

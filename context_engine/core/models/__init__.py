@@ -17,6 +17,7 @@ from context_engine.core.models.calibration import ScopeCalibration, ScopeThresh
 from context_engine.core.models.callers import ANYBODY, API_PRINCIPAL, Authenticated
 from context_engine.core.models.chunk import (
     NOTHING,
+    PLACE_OF_MATCH,
     Chunk,
     Key,
     Member,
@@ -123,6 +124,7 @@ __all__ = [
     "NOBODY",
     "NOTHING",
     "PERSONAL_DATA_KINDS",
+    "PLACE_OF_MATCH",
     "SCHEMA_VERSION",
     "TIERS",
     "TIER_OF",

@@ -20,6 +20,7 @@ from context_engine.core.models.enums import (
 
 __all__ = [
     "NOTHING",
+    "PLACE_OF_MATCH",
     "Chunk",
     "Key",
     "Member",
@@ -45,6 +46,9 @@ class _EmptyMapping(dict[str, Any]):
 
 
 NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
+
+PLACE_OF_MATCH: Final = "place_of_match"
+"""In a chunk's `extra`: section, headings, page and reference are those of what the question met in its text."""
 
 Key = tuple[str, str]
 """A candidate's identity: (source_id, chunk_id)."""

@@ -32,7 +32,7 @@ __all__ = [
     "FEWEST_JUDGED",
     "USUALLY_NEEDED",
     "AdapterTrial",
-    "Asked",
+    "JudgedSearch",
     "Searches",
     "check_enough",
     "learn_adapter",
@@ -51,7 +51,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class JudgedSearch:
     """What is searched, and what is to be found.
 
     Attributes:
@@ -133,7 +133,7 @@ def measures_with(measure: str) -> tuple[str, ...]:
 
 
 def learn_adapter(
-    asked: Asked,
+    asked: JudgedSearch,
     judged: JudgedPairs,
     lessons: Lessons,
     *,
@@ -205,7 +205,9 @@ def parts_of(texts: Sequence[str], count: int) -> list[list[int]]:
 class Searches:
     """Asks the base, and measures what it returns."""
 
-    def __init__(self, asked: Asked, judged: JudgedPairs, total: int = 0, progress: Progress | None = None) -> None:
+    def __init__(
+        self, asked: JudgedSearch, judged: JudgedPairs, total: int = 0, progress: Progress | None = None
+    ) -> None:
         self._asked, self._judged = asked, judged
         self._done, self._total, self._progress = 0, total, progress
 

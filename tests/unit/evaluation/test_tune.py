@@ -14,7 +14,7 @@ from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.score import score_run
 from context_engine.evaluation.statistics import Paired
-from context_engine.evaluation.tune import Fold, Tuned, candidates, chosen_by_folds, folds_of, tune
+from context_engine.evaluation.tune import Tuned, TunedFold, candidates, chosen_by_folds, folds_of, tune
 from context_engine.evaluation.tuned_report import evidence, merged_config, tuned_report
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.testing.fakes import FakeEmbedder
@@ -46,8 +46,8 @@ def test_each_fold_is_measured_with_what_is_best_on_the_others():
     even = dict.fromkeys(NAMES, 0.5)
     lucky = {**dict.fromkeys(NAMES, 0.45), "q0": 1.0}
     folds = chosen_by_folds([even, lucky], [["q0", "q1"], NAMES[2:]])
-    assert folds[0] == Fold(("q0", "q1"), 0, 0.5, 0.5, 0.5)
-    assert folds[1] == Fold(tuple(NAMES[2:]), 1, pytest.approx((1.0 + 0.45) / 2), pytest.approx(0.45), 0.5)
+    assert folds[0] == TunedFold(("q0", "q1"), 0, 0.5, 0.5, 0.5)
+    assert folds[1] == TunedFold(tuple(NAMES[2:]), 1, pytest.approx((1.0 + 0.45) / 2), pytest.approx(0.45), 0.5)
 
 
 def test_of_equal_candidates_the_first_is_chosen():
@@ -203,7 +203,7 @@ def test_what_only_a_new_ingest_would_change_is_not_varied(small):
 def tuned(session, low, *given):
     variants = (Variant(), read_variant(given, session.setup))
     values = (dict.fromkeys(NAMES, 0.5), dict.fromkeys(NAMES, 0.6))
-    folds = tuple(Fold((name,), 1, 0.6, 0.6, 0.5) for name in NAMES)
+    folds = tuple(TunedFold((name,), 1, 0.6, 0.6, 0.5) for name in NAMES)
     difference = Paired(0.1, low, 0.2, 0.0, 10, 0, 0)
     return Tuned(measure="R@8", candidates=variants, values=values, best=1, folds=folds, difference=difference)
 

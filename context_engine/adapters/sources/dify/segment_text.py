@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from context_engine.core.chunking import ChunkLine, read_line, restored
+from context_engine.core.models import PLACE_OF_MATCH
 
 __all__ = ["SegmentText", "line_of_first", "pictures_of", "segment_text"]
 
@@ -22,8 +23,9 @@ class SegmentText(NamedTuple):
     Attributes:
         line: what its line says; None for a text without one.
         content: without the line; question and answer are one text.
-        extra: of a parent the spans of the children that matched, of a summary index the summary that matched, of a
-            multimodal dataset the names of its pictures, of a question and its answer both.
+        extra: of a parent the spans of the children that matched, and whether its place is that of a child; of a
+            summary index the summary that matched, of a multimodal dataset the names of its pictures, of a question
+            and its answer both.
     """
 
     line: ChunkLine | None
@@ -54,10 +56,11 @@ def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
     line, content = read_line(content) if has_line else (None, content)
     children = _children(record, has_line=has_line)
     spans = [[start, start + len(one.content)] for one in children if (start := content.find(one.content)) >= 0]
+    extra |= {"matched_spans": spans} if spans else {}
     best = max(children, key=lambda child: child.score, default=None)
     if best is not None and best.line:
-        line = _placed(line, best.line)
-    return SegmentText(line, content, {"matched_spans": spans, **extra} if spans else extra)
+        line, extra = _placed(line, best.line), extra | {PLACE_OF_MATCH: True}
+    return SegmentText(line, content, extra)
 
 
 def line_of_first(body: Mapping[str, Any]) -> ChunkLine:

@@ -12,7 +12,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from context_engine.adapters.identity.authenticator import Shown
+from context_engine.adapters.identity.authenticator import ShownToken
 from context_engine.adapters.identity.jwt_tokens import JwtTokens
 from context_engine.adapters.identity.key_set import KeySet, read_key_set
 from context_engine.core.models import Authenticated, Classification
@@ -59,7 +59,7 @@ class Provider:
 
     def caller(self, token: str, seconds: float = 0) -> Authenticated | None:
         now = self.identity.NOW + timedelta(seconds=seconds)
-        return self.tokens.caller(Shown(token.encode(), token_hash(token), now))
+        return self.tokens.caller(ShownToken(token.encode(), token_hash(token), now))
 
 
 @pytest.fixture

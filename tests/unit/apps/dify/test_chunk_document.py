@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ effective_date: 2026-01-15
 
 {SENTENCE * 2}
 """
+NESTED: Any = reduce(lambda inner, _: [inner], range(60), "deep")
 FAQ = "# Cards\n\n## 1 Who signs?\n\nThe head.\n\n## 2 When?\n\nToday.\n"
 
 
@@ -140,6 +142,9 @@ class TestGeneral:
         line, _ = read_line(general(FAQ, title="Cards", pages=[{"offset": 0, "page": 7}])[0])
         assert line is not None and (line.document_id, line.title, line.page) == (None, "Cards", 7)
 
+    def test_a_text_that_says_nothing_of_itself_has_no_line(self) -> None:
+        assert general(SENTENCE * 2) == [(SENTENCE * 2).strip()]
+
     def test_sizes_are_those_given(self) -> None:
         text = SENTENCE * 60
         assert len(general(text, chunk_line=False)) < len(general(text, chunk_size=64, chunk_line=False))
@@ -201,6 +206,17 @@ class TestQuestions:
         (said,) = report["set_aside"]
         assert said.startswith("13 characters stand outside") and "'Welcome, all.'" in said
 
+    def test_a_record_without_an_answer_is_set_aside_and_said(self, file_server: Any) -> None:
+        file = file_server.put("faq.csv", b"question,answer\nWho signs?,The head.\nWhen?,\n")
+        found = chunk_document({"file": file, "structure": "qa"})
+        assert len(chunks_of(found)["qa_chunks"]) == 1
+        (said,) = found.json["set_aside"]
+        assert said.startswith("faq.csv:3: ") and "'When? question: When?'" in said
+
+    def test_a_book_in_which_one_heading_asks_is_no_document_of_questions(self) -> None:
+        with pytest.raises(InvalidRequest, match=r"no document of questions.* 1,295 characters stand outside"):
+            answers(f"# Rules\n\n{SENTENCE * 18}\n\n## Why?\n\nBecause.")
+
     def test_a_document_that_asks_nothing_fails_and_says_what_was_expected(self) -> None:
         with pytest.raises(InvalidRequest, match=r"'question' and 'answer'.*'Q:' and 'A:'.*question mark"):
             answers(SOP)
@@ -223,6 +239,7 @@ class TestRefusals:
             ({"text": FAQ, "effective_from": "2026-02-01", "effective_to": "2026-02-01"}, "must be after"),
             ({"text": FAQ, "title": "x" * 301}, "title has 301 characters, at most 300"),
             ({"text": FAQ, "metadata": "x"}, "metadata must be the variable 'metadata'"),
+            ({"text": FAQ, "metadata": {"tags": NESTED}}, "metadata is nested more than 50 levels deep"),
             ({"text": FAQ, "pages": [{"offset": -1, "page": 1}]}, "'offset'"),
             ({"text": FAQ, "pages": [{"offset": 9, "page": 1}, {"offset": 0, "page": 2}]}, "order of the text"),
             ({"text": "![](https://intranet.example/a.png)"}, "pictures alone"),

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from context_engine.apps.dify import file_documents
 from context_engine.apps.dify.file_documents import _WITHOUT, FileNotRead, MissingFormat, refuse_long, text_size
 from context_engine.apps.dify.read_document import read_document
-from context_engine.errors import InvalidRequest
+from context_engine.errors import InvalidRequest, Overloaded
 
 PLUGIN = Path(__file__).resolve().parents[4] / "dify_plugin"
 
@@ -163,6 +165,24 @@ def test_what_is_read_without_libraries_needs_none() -> None:
     run = subprocess.run([sys.executable, "-c", WITHOUT_LIBRARIES, json.dumps(files)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) == dict.fromkeys(files, 1)
+
+
+def test_a_table_of_contents_stays_in_the_text(read: Any) -> None:
+    """It is set aside where the text is cut, and said there."""
+    rows = [f"- [{number} Rule {number}](#rule-{number})" for number in range(1, 9)]
+    rules = [f"## {number} Rule {number}\n\nThe desk keeps to limit {number} of the day." for number in range(1, 9)]
+    text = "\n".join(("# Rules", "", "## Table of Contents", "", *rows, "", *rules))
+    found = read("rules.md", text)
+    assert (found.text, found.variables["warnings"]) == (text, [])
+
+
+def test_a_call_has_a_time_in_all(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_engine.apps.dify.file_documents._PATIENCE_S", 0.0)
+    with pytest.raises(FileNotRead, match=r"limits\.md takes longer than 0 s to be fetched and read"):
+        read("limits.md", SOP)
+    monkeypatch.setattr("context_engine.apps.dify.file_documents._readers", threading.BoundedSemaphore(1))
+    with file_documents._readers, pytest.raises(Overloaded, match=r"limits\.md was not read: 4 other files"):
+        read("limits.md", SOP)
 
 
 def test_no_file_is_told(read: Any) -> None:

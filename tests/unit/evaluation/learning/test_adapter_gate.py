@@ -15,7 +15,7 @@ from context_engine.evaluation.gold import identity_of
 from context_engine.evaluation.learning.adapter_evidence import evidence
 from context_engine.evaluation.learning.adapter_gate import (
     AdapterTrial,
-    Asked,
+    JudgedSearch,
     Searches,
     check_enough,
     measures_with,
@@ -126,7 +126,7 @@ def test_the_base_is_searched_with_the_maps_of_the_fold(base, held):
     qrels = {"q1": {"a": 1}, "q2": {"c": 1}}
     judged = judged_pairs(QUESTIONS, qrels, held)
     known = {chunk.chunk_id: identity_of("s", chunk.chunk_id, chunk) for chunk in held.chunks}
-    asked = Asked(base=base, domain="D", source_ids=["s"], qrels=qrels, known=known)
+    asked = JudgedSearch(base=base, domain="D", source_ids=["s"], qrels=qrels, known=known)
     round_ = Maps(-np.eye(16, dtype=np.float32), np.eye(16, dtype=np.float32))
     told = []
     searches = Searches(asked, judged, 4, lambda *now: told.append(now))

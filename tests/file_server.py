@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
-
-import pytest
 
 SIGNATURE = "kQ7-signature-zR2"
 
@@ -58,25 +55,9 @@ class FileServer:
             "type": "document",
         }
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-@pytest.fixture
-def file_server_at() -> Iterator[Callable[[str], FileServer]]:
-    """(address of this machine) -> a server there."""
-    opened: list[FileServer] = []
-
-    def at(host: str) -> FileServer:
-        opened.append(FileServer(host))
-        return opened[-1]
-
-    yield at
-    for server in opened:
-        server.close()
-
-
-@pytest.fixture
-def file_server(file_server_at: Callable[[str], FileServer]) -> FileServer:
-    return file_server_at("127.0.0.1")
