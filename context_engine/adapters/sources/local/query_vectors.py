@@ -32,7 +32,8 @@ class QueryVectors:
 
     def __init__(self, embedder: Embedder, clock: Clock) -> None:
         self._embedder, self._clock = embedder, clock
-        self._caller = DeadlineCaller(embedder.model_id, "embed", clock.monotonic, EmbedderError)
+        self._model_id = embedder.model_id  # asked once: a model that is being loaded may hold up who asks for its name
+        self._caller = DeadlineCaller(self._model_id, "embed", clock.monotonic, EmbedderError)
         self._paused_until = float("-inf")
         self._problem = ""
         self._asked = False
@@ -56,7 +57,7 @@ class QueryVectors:
         """Return the vector of a question with what made it, and in what time; see `ask`."""
         started = self._clock.monotonic()
         vector = self.ask(text, seconds)
-        return vector, QueryEmbedding(self._embedder.model_id, (self._clock.monotonic() - started) * 1000.0)
+        return vector, QueryEmbedding(self._model_id, (self._clock.monotonic() - started) * 1000.0)
 
     def ask(self, text: str, seconds: float) -> Sequence[float]:
         """Return the vector of a question.
@@ -77,7 +78,7 @@ class QueryVectors:
         if started < self._paused_until:
             left = self._paused_until - started
             raise EmbedderError(
-                f"{self._embedder.model_id} failed a moment ago and is asked again in {left:.0f} s: {self._problem}"
+                f"{self._model_id} failed a moment ago and is asked again in {left:.0f} s: {self._problem}"
             )
         try:
             vector: Sequence[float] = self._caller.call(
