@@ -36,7 +36,7 @@ class AnsweredQuestions(NamedTuple):
 
 
 def answered_questions(document: PreparedDocument) -> AnsweredQuestions:
-    """Return the questions of a document that have an answer; none where it asks nothing.
+    """Return the questions of a document that have an answer; none where it asks nothing, or says more beside them.
 
     A record asks where it has a field `question` and a field `answer` (or `q` and `a`); its other fields stand below
     the answer. Other documents ask as `core.chunking.questions` says; what stands outside of questions and answers is
@@ -50,7 +50,7 @@ def _of_record(document: PreparedDocument) -> AnsweredQuestions:
     asked = next((fields[name] for name in _QUESTION if _said(fields, name)), None)
     answered = next((fields[name] for name in _ANSWER if _said(fields, name)), None)
     if asked is None or answered is None:
-        return AnsweredQuestions(())
+        return AnsweredQuestions((), _left_out([document.loaded.text]))
     known = {*RECORD_FIELDS, *ID_FIELDS[True], asked[0], answered[0]}
     others = record_text("", {key: value for key, value in document.fields.items() if key not in known})
     answer = "\n\n".join(filter(None, (str(answered[1]).strip(), others)))
@@ -66,10 +66,12 @@ def _said(fields: dict[str, tuple[Any, Any]], name: str) -> bool:
 def _of_text(document: PreparedDocument) -> AnsweredQuestions:
     text = without_contents(document.loaded.text, document.contents)
     found = questions_of(text)
-    if not found:
-        return AnsweredQuestions(())
-    pairs = tuple(AnsweredQuestion(one.question, _answer(document, one)) for one in found)
-    return AnsweredQuestions(pairs, _left_out(_outside(text, found)))
+    outside = _outside(text, found)
+    if sum(map(len, outside)) > sum(one.answer[1] - one.start for one in found):
+        return AnsweredQuestions((), _left_out(outside))
+    return AnsweredQuestions(
+        tuple(AnsweredQuestion(one.question, _answer(document, one)) for one in found), _left_out(outside)
+    )
 
 
 def _answer(document: PreparedDocument, one: QuestionAnswer) -> Chunk:

@@ -153,6 +153,17 @@ def test_the_manifest_in_the_readme_is_one() -> None:
         check_dify(source)
 
 
+def test_the_line_of_domains_in_the_readme_is_one() -> None:
+    from context_engine.adapters.sources.dify import check_dify
+    from context_engine.apps.dify.settings_line import read_line
+    from context_engine.core.models import DomainSpec
+
+    (line,) = re.findall(r"```json\n\s*(.*?)\n\s*```", (PLUGIN / "README.md").read_text("utf-8"), re.DOTALL)
+    (manifest,) = read_line(line).manifests
+    (source,) = DomainSpec.model_validate(manifest).sources
+    assert check_dify(source).chunk_line
+
+
 def test_the_access_file_in_the_readme_is_one() -> None:
     from context_engine.settings.access_file import AccessFile
     from context_engine.settings.principals import Principals

@@ -16,8 +16,9 @@ from context_engine.apps.dify.given_file import GivenFile
 from context_engine.apps.dify.given_text import UNNAMED, given_text
 from context_engine.apps.dify.plain import plain
 from context_engine.apps.dify.size import fitted
+from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest
-from context_engine.ingest import CutDocument
+from context_engine.ingest import CutDocument, PreparedDocument
 
 __all__ = ["chunk_document"]
 
@@ -65,10 +66,17 @@ def _documents(fields: Mapping[str, Any], form: ChunkForm, authorities: str | No
 
 def _stated(one: CutDocument, form: ChunkForm) -> CutDocument:
     """Return a document with what the form states of it."""
-    known = one.document.named or one.document.loaded.path != UNNAMED
     base, chunks = one.document.base, one.chunks or []
-    if not known:  # nothing says its id: Dify's own stays
-        base, chunks = base._replace(document_id=None), [chunk._replace(document_id=None) for chunk in chunks]
+    if one.document.loaded.path == UNNAMED:
+        base, *chunks = (_unnamed(chunk, one.document) for chunk in (base, *chunks))
     return one._replace(
         document=replace(one.document, base=form.stated(base)), chunks=[form.stated(chunk) for chunk in chunks]
+    )
+
+
+def _unnamed(chunk: Chunk, document: PreparedDocument) -> Chunk:
+    """Return a chunk of a text without a file, by whose name nothing is known: what Dify calls the document stays."""
+    return chunk._replace(
+        document_id=chunk.document_id if document.named else None,
+        title=None if chunk.title == UNNAMED else chunk.title,
     )

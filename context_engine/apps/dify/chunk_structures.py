@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 from context_engine.apps.dify.chunk_form import ChunkForm, Structure
 from context_engine.apps.dify.pictures import without_pictures
 from context_engine.core.chunking import ChunkLine, Count, escaped, line_of, with_line
-from context_engine.core.models import Chunk, Notice, about
+from context_engine.core.models import Chunk, Notice, NoticeCode, about, messages
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import CutDocument, PreparedDocument
 from context_engine.ingest.answers import AnsweredQuestion, answered_questions
-from context_engine.ingest.parents import Parent, parents_of, whole_document
+from context_engine.ingest.parents import MOST_PARENT, Parent, parents_of, whole_document
 
 __all__ = ["VARIABLES", "Structured", "structured"]
 
@@ -25,9 +25,9 @@ VARIABLES: Final[dict[Structure, str]] = {
 
 _NO_TEXT: Final = "no chunk is left: the document holds pictures alone. Run a text recognition (OCR) over it first"
 _NO_QUESTIONS: Final = (
-    "no question with an answer was found. Expected are records with the fields 'question' and 'answer', lines that "
-    "begin with 'Q:' and 'A:', or headings that end in a question mark; cut other documents with the structure "
-    "'general' or 'parent_child'"
+    "this is no document of questions and answers. Expected are records with the fields 'question' and 'answer', lines "
+    "that begin with 'Q:' and 'A:', or headings that end in a question mark, and little beside them; cut other "
+    "documents with the structure 'general' or 'parent_child'"
 )
 
 
@@ -71,7 +71,7 @@ def structured(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> St
 def _parents(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> Structured:
     notices: list[Notice] = []
     whole = form.parent_mode == "full-doc"
-    found = [_whole(cuts, form)] if whole else list(_sections(cuts, count, notices))
+    found = [_whole(cuts, form, count, notices)] if whole else list(_sections(cuts, count, notices))
     rows: list[dict[str, Any]] = []
     for parent in found:
         children = [
@@ -95,10 +95,16 @@ def _sections(cuts: Sequence[CutDocument], count: Count, notices: list[Notice]) 
         yield from found.parents
 
 
-def _whole(cuts: Sequence[CutDocument], form: ChunkForm) -> Parent:
+def _whole(cuts: Sequence[CutDocument], form: ChunkForm, count: Count, notices: list[Notice]) -> Parent:
     """Return one parent of all documents: of a full document Dify shows the first parent alone."""
     parents = [whole_document(document, chunks or ()) for _, document, chunks in cuts]
     content = "\n\n".join(one.chunk.content for one in parents)
+    tokens = count(content)
+    if tokens > MOST_PARENT:
+        problem = (
+            f"every hit returns the whole document, which has {tokens:,} tokens: sections as parents suit it better"
+        )
+        notices.append(Notice(NoticeCode.PARENT_LONG, "", problem, {"count": tokens}))
     about_all = parents[0].chunk if len(parents) == 1 else form.stated(Chunk(content=""))
     children = tuple(child for one in parents for child in one.children)
     return Parent(about_all._replace(content=content), children)
@@ -112,7 +118,7 @@ def _questions(cuts: Sequence[CutDocument], form: ChunkForm) -> Structured:
         notices += _about(document, found.notices, cuts)
         pairs += found.pairs
     if not pairs:
-        raise InvalidRequest(_NO_QUESTIONS)
+        raise InvalidRequest(". ".join((_NO_QUESTIONS, *messages(notices[:1]))))
     rows = [
         {"question": _plain(escaped(_plain(one.question))), "answer": _written(_shown(one.answer), form)}
         for one in pairs

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from context_engine.apps.dify.fields import checked_type, text_field
-from context_engine.apps.dify.plain import plain_text
+from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import LoadedDocument, shown_name
 from context_engine.ingest.declared_fields import DECLARED_FIELDS
@@ -39,6 +39,10 @@ def given_text(fields: Mapping[str, Any]) -> tuple[LoadedDocument, ...]:
     metadata = fields.get("metadata") or {}
     if not isinstance(metadata, Mapping):
         raise InvalidRequest("metadata must be the variable 'metadata' of the tool 'Read document', or be left out")
+    problem = unusable(metadata)
+    if problem is not None:
+        raise InvalidRequest(f"metadata {problem}")
+    metadata = plain(metadata)
     said, pages = metadata.get("file_name"), _pages(fields)
     path = shown_name(said) if isinstance(said, str) and said else UNNAMED
     if metadata.get("structure") == "fields":

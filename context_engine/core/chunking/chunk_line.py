@@ -48,7 +48,7 @@ _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _UNSEEN: Final = r"[\x00-\x09\x0b-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]*"
 _LIKE_OURS: Final = re.compile(rf"(?m)^({_UNSEEN})(\\*›)")  # a store may drop what is not seen before it
 _MADE_UNLIKE: Final = re.compile(rf"(?m)^({_UNSEEN})\\(\\*›)")
-_HEADING: Final = re.compile(r"#{2,6} +(.*\S)\s*")
+_HEADING: Final = re.compile(r"#{2,6} +(\S.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,10 +218,10 @@ def _headings(content: str) -> tuple[str, ...]:
     while start < len(content):
         end = content.find("\n", start)
         end = len(content) if end < 0 else end
-        line = content[start:end]
+        line = content[start:end].rstrip()
         if heading := _HEADING.fullmatch(line):
             found.append(_plain(heading[1]))
-        elif line.strip() and not line.startswith("# "):
+        elif line and not line.startswith("# "):
             break
         start = end + 1
     return tuple(found)

@@ -18,8 +18,8 @@ from context_engine.core.text import segmented
 
 __all__ = ["SourceCalls"]
 
-_PREPARING_SHARE: Final = 0.8
-"""Of the time that is left; the calls need the rest."""
+_PREPARING_SHARE: Final = 0.5
+"""Of the time that is left; the calls need the rest, also where nothing came of it."""
 
 
 class SourceCalls:

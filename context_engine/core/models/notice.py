@@ -281,6 +281,7 @@ class NoticeCode(StrEnum):
     RECORD_REPAIRED = "record_repaired", "A line or record that is not well-formed was read as it stands."
     DOCUMENT_REPAIRED = "document_repaired", "Text or metadata of a document was not valid: repaired."
     OUTSIDE_QUESTIONS = "outside_questions", "Text outside of questions and answers was left out.", "count"
+    PARENT_LONG = "parent_long", "A whole document is long for the one parent that every hit returns.", "count"
     PARENT_SPLIT = "parent_split", "A section was too long for one parent: it stands in several.", "section count"
     FURTHER_NOTICES = "further_notices", "A file gave more notices than are kept.", "count"
     DECLARED_FIELD_UNUSABLE = (

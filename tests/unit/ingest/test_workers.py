@@ -2,7 +2,8 @@
 
 import pytest
 
-from context_engine.ingest import IngestOptions, ingest
+from context_engine.core.models import IngestSettings
+from context_engine.ingest import IngestOptions, cut_loaded, ingest, load, read_one
 
 DYING = """
 import os
@@ -108,3 +109,22 @@ def test_a_run_that_is_broken_off_leaves_no_process(folder, source, sink, monkey
         ingest(folder(bank(80)), source({"**/*.md": "default"}), sink, options=IngestOptions(jobs=2), progress=stop)
     assert len(started) == 2
     assert [one.poll() is not None for one in started] == [True, True]
+
+
+def test_documents_that_are_loaded_already_are_cut_as_their_file_is(folder):
+    files = bank(1)
+    root = folder({"limits.md": files["sops/00.md"], "r.jsonl": files["records/r.jsonl"]})
+    for name in ("limits.md", "r.jsonl"):
+        loaded = list(load(root / name, root))
+        read, cut = list(read_one(root / name, None, IngestOptions())), list(cut_loaded(loaded, None, IngestOptions()))
+        assert [one.chunks for one in cut] == [one.chunks for one in read]
+        assert [one.document.content_hash for one in cut] == [one.document.content_hash for one in read]
+    assert len(cut) == 150
+
+
+def test_loaded_documents_keep_the_limits(folder):
+    loaded = list(load(folder({"r.jsonl": bank(1)["records/r.jsonl"]}) / "r.jsonl", folder({})))
+    options = IngestOptions(settings=IngestSettings(file_max_chunks=10))
+    *given, (_, skipped) = cut_loaded(loaded, None, options)
+    assert len(given) == 10
+    assert "gives more than 10 chunks" in skipped.reason

@@ -26,7 +26,7 @@ from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.records import decode
-from context_engine.adapters.sources.local.search import Scope, answer, best_of
+from context_engine.adapters.sources.local.search import Scope, answers, best_of
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
@@ -290,7 +290,7 @@ class LocalBase(AdapterKeeping):
             view, unusable = self._adapted(view, question, domain, self.options.adapter)
             if len(scopes) > 1 and view.vectors is not None:
                 view = view._replace(vectors=view.vectors.for_one_question())
-            found = [answer(view, question, top_k, scope) for scope in scopes]
+            found = answers(view, question, top_k, scopes)
             if embedding is not None and view.vectors is not None:
                 embedding = embedding._replace(model=view.vectors.scorer_id)
         return [_completed(one, scope, embedding, unusable) for one, scope in zip(found, scopes, strict=True)]

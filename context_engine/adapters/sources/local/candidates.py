@@ -7,14 +7,16 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
-from context_engine.adapters.sources.local.evidence import best_hit, coverage, covered, evidence
+from context_engine.adapters.sources.local.evidence import coverage, covered, evidence
 from context_engine.adapters.sources.local.merge import boosted, kind_of, lifted, merged, ranked
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.reader import View
+from context_engine.adapters.sources.local.row_scores import row_scores
+from context_engine.adapters.sources.local.row_scores import scores as scores_of
 from context_engine.core.models import Score, ScoreKind
 
-__all__ = ["Candidates", "LocalQuery", "SearchScope", "candidates"]
+__all__ = ["Candidates", "LocalQuery", "SearchScope", "candidates", "foresee"]
 
 _CLEARLY: Final = 0.5
 
@@ -68,16 +70,45 @@ class _TextHit(NamedTuple):
     doc: int
 
 
+class _Found(NamedTuple):
+    """The rows a search begins with, and whether a higher limit might bring more."""
+
+    rows: dict[int, _TextHit]
+    full: bool
+
+
 def candidates(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> Candidates:
     """Return the candidates of a search."""
+    found, full = _found(view, question, scope, limit)
+    if question.vector is None or view.vectors is None:
+        return _by_text(view, question, found, full=full)
+    return _merged(view, question, found, scope, full=full)
+
+
+def foresee(view: View, question: LocalQuery, scopes: Sequence[SearchScope], limit: int) -> None:
+    """Ask the index what the rows of all these scopes score, in one call, before `candidates` asks for those of one.
+
+    A call for the rows of twenty sources takes a fifth of twenty calls.
+    """
+    found = [_found(view, question, scope, limit).rows for scope in scopes]
+    if question.query is not None:
+        coverage(view, question.query, [rid for rows in found for rid, one in rows.items() if one.text > 0.0])
+        if question.options.section_weight:
+            _sections(view, question.query, {one.group for rows in found for one in rows.values()})
+
+
+def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _Found:
+    return view.once(("found", scope, limit), lambda: _find(view, question, scope, limit))
+
+
+def _find(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _Found:
     found = {} if question.query is None else _read(view, both(question.query.text, scope.query), limit)
     full = len(found) >= limit
     if question.vector is None or view.vectors is None:
-        return _by_text(view, question, found, full=full)
+        return _Found(found, full)
     rows_of_scope = _ScopeRows(view, question, scope)
     nearest = view.vectors.nearest(question.vector, limit, rows_of_scope, question.options)
-    found = {rid: rows_of_scope.read[rid] for rid in nearest} | found
-    return _merged(view, question, found, scope, full=full or len(nearest) >= limit)
+    return _Found({rid: rows_of_scope.read[rid] for rid in nearest} | found, full or len(nearest) >= limit)
 
 
 class _ScopeRows:
@@ -116,13 +147,9 @@ def _read(view: View, query: Query, limit: int) -> dict[int, _TextHit]:
     }
 
 
-def _scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]:
-    """Return the score of those rows that the query finds."""
-    if not rids:
-        return {}
-    hits = view.searcher.search(both(query, rows(rids)), limit=len(rids), count=False).hits
-    found = view.searcher.fast_field_values("rid", [address for _, address in hits])
-    return {int(rid or 0): score for (score, _), rid in zip(hits, found)}
+def _sections(view: View, query: TextQuery, groups: Collection[int]) -> dict[int, float]:
+    """Return the score of the whole section of each group."""
+    return row_scores(view, "section", query, lambda: query.section, groups)
 
 
 def _by_text(view: View, question: LocalQuery, found: Mapping[int, _TextHit], *, full: bool) -> Candidates:
@@ -130,7 +157,7 @@ def _by_text(view: View, question: LocalQuery, found: Mapping[int, _TextHit], *,
     options, query = question.options, question.query
     score: dict[int, float] = {}
     if query is not None:
-        found = _covering(found, coverage(view.searcher, query, found))
+        found = _covering(found, coverage(view, query, found))
         score = {rid: one.text for rid, one in found.items()}
         score |= _smoothed(view, query, {rid: found[rid] for rid in ranked(score)[: options.depth]}, options)
         score = _boosted(view, query, score, options) if _boosts(options) else score
@@ -147,8 +174,7 @@ def _merged(
     text = {rid: one.text for rid, one in found.items()}
     best, trust, kind = 0.0, 1.0, kind_of(options)
     if query is not None:
-        first = view.once(("best", query), lambda: best_hit(view.searcher, query))
-        said = evidence(view.searcher, query, [rid for rid, one in found.items() if one.text > 0.0], first)
+        said = evidence(view, query, [rid for rid, one in found.items() if one.text > 0.0])
         text = _smoothed(view, query, _covering(found, said.coverage), options)
         best, trust = said.best * _whole(options), said.trust
     fused = merged(text, best, cosine, options, trust)
@@ -179,7 +205,7 @@ def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], optio
     """
     sections: Mapping[int, float] = {}
     if options.section_weight:
-        sections = _scores(view, query.section, {one.group for one in found.values()})
+        sections = _sections(view, query, {one.group for one in found.values()})
     siblings: dict[int, float] = {}
     for one in found.values():
         siblings[one.group] = max(one.text, siblings.get(one.group, 0.0))
@@ -208,8 +234,8 @@ def _boosts(options: SearchOptions) -> bool:
 
 
 def _boosted(view: View, query: TextQuery, scores: Mapping[int, float], options: SearchOptions) -> dict[int, float]:
-    title = _scores(view, query.title, scores) if options.title_boost else {}
-    defines = _scores(view, query.defines, scores) if options.definition_boost and query.defines else {}
+    title = scores_of(view, query.title, scores) if options.title_boost else {}
+    defines = scores_of(view, query.defines, scores) if options.definition_boost and query.defines else {}
     return boosted(scores, title, defines, options)
 
 
@@ -224,5 +250,5 @@ def _cited_first(
     codes = query.codes
     if codes is None or not view.once(("codes", query), lambda: view.searcher.search(codes, limit=1, count=False).hits):
         return dict(fused)
-    holding = _scores(view, codes, [rid for rid, score in text.items() if score >= _CLEARLY * best])
+    holding = scores_of(view, codes, [rid for rid, score in text.items() if score >= _CLEARLY * best])
     return lifted(fused, holding, kind)

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query, Searcher
 
-from context_engine.adapters.sources.local.queries import TextQuery, both, rows
+from context_engine.adapters.sources.local.queries import TextQuery
+from context_engine.adapters.sources.local.reader import View
+from context_engine.adapters.sources.local.row_scores import row_scores
 
 __all__ = ["COVERAGE_EXPONENT", "Evidence", "best_hit", "coverage", "covered", "evidence", "trust"]
 
@@ -49,35 +51,32 @@ def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
     return score, int(searcher.fast_field_values("rid", [place])[0] or 0)
 
 
-def evidence(searcher: Searcher, query: TextQuery, rids: Collection[int], best: tuple[float, int] | None) -> Evidence:
+def evidence(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
     """Return what the view says of a question; best and trust are the same whatever its rows and its scope.
 
     Args:
-        searcher: of the view.
+        view: of one search.
         query: the question.
         rids: the rows asked for.
-        best: what `best_hit` gives.
     """
+    best = view.once(("best", query), lambda: best_hit(view.searcher, query))
     if best is None:
         return Evidence({}, 0.0, 0.0)
     score, first = best
-    held = coverage(searcher, query, {*rids, first})
+    held = coverage(view, query, {*rids, first})
     whole = held.get(first, 0.0)
-    return Evidence(held, covered(score, whole), trust(score, int(searcher.num_docs), whole))
+    return Evidence(held, covered(score, whole), trust(score, int(view.searcher.num_docs), whole))
 
 
-def coverage(searcher: Searcher, query: TextQuery, rids: Collection[int]) -> dict[int, float]:
+def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, float]:
     """Return the share of the question that each of some rows holds, (0, 1]; rows that hold nothing are left out.
 
     It is the sum of weight * idf over the question's terms that the row holds, by any of their names, over the sum of
     all; a word that its heading alone has counts half. idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25,
     which lets one frequent term make up for others that are missing; coverage asks for all of them.
     """
-    if not rids:
-        return {}
-    hits = searcher.search(both(_shares(searcher, query), rows(rids)), limit=len(rids), count=False).hits
-    found = searcher.fast_field_values("rid", [address for _, address in hits])
-    return {int(rid or 0): min(share, 1.0) for (share, _), rid in zip(hits, found)}
+    found = row_scores(view, "coverage", query, lambda: _shares(view.searcher, query), rids)
+    return {rid: min(share, 1.0) for rid, share in found.items()}
 
 
 def covered(score: float, share: float) -> float:

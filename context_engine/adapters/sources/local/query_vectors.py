@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final
 
 from context_engine.core.concurrency.deadline import DeadlineCaller
@@ -15,6 +14,9 @@ __all__ = ["QueryVectors"]
 
 _SLOW_S: Final = 1.0
 _PAUSE_S: Final = 30.0
+_LOADING: Final = (
+    "the first question of a process loads the model, in half of deadline_s: raise it, or keep a service running"
+)
 
 
 class QueryVectors:
@@ -30,7 +32,8 @@ class QueryVectors:
 
     def __init__(self, embedder: Embedder, clock: Clock) -> None:
         self._embedder, self._clock = embedder, clock
-        self._caller = DeadlineCaller(embedder.model_id, "embed", clock.monotonic, EmbedderError)
+        self._model_id = embedder.model_id  # asked once: a model that is being loaded may hold up who asks for its name
+        self._caller = DeadlineCaller(self._model_id, "embed", clock.monotonic, EmbedderError)
         self._paused_until = float("-inf")
         self._problem = ""
         self._asked = False
@@ -41,15 +44,20 @@ class QueryVectors:
 
         What it fails with is not raised: `ask` says so.
         """
-        if not self._asked:
-            with suppress(EmbedderError):
-                self._first = (text, self.ask(text, seconds))
+        if self._asked:
+            return
+        started = self._clock.monotonic()
+        try:
+            self._first = (text, self.ask(text, seconds))
+        except EmbedderError:
+            if self._clock.monotonic() - started >= seconds:
+                self._problem += f" ({_LOADING})"
 
     def timed(self, text: str, seconds: float) -> tuple[Sequence[float], QueryEmbedding]:
         """Return the vector of a question with what made it, and in what time; see `ask`."""
         started = self._clock.monotonic()
         vector = self.ask(text, seconds)
-        return vector, QueryEmbedding(self._embedder.model_id, (self._clock.monotonic() - started) * 1000.0)
+        return vector, QueryEmbedding(self._model_id, (self._clock.monotonic() - started) * 1000.0)
 
     def ask(self, text: str, seconds: float) -> Sequence[float]:
         """Return the vector of a question.
@@ -70,7 +78,7 @@ class QueryVectors:
         if started < self._paused_until:
             left = self._paused_until - started
             raise EmbedderError(
-                f"{self._embedder.model_id} failed a moment ago and is asked again in {left:.0f} s: {self._problem}"
+                f"{self._model_id} failed a moment ago and is asked again in {left:.0f} s: {self._problem}"
             )
         try:
             vector: Sequence[float] = self._caller.call(

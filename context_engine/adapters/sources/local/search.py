@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.attributes import fields_held
 from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
-from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
+from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates, foresee
 from context_engine.adapters.sources.local.placement import SourcePlace
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
@@ -31,7 +31,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.filters import matches, own_fields
 
-__all__ = ["Scope", "answer", "best_of"]
+__all__ = ["Scope", "answers", "best_of"]
 
 _MOST_HITS: Final = 100_000
 _MOST_PARAMETERS: Final = 900
@@ -61,26 +61,47 @@ class Scope:
     place: SourcePlace | None = None
 
 
-def answer(view: View, question: LocalQuery, top_k: int, scope: Scope) -> SourceAnswer:
-    """Return the best chunks for a question, and notices of the search (see `LocalBase.answer`)."""
-    notices = [Notice(code, scope.source_id, str(code)) for code in _notices(view, question)]
+class _Asked(NamedTuple):
+    """A source that is searched: where to look, and the test that its chunks must pass."""
+
+    scope: SearchScope
+    test: Callable[[Chunk], bool] | None
+
+
+def answers(view: View, question: LocalQuery, top_k: int, scopes: Sequence[Scope]) -> list[SourceAnswer]:
+    """Return for each scope the best chunks for a question, and notices of the search (see `LocalBase.answers`)."""
+    asked = [_asked(view, question, scope) for scope in scopes]
+    searched = [one.scope for one in asked if isinstance(one, _Asked)]
+    if len(searched) > 1:
+        foresee(view, question, searched, _first_limit(question, top_k))
+    return [
+        _answer(view, question, top_k, scope, one) if isinstance(one, _Asked) else one
+        for scope, one in zip(scopes, asked, strict=True)
+    ]
+
+
+def _asked(view: View, question: LocalQuery, scope: Scope) -> _Asked | SourceAnswer:
+    """Return how a source is searched, or its answer where there is nothing to search."""
     key = _source_key(view, scope)
     if key is None:
-        return _nothing(notices, NoticeCode.SOURCE_UNKNOWN if scope.access is None else None, scope)
+        return _nothing(view, question, NoticeCode.SOURCE_UNKNOWN if scope.access is None else None, scope)
     if question.query is None and (question.vector is None or view.vectors is None):
-        return _nothing(notices, NoticeCode.NO_SEARCH_TERMS, scope)
+        return _nothing(view, question, NoticeCode.NO_SEARCH_TERMS, scope)
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    scoped = SearchScope(Query.boolean_query(clauses), key, scope.filters is not None, scope.source_id)
-    chunks = _found(view, question, scoped, test, top_k)
+    return _Asked(SearchScope(Query.boolean_query(clauses), key, scope.filters is not None, scope.source_id), test)
+
+
+def _answer(view: View, question: LocalQuery, top_k: int, scope: Scope, asked: _Asked) -> SourceAnswer:
+    chunks = _found(view, question, asked.scope, asked.test, top_k)
     return SourceAnswer(
         chunks=chunks,
-        notes=tuple(notices),
+        notes=_notes(view, question, scope),
         statistics=view.once(("statistics", question.query), lambda: _statistics(view, question)),
         calibration=_calibration(view, question, scope),
-        unknown_words=unknown_words(view, scoped.query, question.words, chunks),
-        filter_fields=None if scope.filters is None else tuple(_fields_of(view, clauses[0])),
+        unknown_words=unknown_words(view, asked.scope.query, question.words, chunks),
+        filter_fields=None if scope.filters is None else tuple(_fields_of(view, asked.scope.source_key)),
     )
 
 
@@ -134,16 +155,22 @@ def _statistics(view: View, question: LocalQuery) -> TermStatistics:
     return TermStatistics(collection=f"local:{view.state.base_id}", chunks=chunks, document_frequency=frequency)
 
 
-def _fields_of(view: View, source: tuple[Occur, Query]) -> Iterator[str]:
+def _fields_of(view: View, source_key: int | None) -> Iterator[str]:
     """Yield the fields that chunks of the source have."""
+    source = (Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", source_key), 0.0))
     for number, name in fields_held(view.connection):
         having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
         if view.searcher.search(having, limit=1, count=False).hits:
             yield name
 
 
-def _nothing(notices: Sequence[Notice], why: NoticeCode | None, scope: Scope) -> SourceAnswer:
-    return SourceAnswer(notes=(*notices, *([] if why is None else [Notice(why, scope.source_id, str(why))])))
+def _nothing(view: View, question: LocalQuery, why: NoticeCode | None, scope: Scope) -> SourceAnswer:
+    also = () if why is None else (Notice(why, scope.source_id, str(why)),)
+    return SourceAnswer(notes=(*_notes(view, question, scope), *also))
+
+
+def _notes(view: View, question: LocalQuery, scope: Scope) -> tuple[Notice, ...]:
+    return tuple(Notice(code, scope.source_id, str(code)) for code in _notices(view, question))
 
 
 def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:
@@ -175,7 +202,7 @@ def _found(
     view: View, question: LocalQuery, scope: SearchScope, test: Callable[[Chunk], bool] | None, top_k: int
 ) -> list[Chunk]:
     """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
-    limit, known = max(top_k, question.options.depth), dict[int, Chunk | None]()
+    limit, known = _first_limit(question, top_k), dict[int, Chunk | None]()
     while True:
         ranked, scores, more = candidates(view, question, scope, limit)
         found: list[Chunk] = []
@@ -188,6 +215,10 @@ def _found(
         if not more or limit >= _MOST_HITS:
             return found
         limit = min(4 * limit, _MOST_HITS)
+
+
+def _first_limit(question: LocalQuery, top_k: int) -> int:
+    return max(top_k, question.options.depth)
 
 
 def _chunks(view: View, rids: list[int], test: Callable[[Chunk], bool] | None) -> dict[int, Chunk | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ effective_date: 2026-01-15
 
 {SENTENCE * 2}
 """
+NESTED: Any = reduce(lambda inner, _: [inner], range(60), "deep")
 FAQ = "# Cards\n\n## 1 Who signs?\n\nThe head.\n\n## 2 When?\n\nToday.\n"
 
 
@@ -101,6 +103,19 @@ class TestGeneral:
         assert general(read.text, **carried) == chunks_of(chunk_document({"file": file, "chunk_line": False}))
         assert len(general(read.text, **carried)) == 2
 
+    def test_so_do_pages(self, file_server: Any) -> None:
+        made = pytest.importorskip("fpdf").FPDF()
+        made.set_font("Helvetica", size=12)
+        for number in (1, 2, 3):
+            made.add_page()
+            made.multi_cell(0, 10, f"Clause {number}. " + SENTENCE * 12)
+        file = file_server.put("limits.pdf", bytes(made.output()))
+        read = read_document({"file": file})
+        carried = {name: read.variables[name] for name in ("title", "metadata", "pages")}
+        chunks = general(read.text, chunk_size=128, **carried)
+        assert chunks == chunks_of(chunk_document({"file": file, "chunk_size": 128}))
+        assert {line.page for line, _ in map(read_line, chunks) if line} == {1, 2, 3}
+
     def test_the_line_says_where_a_chunk_is_from(self) -> None:
         lines = [read_line(chunk) for chunk in general(SOP)]
         assert [(one.document_id, one.title, one.version, str(one.effective_from)) for one, _ in lines if one] == [
@@ -140,6 +155,9 @@ class TestGeneral:
         line, _ = read_line(general(FAQ, title="Cards", pages=[{"offset": 0, "page": 7}])[0])
         assert line is not None and (line.document_id, line.title, line.page) == (None, "Cards", 7)
 
+    def test_a_text_that_says_nothing_of_itself_has_no_line(self) -> None:
+        assert general(SENTENCE * 2) == [(SENTENCE * 2).strip()]
+
     def test_sizes_are_those_given(self) -> None:
         text = SENTENCE * 60
         assert len(general(text, chunk_line=False)) < len(general(text, chunk_size=64, chunk_line=False))
@@ -168,6 +186,12 @@ class TestParentChild:
         assert [(one.section, one.document_id, one.title) for one in places if one] == [
             *(("4", None, None), ("4.1", None, None), ("4.1.1", None, None), ("4.2", None, None)),
         ]
+
+    def test_a_whole_document_that_is_long_is_a_warning(self) -> None:
+        fields = {"text": SENTENCE * 300, "structure": "parent_child"}
+        (said,) = chunk_document({**fields, "parent_mode": "full-doc"}).json["warnings"]
+        assert said.startswith("every hit returns the whole document, which has ")
+        assert chunk_document(fields).json["warnings"] == []
 
     def test_records_of_a_file_are_one_whole_document(self, file_server: Any) -> None:
         file = file_server.put("register.csv", b"product,desk\nHarbour Note,Rates\nQuay Bond,Credit\n")
@@ -201,6 +225,17 @@ class TestQuestions:
         (said,) = report["set_aside"]
         assert said.startswith("13 characters stand outside") and "'Welcome, all.'" in said
 
+    def test_a_record_without_an_answer_is_set_aside_and_said(self, file_server: Any) -> None:
+        file = file_server.put("faq.csv", b"question,answer\nWho signs?,The head.\nWhen?,\n")
+        found = chunk_document({"file": file, "structure": "qa"})
+        assert len(chunks_of(found)["qa_chunks"]) == 1
+        (said,) = found.json["set_aside"]
+        assert said.startswith("faq.csv:3: ") and "'When? question: When?'" in said
+
+    def test_a_book_in_which_one_heading_asks_is_no_document_of_questions(self) -> None:
+        with pytest.raises(InvalidRequest, match=r"no document of questions.* 1,295 characters stand outside"):
+            answers(f"# Rules\n\n{SENTENCE * 18}\n\n## Why?\n\nBecause.")
+
     def test_a_document_that_asks_nothing_fails_and_says_what_was_expected(self) -> None:
         with pytest.raises(InvalidRequest, match=r"'question' and 'answer'.*'Q:' and 'A:'.*question mark"):
             answers(SOP)
@@ -223,6 +258,7 @@ class TestRefusals:
             ({"text": FAQ, "effective_from": "2026-02-01", "effective_to": "2026-02-01"}, "must be after"),
             ({"text": FAQ, "title": "x" * 301}, "title has 301 characters, at most 300"),
             ({"text": FAQ, "metadata": "x"}, "metadata must be the variable 'metadata'"),
+            ({"text": FAQ, "metadata": {"tags": NESTED}}, "metadata is nested more than 50 levels deep"),
             ({"text": FAQ, "pages": [{"offset": -1, "page": 1}]}, "'offset'"),
             ({"text": FAQ, "pages": [{"offset": 9, "page": 1}, {"offset": 0, "page": 2}]}, "order of the text"),
             ({"text": "![](https://intranet.example/a.png)"}, "pictures alone"),

@@ -190,6 +190,19 @@ def test_an_ingest_writes_the_line_and_its_change_renews_what_was_written(dify: 
     assert ingested(dify, CHUNK)[0] == [f"› Rules › 4 Limits · page 3\n\n{escaped}"]
 
 
+def test_the_line_takes_no_place_among_the_keywords_of_an_economy_dataset(dify: FakeDify) -> None:
+    def keywords() -> list[str]:
+        ((document),) = dify.documents("ours")
+        return [word for each in document.segments if not isinstance(each, str) for word in each.keywords or ()]
+
+    dify.put(FakeDataset("ours", "economy"))
+    ingested(dify, CHUNK)
+    before = keywords()
+    ingested(dify, CHUNK, chunk_line=True)
+    assert before == keywords() != []
+    assert not {"page", "version", "force"} & set(before)
+
+
 def test_what_an_earlier_release_wrote_with_its_line_is_renewed(dify: FakeDify) -> None:
     """The mark then was the hash alone."""
     dify.put(FakeDataset("ours", "economy"))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from context_engine.adapters.embedders.local import Encoder, LocalEmbedder
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.adapters.sources.local.query_vectors import QueryVectors
-from context_engine.core.engine import Engine
+from context_engine.core.engine import Engine, SystemClock
 from context_engine.core.models import Chunk, SearchRequest, SourceQuery
 from context_engine.errors import EmbedderError
 from context_engine.testing.fakes import FakeEmbedder
@@ -136,6 +138,35 @@ def test_it_is_prepared_once_and_a_failure_says_why_afterwards(clock: Clock, mod
     assert model.calls == 1
     with pytest.raises(EmbedderError, match="asked again in 30 s: the model is away"):
         vectors.ask("limit", 5.0)
+
+
+def test_a_model_that_is_loaded_too_slowly_names_the_setting(clock: Clock, model: Model) -> None:
+    vectors = QueryVectors(model, clock)
+    model.broken, model.takes = True, 6.0
+    vectors.prepare("limit", 5.0)
+    with pytest.raises(EmbedderError, match="the first question of a process loads the model, in half of deadline_s"):
+        vectors.ask("limit", 5.0)
+
+
+def test_a_model_that_is_still_being_loaded_holds_up_no_search_by_text() -> None:
+    """Who asks for its name waits for the lock under which it is loaded."""
+    loading, go = threading.Event(), threading.Event()
+
+    def load() -> Encoder:
+        loading.set()
+        assert go.wait(20)
+        raise EmbedderError("the model is away")
+
+    embedder = LocalEmbedder(lambda: "mini", load)
+    vectors = QueryVectors(embedder, SystemClock())
+    vectors.prepare("limit", 1.1)
+    try:
+        assert loading.is_set()
+        with ThreadPoolExecutor(1) as threads:
+            failed = threads.submit(vectors.ask, "limit", 1.0).exception(5.0)
+    finally:
+        go.set()
+    assert "mini failed a moment ago" in str(failed)
 
 
 def test_a_model_that_hangs_leaves_the_search_by_text(tmp_path: Path, clock: Clock, model: Model) -> None:
