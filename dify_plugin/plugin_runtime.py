@@ -16,11 +16,11 @@ from dify_plugin.file.file import File
 from context_engine import Caller
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.backend import open_backend
-from context_engine.apps.dify.certificate import read_certificates
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.failure import guarded, guarded_tool
 from context_engine.apps.dify.model_reranker import Ask
+from context_engine.apps.dify.reading import Reading, reading_of
 from context_engine.apps.dify.tools import ToolName
 
 ROOT = Path(__file__).resolve().parent
@@ -57,20 +57,19 @@ def answered(
 
 
 def documented(
-    tool: Tool, parameters: Mapping[str, Any], call: Callable[[Mapping[str, Any], str | None], ToolOutput]
+    tool: Tool, parameters: Mapping[str, Any], call: Callable[[Mapping[str, Any], Reading], ToolOutput]
 ) -> Generator[ToolInvokeMessage, None, None]:
     """Yield what a tool makes of a file; it needs no engine.
 
     Args:
         tool: the tool.
         parameters: of its form.
-        call: gets the form, its files as plain objects, and PEM of the authorities to trust; returns the answer.
+        call: gets the form, its files as plain objects, and how files are read; returns the answer.
     """
     fields = {name: _plain(value) for name, value in parameters.items()}
 
     def called(read: Credentials) -> ToolOutput:
-        typed = read.ca_certificate
-        return call(fields, None if typed is None else read_certificates(typed))
+        return call(fields, reading_of(read, root=ROOT))
 
     yield from messages(tool, guarded_tool(tool.runtime.credentials, called))
 

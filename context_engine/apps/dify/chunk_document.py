@@ -15,6 +15,7 @@ from context_engine.apps.dify.file_documents import FileDocuments, file_document
 from context_engine.apps.dify.given_file import GivenFile
 from context_engine.apps.dify.given_text import UNNAMED, given_text
 from context_engine.apps.dify.plain import plain
+from context_engine.apps.dify.reading import Reading
 from context_engine.apps.dify.size import fitted
 from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest
@@ -26,20 +27,21 @@ _NEITHER: Final = "there is nothing to cut: choose a file, or the text of the to
 _BOTH: Final = "both file and text are given: choose one of them"
 
 
-def chunk_document(fields: Mapping[str, Any], authorities: str | None = None) -> ToolOutput:
+def chunk_document(fields: Mapping[str, Any], reading: Reading | None = None) -> ToolOutput:
     """Return a document's chunks in one of three variables, and a report of how it was cut.
 
     Args:
         fields: of the form.
-        authorities: PEM of certificates to trust when the file is fetched, beside the usual ones.
+        reading: how files are fetched and cut; None: as they usually are.
 
     Raises:
         InvalidRequest: a field that cannot be used, a document that has nothing for the structure, or chunks that
             Dify cannot take.
         FileNotFetched, FileNotRead, Overloaded: the document could not be had; see `file_documents`.
     """
-    form = read_chunk_form(fields)
-    found = _documents(fields, form, authorities)
+    reading = reading or Reading()
+    form = read_chunk_form(fields, reading.options)
+    found = _documents(fields, form, reading.authorities)
     cuts = [_stated(one, form) for one in found.documents]
     count = form.options.counter.count
     made = structured(cuts, form, count)

@@ -51,8 +51,12 @@ class ChunkForm:
         return chunk._replace(**self.said) if self.said else chunk
 
 
-def read_chunk_form(fields: Mapping[str, Any]) -> ChunkForm:
+def read_chunk_form(fields: Mapping[str, Any], own: IngestOptions) -> ChunkForm:
     """Read the fields, those that say what is cut excepted; one that is absent, None or blank has its default.
+
+    Args:
+        fields: of the form.
+        own: the bank's table and limit; sizes of the form go before them.
 
     Raises:
         InvalidRequest: a field that cannot be used; says which, and what is allowed.
@@ -63,18 +67,19 @@ def read_chunk_form(fields: Mapping[str, Any]) -> ChunkForm:
         parent_mode=choice_field(fields, "parent_mode", _PARENT_MODES, "paragraph"),
         chunk_line=flag_field(fields, "chunk_line", True),
         rule=None if doc_type == AUTO else DocumentRule.model_validate({"include": "*", "doc_type": doc_type}),
-        options=_options(fields, doc_type),
+        options=_options(fields, doc_type, own),
         said=_said(fields),
     )
 
 
-def _options(fields: Mapping[str, Any], doc_type: str) -> IngestOptions:
+def _options(fields: Mapping[str, Any], doc_type: str, own: IngestOptions) -> IngestOptions:
     """Return the table with the sizes that are given, for every type."""
     size = whole_field(fields, "chunk_size", LEAST_SIZE, MOST_SIZE)
     overlap = whole_field(fields, "overlap", 0, MOST_SIZE - 1)
     if size is None and overlap is None:
-        return IngestOptions()
-    table = {name: row if size is None else _sized(row, size) for name, row in DEFAULT_STRATEGIES.items()}
+        return own
+    rows = own.strategies or DEFAULT_STRATEGIES
+    table = {name: row if size is None else _sized(row, size) for name, row in rows.items()}
     if overlap is not None:
         meant = [name for name in table if doc_type in (AUTO, name) and table[name].method != "field_level"]
         for name in meant:
@@ -83,7 +88,7 @@ def _options(fields: Mapping[str, Any], doc_type: str) -> IngestOptions:
                     f"overlap must be smaller than the chunk size, {table[name].chunk_size} for {name}: got {overlap}"
                 )
             table[name] = replace(table[name], overlap=overlap)
-    return IngestOptions(strategies=table, max_chunk_tokens=size)
+    return replace(own, strategies=table, max_chunk_tokens=own.max_chunk_tokens if size is None else size)
 
 
 def _sized(row: ChunkingStrategy, size: int) -> ChunkingStrategy:

@@ -21,6 +21,7 @@ from context_engine import demo
 from context_engine.apps.dify.certificate import read_certificates
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.settings_line import SettingsLine, read_line
+from context_engine.core.chunking import ChunkingStrategy
 from context_engine.errors import ConfigError
 from context_engine.settings import Config, ConfigPaths, find_data_dir, load_config
 from context_engine.settings.connections import read_fields
@@ -28,9 +29,10 @@ from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.stage_overlay import STAGE_VARIABLE
 from context_engine.wiring import Setup, usable_setup
 
-__all__ = ["CONNECTION", "PluginSetup", "load_plugin"]
+__all__ = ["CONNECTION", "PluginSetup", "load_cutting", "load_plugin"]
 
 CONNECTION: Final = "dify"
+_PACKED: Final = "package"
 NO_DOMAINS: Final = (
     "no domain is configured: paste the line of 'context-engine plugin settings' into 'Domains', install a package "
     "with manifests in it ('context-engine plugin pack --manifests DIR'), or tick 'Demo bank'"
@@ -69,25 +71,54 @@ def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] 
     """
     folder = tempfile.TemporaryDirectory(prefix="context-engine-plugin-")
     place = Path(folder.name)
-    variables = {**(os.environ if env is None else env), **credentials.variables}
     line = _line(credentials)
-    packed = _packed(root)
-    if line is not None or packed is None:
-        variables.pop(STAGE_VARIABLE, None)  # a line is printed for a stage and holds no other
-    if credentials.demo_bank and (line is not None or packed is not None):
+    paths = _own_paths(line, root, place)
+    variables = _variables(credentials, paths, env)
+    if credentials.demo_bank and paths is not None:
         raise ConfigError(TWO_BANKS, key="demo_bank")
-    if line is not None:
-        line.write_files(place)
-        paths = ConfigPaths(origin="domains", config_dir=place / "config", manifest_dir=place / "manifests", cwd=place)
-    elif credentials.demo_bank:
+    if credentials.demo_bank:
         paths = ConfigPaths(origin="demo bank", config_dir=None, manifest_dir=demo.MANIFESTS, cwd=demo.MANIFESTS)
-    elif packed is not None:
-        paths = packed
-    else:
+    if paths is None:
         raise ConfigError(NO_DOMAINS, key="domains")
     setup = _loaded(paths, line, credentials, place, variables)
     data_dir = _demo_base(setup) if credentials.demo_bank else None
     return PluginSetup(setup=setup, demo=credentials.demo_bank, data_dir=data_dir, folder=folder)
+
+
+def load_cutting(
+    credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None
+) -> tuple[Mapping[str, ChunkingStrategy] | None, int | None]:
+    """Return the chunking table of the bank's own configuration and the most tokens of a chunk; None for what is usual.
+
+    Args:
+        credentials: the form.
+        root: the plugin's folder.
+        env: the process's own if None; the form's variables win.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+    """
+    with tempfile.TemporaryDirectory(prefix="context-engine-plugin-") as folder:
+        paths = _own_paths(_line(credentials), root, Path(folder))
+        if paths is None:
+            return None, None
+        config = load_config(paths, env=_variables(credentials, paths, env))
+        return config.chunking, config.resolver().base().chunk_limit
+
+
+def _variables(credentials: Credentials, paths: ConfigPaths | None, env: Mapping[str, str] | None) -> dict[str, str]:
+    variables = {**(os.environ if env is None else env), **credentials.variables}
+    if paths is None or paths.origin != _PACKED:
+        variables.pop(STAGE_VARIABLE, None)  # a line is printed for a stage and holds no other
+    return variables
+
+
+def _own_paths(line: SettingsLine | None, root: Path, place: Path) -> ConfigPaths | None:
+    """Return the files of the line, written to a folder, else those packed into the plugin, None where are neither."""
+    if line is None:
+        return _packed(root)
+    line.write_files(place)
+    return ConfigPaths(origin="domains", config_dir=place / "config", manifest_dir=place / "manifests", cwd=place)
 
 
 def _line(credentials: Credentials) -> SettingsLine | None:
@@ -98,7 +129,7 @@ def _packed(root: Path) -> ConfigPaths | None:
     """Return the folders that were packed into the plugin, None where there is no manifest among them."""
     config, manifests = root / "config", root / "manifests"
     paths = ConfigPaths(
-        origin="package", config_dir=config if config.is_dir() else None, manifest_dir=manifests, cwd=root
+        origin=_PACKED, config_dir=config if config.is_dir() else None, manifest_dir=manifests, cwd=root
     )
     return paths if paths.manifests() else None
 

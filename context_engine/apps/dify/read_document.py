@@ -11,6 +11,7 @@ from context_engine.apps.dify.file_documents import FileDocuments, FileNotRead, 
 from context_engine.apps.dify.given_file import GivenFile
 from context_engine.apps.dify.pictures import Paged, without_pictures
 from context_engine.apps.dify.plain import plain
+from context_engine.apps.dify.reading import Reading
 from context_engine.apps.dify.size import fitted
 from context_engine.core.chunking import headings
 from context_engine.core.models import NoticeCode
@@ -23,12 +24,12 @@ __all__ = ["read_document", "whole_text"]
 _GAP: Final = "\n\n"
 
 
-def read_document(fields: Mapping[str, Any], authorities: str | None = None) -> ToolOutput:
+def read_document(fields: Mapping[str, Any], reading: Reading | None = None) -> ToolOutput:
     """Return a file's text, title, metadata and pages.
 
     Args:
         fields: of the form: `file`.
-        authorities: PEM of certificates to trust when the file is fetched, beside the usual ones.
+        reading: how files are fetched and read; None: as they usually are.
 
     Raises:
         InvalidRequest: no file is given, or something else.
@@ -39,7 +40,8 @@ def read_document(fields: Mapping[str, Any], authorities: str | None = None) -> 
     given = GivenFile.read(fields)
     if given is None:
         raise InvalidRequest("file is empty: choose the file to read")
-    found = _uncut(file_documents(given, authorities=authorities))
+    reading = reading or Reading()
+    found = _uncut(file_documents(given, options=reading.options, authorities=reading.authorities))
     documents = [one.document for one in found.documents]
     text, pages = whole_text(documents)
     refuse_long(found.name, text_size(text))
