@@ -134,7 +134,7 @@ def brute_settings(case):
     """(name, value, steps) of single settings, good and bad ones, whatever was found to matter."""
     now, most = case.result.settings.values, len(case.candidates)
     signals = {one.absolute for one in case.unlimited.chunks}
-    bodies = [one.text.body.tokens for one in case.candidates.values()]
+    bodies = [set(one.text.body.tokens) for one in case.candidates.values()]
     alike = {len(a & b) / len(a | b) for a, b in combinations(bodies, 2) if a | b}
     cosines = {one.chunk.score(ScoreKind.COSINE) for one in case.candidates.values()} - {None}
     largest = max(

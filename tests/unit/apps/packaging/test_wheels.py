@@ -96,7 +96,7 @@ def test_a_package_with_wheels_installs_without_an_index(
     (plugin_dir / "pyproject.toml").write_text(
         '[project]\nname = "x"\ndependencies = ["dify_plugin>=0.10,<0.11", "httpx>=0.28,<1", "PyYAML>=6.0.2,<7"]\n'
     )
-    packed = pack(plugin_dir, tmp_path / "dist", PackOptions(wheels=WheelTarget()), env={})
+    packed = pack(plugin_dir, tmp_path / "dist", PackOptions(wheels=WheelTarget(), extras=()), env={})
     lines = packed.files["requirements.txt"].decode().splitlines()
     assert "./wheels/dify_plugin-0.10.2-py3-none-any.whl" in lines
     assert all(line.removeprefix("./") in packed.files for line in lines)

@@ -15,6 +15,7 @@ from context_engine.adapters.sources.local import (
     adapter_store,
     adapter_switches,
     candidates,
+    evidence,
     search,
 )
 from context_engine.adapters.sources.local.placement import places
@@ -155,7 +156,7 @@ def _words_of_all(function: Callable[..., Any]) -> Callable[..., Any]:
         (search, "unknown_words", _of_all, "unknown_words"),
         (search, "_found", _of_all, r"chunks(\[\]|\.length)"),
         (candidates, "_read", _of_all, r"chunks\[\]\.scores\[\]\.value"),
-        (candidates, "best_hit", _words_of_all, r"chunks\[\]\.scores\[\]\.value"),
+        (evidence, "best_hit", _words_of_all, r"chunks\[\]\.scores\[\]\.value"),
     ],
     ids=["statistics", "fields", "vocabulary", "everything", "index", "normaliser"],
 )
