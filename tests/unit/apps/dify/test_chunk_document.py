@@ -147,6 +147,7 @@ class TestGeneral:
         assert (line.document_id, line.title, line.version) == ("X-9", "Other", "4")
         assert (str(line.effective_from), str(line.effective_to)) == ("2026-01-15", "2027-01-01")
 
+    @pytest.mark.wording
     def test_dates_that_leave_no_day_are_a_warning(self) -> None:
         report = chunk_document({"text": SOP, "effective_to": "2025-01-01"}).variables["report"]
         assert report["warnings"] == ["effective_to 2025-01-01 is not after effective_from: never in force"]
@@ -187,6 +188,7 @@ class TestParentChild:
             *(("4", None, None), ("4.1", None, None), ("4.1.1", None, None), ("4.2", None, None)),
         ]
 
+    @pytest.mark.wording
     def test_a_whole_document_that_is_long_is_a_warning(self) -> None:
         fields = {"text": SENTENCE * 300, "structure": "parent_child"}
         (said,) = chunk_document({**fields, "parent_mode": "full-doc"}).json["warnings"]
@@ -219,12 +221,14 @@ class TestQuestions:
         assert first == {"question": "Who signs?", "answer": "› Cards · version 2 · section 1\n\nThe head."}
         assert read_line(second["answer"])[1] == "Today."
 
+    @pytest.mark.wording
     def test_what_stands_outside_is_set_aside_and_said(self) -> None:
         report = chunk_document({"text": FAQ.replace("\n\n", "\n\nWelcome, all.\n\n", 1), "structure": "qa"}).json
         assert report["chunks"] == 2
         (said,) = report["set_aside"]
         assert said.startswith("13 characters stand outside") and "'Welcome, all.'" in said
 
+    @pytest.mark.wording
     def test_a_record_without_an_answer_is_set_aside_and_said(self, file_server: Any) -> None:
         file = file_server.put("faq.csv", b"question,answer\nWho signs?,The head.\nWhen?,\n")
         found = chunk_document({"file": file, "structure": "qa"})
@@ -232,6 +236,7 @@ class TestQuestions:
         (said,) = found.json["set_aside"]
         assert said.startswith("faq.csv:3: ") and "'When? question: When?'" in said
 
+    @pytest.mark.wording
     def test_a_book_in_which_one_heading_asks_is_no_document_of_questions(self) -> None:
         with pytest.raises(InvalidRequest, match=r"no document of questions.* 1,295 characters stand outside"):
             answers(f"# Rules\n\n{SENTENCE * 18}\n\n## Why?\n\nBecause.")
