@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from context_engine.apps.server.problems import HttpProblem, ProblemField, may_answer
 from context_engine.apps.server.service import Service, caller_of, service_of
 from context_engine.core.models import Principal
-from context_engine.errors import ContextEngineError, NotAuthenticated
+from context_engine.errors import ContextEngineError, NotAuthenticated, TokensUnchecked
 from context_engine.service.callers import Authenticated
 
 router = APIRouter(tags=["health"])
@@ -89,7 +89,7 @@ def _caller(request: Request) -> Authenticated | None:
     """Return who asks; None where there is no token or one that opens nothing, which is no error here."""
     try:
         return caller_of(request)
-    except NotAuthenticated:
+    except (NotAuthenticated, TokensUnchecked):
         return None
 
 
