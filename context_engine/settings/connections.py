@@ -117,11 +117,12 @@ class Connection(BaseModel):
 
     @model_validator(mode="after")
     def _keys_are_kept_secret(self) -> Connection:
-        for secret in (self.api_key, self.proxy):
-            if secret is not None:
-                keep_secret(secret.get_secret_value())
-        if self.proxy is not None:
-            keep_secret(unquote(urlsplit(self.proxy.get_secret_value()).password or ""))
+        if self.api_key is not None:
+            keep_secret(self.api_key.get_secret_value())
+        proxy = "" if self.proxy is None else self.proxy.get_secret_value()
+        if "@" in urlsplit(proxy).netloc:  # without a user it is an address, of which others may have a part
+            keep_secret(proxy)
+            keep_secret(unquote(urlsplit(proxy).password or ""))
         return self
 
 

@@ -83,6 +83,12 @@ def test_errors_hold_no_key_in_use_and_none_that_was_pasted() -> None:
     assert "unknown connection" in str(pasted)
 
 
+def test_the_address_of_a_proxy_without_a_user_is_no_secret() -> None:
+    Connection(base_url="https://kb.example", proxy="http://10.20.30.40:3128")
+    for text in ("http://10.20.30.41:8080 could not be reached", "http://10.20.30.40:3128 refused it"):
+        assert hide_in_error(text) == text
+
+
 def test_a_connection_names_its_key_and_the_password_of_its_proxy() -> None:
     Connection(base_url="https://kb.example", api_key="Kf6Ty8Ui0Op2As4D", proxy="http://user:pr0xy%2Fw0rd@p.example")
     assert hide("Kf6Ty8Ui0Op2As4D and pr0xy/w0rd and pr0xy%2Fw0rd") == f"{MASK} and {MASK} and {MASK}"
