@@ -23,6 +23,7 @@ ContextEngineError
 │   ├── AllSourcesFailed      no source answered; carries every status
 │   └── EvidenceIncomplete    strict search, and required evidence is missing
 ├── NotAuthenticated          no token, or one that opens nothing
+├── TokensUnchecked           whether a token is good cannot be said now; ask again
 ├── NotPermitted              the token is good, and this is not for who has it
 ├── Overloaded                a service has as much to do as it may; ask again (retry_after_s)
 ├── PolicyError               the access policy failed; nothing is searched
@@ -100,6 +101,7 @@ __all__ = [
     "StoreError",
     "StoreLocked",
     "StoreVersionMismatch",
+    "TokensUnchecked",
     "UnknownDomain",
     "closest",
     "did_you_mean",
@@ -192,6 +194,12 @@ class NotAuthenticated(ContextEngineError):
     """No token, or one that opens nothing; the message never says which."""
 
     code = "not_authenticated"
+
+
+class TokensUnchecked(ContextEngineError):
+    """What the token would be checked with cannot be read now: it is neither good nor refused."""
+
+    code = "tokens_unchecked"
 
 
 class NotPermitted(ContextEngineError):

@@ -426,6 +426,7 @@ class Authenticator(Protocol):
 
         Raises:
             NotAuthenticated: no token, or one that opens nothing.
+            TokensUnchecked: it cannot be checked now.
         """
         ...
 

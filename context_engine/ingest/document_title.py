@@ -26,6 +26,8 @@ _SECTION: Final = re.compile(
     re.IGNORECASE,
 )
 """Headings that name a part of many documents, and no document."""
+_MARGINS: Final = re.compile(r"\A(?:Page (?:header|footer|header and footer): .*(?:\n+|\Z))+")
+"""What loaders write of page heads and feet; above the text, they name a bank or a form as often as a document."""
 _GAP: Final = re.compile(r"_+|(?<![A-Z0-9])-+|-+(?![0-9])|%20")
 
 
@@ -79,7 +81,7 @@ def _first_line(text: str) -> str | None:
     """Return the line that a text begins with, where it stands alone as a title does and is no numbered heading."""
     if any(not text[: one.start].strip() for one in headings(text)[:1]):
         return None
-    line, _, rest = text.lstrip().partition("\n")
+    line, _, rest = _MARGINS.sub("", text.lstrip()).partition("\n")
     line = without_markup(line).strip("*_# ")
     alone = rest[:1] in ("", "\n") and len(line) <= _MOST_LINE and not line.endswith(_NO_TITLE_END)
     return line if line and alone and _tells(line) else None

@@ -96,6 +96,7 @@ class Callers:
 
         Raises:
             NotAuthenticated: no token, or one that opens nothing.
+            TokensUnchecked: it cannot be checked now.
         """
         return self._current.authenticate(authorization)
 

@@ -10,14 +10,16 @@ from typing import Final, NamedTuple, Protocol
 from context_engine.adapters.identity.bearer import bearer_token
 from context_engine.core.models import Authenticated
 from context_engine.core.protocols import Clock
-from context_engine.errors import NotAuthenticated
+from context_engine.errors import NotAuthenticated, TokensUnchecked
 from context_engine.settings.new_token import token_hash
 
-__all__ = ["REFUSED", "ShownToken", "TokenAuthenticator", "TokenKind"]
+__all__ = ["REFUSED", "UNCHECKED", "ShownToken", "TokenAuthenticator", "TokenKind"]
 
 logger = logging.getLogger(__name__)
 
 REFUSED: Final = "no token, or one that opens nothing: send a good one as 'Authorization: Bearer TOKEN'"
+
+UNCHECKED: Final = "tokens cannot be checked now: ask again later with the same one"
 
 
 class ShownToken(NamedTuple):
@@ -38,7 +40,11 @@ class TokenKind(Protocol):
     """One kind of token. Safe for many threads; never waits for the network."""
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return who shows a token; None where it is no good one of this kind, which is logged where it says more."""
+        """Return who shows a token; None where it is no good one of this kind, which is logged where it says more.
+
+        Raises:
+            TokensUnchecked: it is of this kind, and what it would be checked with is not there.
+        """
         ...
 
     def problems(self) -> tuple[str, ...]:
@@ -66,14 +72,22 @@ class TokenAuthenticator:
 
         Raises:
             NotAuthenticated: no token, or one that opens nothing.
+            TokensUnchecked: no kind knows it, and one of them cannot tell now.
         """
         token = bearer_token(authorization)
         if token is not None:
             shown = ShownToken(token, token_hash(token), self._clock.now())
+            unchecked: TokensUnchecked | None = None
             for kind in self._kinds:
-                caller = kind.caller(shown)
+                try:
+                    caller = kind.caller(shown)
+                except TokensUnchecked as error:
+                    unchecked = error
+                    continue
                 if caller is not None:
                     return caller
+            if unchecked is not None:
+                raise unchecked
             logger.info("a request with a token that opens nothing was refused")
         raise NotAuthenticated(REFUSED)
 

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from context_engine.adapters.identity.authenticator import ShownToken
+from context_engine.adapters.identity.authenticator import UNCHECKED, ShownToken
 from context_engine.core.concurrency.executor import EXECUTOR, Busy
 from context_engine.core.models import API_PRINCIPAL, Authenticated
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, TokensUnchecked
 from context_engine.settings.new_token import id_in, token_hash
 from context_engine.settings.principals import Principals
 from context_engine.settings.token_store import StoredToken, TokenStore
@@ -89,7 +89,11 @@ class StoredTokens:
         self._noted: dict[str, datetime] = {}
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return the principal of a token that is neither expired nor revoked."""
+        """Return the principal of a token that is neither expired nor revoked.
+
+        Raises:
+            TokensUnchecked: the store cannot be read.
+        """
         token_id = id_in(shown.token)
         if token_id is None:
             return None
@@ -97,7 +101,7 @@ class StoredTokens:
             held = self._store.matching(token_id, shown.sha256)
         except ConfigError as error:
             logger.error("tokens cannot be checked: %s", error)
-            return None
+            raise TokensUnchecked(UNCHECKED) from error
         if held is None:
             return None
         caller = self._principals.caller(held.principal, held.id)

@@ -17,11 +17,12 @@ from typing import Any, Final, NamedTuple
 import jwt
 from cachetools import LRUCache
 
-from context_engine.adapters.identity.authenticator import ShownToken
+from context_engine.adapters.identity.authenticator import UNCHECKED, ShownToken
 from context_engine.adapters.identity.key_set import KeySet
 from context_engine.adapters.identity.remote_keys import RemoteKeys
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import API_PRINCIPAL, Authenticated
+from context_engine.errors import TokensUnchecked
 from context_engine.settings.oidc import Oidc
 from context_engine.settings.principals import Principals
 
@@ -69,7 +70,11 @@ class JwtTokens:
         self._checked: LRUCache[str, _Good] = LRUCache(_MOST_CACHED)
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return who shows a token; None where it is no good one of the provider, and the log says why."""
+        """Return who shows a token; None where it is no good one of the provider, and the log says why.
+
+        Raises:
+            TokensUnchecked: it has the form of one, and the provider's keys are not there yet.
+        """
         keys, now = self._keys.current, shown.now.timestamp()
         with self._lock:
             known = self._checked.get(shown.sha256)
@@ -77,6 +82,9 @@ class JwtTokens:
             return known.caller
         if _FORM.fullmatch(shown.token) is None:
             return None
+        if keys is None:
+            self._keys.want()
+            raise TokensUnchecked(UNCHECKED)
         kid = None
         try:
             header = jwt.get_unverified_header(shown.token)

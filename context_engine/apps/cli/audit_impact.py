@@ -51,6 +51,8 @@ Examples:
 def impact(at: LedgerLocation, shown: bool, as_json: bool, as_csv: bool, **wanted: str | None) -> None:
     """List the answers that used a document: that showed it, merged it into an equal text, or found and dropped it.
 
+    Fetches by ids count as shown.
+
     Callers are named by their pseudonyms. What was pruned is still found, but for its rank.
     """
     from context_engine.audit.review.impact import impact as answers
@@ -140,7 +142,8 @@ def _print(found: Sequence[AffectedAnswer]) -> None:
             table.add_column(name, justify="right" if name == "rank" else "left", no_wrap=name in ("time", "search"))
         for one in found:
             record, chunks = one.record, [chunk for chunk in one.chunks if chunk.fate == one.fate]
-            facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], one.fate)
+            what = "fetched" if record.kind == "fetch" else one.fate
+            facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], what)
             names = chunks[0].chunk_id + (f" and {len(chunks) - 1} more" if len(chunks) > 1 else "")
             table.add_row(*map(clean, facts), str(one.rank or ""), clean(names))
         out().print(table)

@@ -21,18 +21,19 @@ from context_engine import demo
 from context_engine.apps.dify.certificate import read_certificates
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.settings_line import SettingsLine, read_line
-from context_engine.core.chunking import ChunkingStrategy
 from context_engine.errors import ConfigError
+from context_engine.ingest import IngestOptions
 from context_engine.settings import Config, ConfigPaths, find_data_dir, load_config
 from context_engine.settings.connections import read_fields
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.stage_overlay import STAGE_VARIABLE
 from context_engine.wiring import Setup, usable_setup
 
-__all__ = ["CONNECTION", "PluginSetup", "load_cutting", "load_plugin"]
+__all__ = ["CONNECTION", "PluginSetup", "load_ingest", "load_plugin"]
 
 CONNECTION: Final = "dify"
 _PACKED: Final = "package"
+_MOST_SILENT_S: Final = 30.0
 NO_DOMAINS: Final = (
     "no domain is configured: paste the line of 'context-engine plugin settings' into 'Domains', install a package "
     "with manifests in it ('context-engine plugin pack --manifests DIR'), or tick 'Demo bank'"
@@ -85,10 +86,10 @@ def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] 
     return PluginSetup(setup=setup, demo=credentials.demo_bank, data_dir=data_dir, folder=folder)
 
 
-def load_cutting(
-    credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None
-) -> tuple[Mapping[str, ChunkingStrategy] | None, int | None]:
-    """Return the chunking table of the bank's own configuration and the most tokens of a chunk; None for what is usual.
+def load_ingest(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> IngestOptions:
+    """Return how the bank's own configuration reads and cuts files: its chunking table, chunk limit and `ingest.json`.
+
+    A file may be silent for 30 seconds at most, whatever `file_timeout_s` says: Dify's runtime ends the call.
 
     Args:
         credentials: the form.
@@ -101,9 +102,14 @@ def load_cutting(
     with tempfile.TemporaryDirectory(prefix="context-engine-plugin-") as folder:
         paths = _own_paths(_line(credentials), root, Path(folder))
         if paths is None:
-            return None, None
+            return IngestOptions()
         config = load_config(paths, env=_variables(credentials, paths, env))
-        return config.chunking, config.resolver().base().chunk_limit
+    silent = min(config.ingest.file_timeout_s, _MOST_SILENT_S)
+    return IngestOptions(
+        strategies=config.chunking,
+        max_chunk_tokens=config.resolver().base().chunk_limit,
+        settings=config.ingest.model_copy(update={"file_timeout_s": silent}),
+    )
 
 
 def _variables(credentials: Credentials, paths: ConfigPaths | None, env: Mapping[str, str] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from context_engine.apps.dify.certificate import read_certificates
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.plugin_settings import load_cutting
+from context_engine.apps.dify.plugin_settings import load_ingest
 from context_engine.ingest import IngestOptions
 
 __all__ = ["Reading", "reading_of"]
@@ -19,7 +19,7 @@ class Reading:
     """How files are fetched and cut.
 
     Attributes:
-        options: the chunking table and the limit of a chunk; what a file may cost is fixed.
+        options: the chunking table, the limit of a chunk, and what a file may cost.
         authorities: PEM of certificates to trust when a file is fetched, beside the usual ones.
     """
 
@@ -39,8 +39,7 @@ def reading_of(credentials: Credentials, *, root: Path, env: Mapping[str, str] |
         ConfigError: the certificate or the configuration cannot be used.
     """
     typed = credentials.ca_certificate
-    table, most = load_cutting(credentials, root=root, env=env)
     return Reading(
-        options=IngestOptions(strategies=table, max_chunk_tokens=most),
+        options=load_ingest(credentials, root=root, env=env),
         authorities=None if typed is None else read_certificates(typed),
     )

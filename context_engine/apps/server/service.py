@@ -140,6 +140,7 @@ def caller_of(request: Request) -> Authenticated:
 
     Raises:
         NotAuthenticated: the request carries no token that opens anything.
+        TokensUnchecked: its token cannot be checked now.
     """
     known: Authenticated | None = request.scope.get("state", {}).get("caller")
     return known or service_of(request).authenticator.authenticate(request.headers.get("authorization"))

@@ -10,7 +10,7 @@ from context_engine.audit.record.exact import Unreadable, read_json
 
 __all__ = ["Mention", "mentions_of"]
 
-_SEARCHES: Final = ("search", "rank")
+_NAMING: Final = ("search", "rank", "fetch")
 _COLUMNS: Final = ("source_id", "chunk_id", "document_id", "document_version", "outcome")
 _RETURNED: Final = "returned"
 
@@ -23,7 +23,7 @@ Texts, and None where there is none; a damaged record may say anything. A plain 
 
 
 def mentions_of(entry: bytes | Mapping[str, Any], candidates: bytes | None) -> tuple[Mention, ...]:
-    """Return what a record mentions, in the order of the candidates; nothing for one that is of no search.
+    """Return what a record mentions, in the order of the candidates; nothing for one that is of no search or fetch.
 
     What cannot be read, such as the record of a newer version, mentions what its entry lists, or nothing: it must not
     keep the log from growing.
@@ -34,7 +34,7 @@ def mentions_of(entry: bytes | Mapping[str, Any], candidates: bytes | None) -> t
     """
     try:
         read = read_json(entry) if isinstance(entry, bytes) else entry
-        if read.get("kind") not in _SEARCHES:
+        if read.get("kind") not in _NAMING:
             return ()
     except Unreadable:
         return ()

@@ -1,4 +1,4 @@
-"""Which answers used a document: every record that showed it, merged it into another, or dropped it."""
+"""Which answers used a document: every record that showed or fetched it, merged it into another, or dropped it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NamedChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffectedAnswer:
-    """An answer that had to do with the document.
+    """An answer, or a fetch by ids, that had to do with the document.
 
     Attributes:
         record: what its record is looked up by.
@@ -105,8 +105,8 @@ def _chunk(mention: ChunkMention, rank: int | None) -> NamedChunk:
 
 
 def _ranks(ledger: Ledger, mentions: Sequence[ChunkMention]) -> dict[tuple[str, str], int]:
-    """Return the ranks that the entry of a record gives to its chunks; none where it was pruned."""
-    if not any(one.fate == "returned" for one in mentions):
+    """Return the ranks that the entry of a record gives to its chunks; none of a fetch, or where it was pruned."""
+    if mentions[0].record.kind == "fetch" or not any(one.fate == "returned" for one in mentions):
         return {}
     stored = ledger.entry_at(mentions[0].record.index)
     try:

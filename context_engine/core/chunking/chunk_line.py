@@ -6,7 +6,8 @@
 
 A person and a model read it as a citation, an embedder sees where the text stands, and a search takes it off and has
 the fields back. `…` stands for what is not said here: first for the title, last for the headings that the text itself
-begins with. Signs that part the line are escaped by a backslash in what it says.
+begins with. Signs that part the line are escaped by a backslash in what it says, but not `·` in titles and headings
+("NPA-SOP-001 · Approval"): the document's id, or `…` in its place, is the last part without a name, and parts the two.
 
 A line of the text that begins like ours gets one backslash, and one more if it has some: text of a document never
 counts as ours. So every text is written by `with_line` or `escaped`, a question by `escaped`, and what is read as a
@@ -16,6 +17,7 @@ line is, sign by sign, what `with_line` writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final
@@ -25,8 +27,9 @@ from context_engine.core.models import Chunk
 
 __all__ = ["LINE_FORM", "ChunkLine", "escaped", "line_of", "read_line", "restored", "with_line"]
 
-LINE_FORM: Final = "1"
-"""Raised whenever the line is written otherwise; a line of another form then begins with another sign."""
+LINE_FORM: Final = "2"
+"""Raised whenever the line is written otherwise. One of form 1 is read as it was meant or is text; where it names
+neither title nor heading, headings that its text begins with count as its own."""
 
 _LEAD: Final = "› "
 _STEP: Final = " › "
@@ -36,13 +39,15 @@ _GAP: Final = "\n\n"
 _VERSION: Final = "version "
 _SECTION: Final = "section "
 _NO_SECTION: Final = "no section"
+_NO_HEADING: Final = "no heading"
 _PAGE: Final = "page "
 _REFERENCE: Final = "cited as "
 _FORCE: Final = re.compile(r"in force(?: from (\S+))?(?: to (\S+))?")
-_KEYWORD: Final = re.compile(rf"{_VERSION}|{_SECTION}|{_NO_SECTION}$|{_PAGE}|{_REFERENCE}|in force")
+_KEYWORD: Final = re.compile(rf"{_VERSION}|{_SECTION}|{_NO_SECTION}$|{_NO_HEADING}$|{_PAGE}|{_REFERENCE}|in force")
 _DAY: Final = timedelta(days=1)
 
 _SIGNS: Final = re.compile(r"[\\›·]")
+_STEP_SIGNS: Final = re.compile(r"[\\›]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _UNSEEN: Final = r"[\x00-\x09\x0b-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]*"
@@ -154,30 +159,47 @@ def restored(content: str) -> str:
 
 
 def _written(line: ChunkLine, content: str) -> str:
-    shown = _headings(content)
-    path = [_value(one) for one in line.path]
+    return _LEAD + _ASIDE.join([*_stands(line, _headings(content)), *_asides(line)])
+
+
+def _stands(line: ChunkLine, shown: tuple[str, ...]) -> Iterator[str]:
+    """Yield where the text stands, and of which document it is; `shown` are the headings that the text begins with."""
+    path = [_value(one, _STEP_SIGNS) for one in line.path]
     if shown and line.path[-len(shown) :] == shown:
         path = [*path[: -len(shown)], _UNSAID]
-    asides = [_value(line.document_id)] if line.document_id else []
-    if asides and _KEYWORD.match(asides[0]):
-        asides = [f"\\{asides[0]}"]
-    asides += [f"{_VERSION}{_value(line.version)}"] if line.version else []
+    steps = [_value(line.title, _STEP_SIGNS) if line.title else _UNSAID, *path]
+    said = _UNSAID if steps == [_UNSAID, _UNSAID] else _STEP.join(steps)
+    yield f"{said[:-1]}\\·" if said.endswith(" ·") else said
+    if line.document_id:
+        value = _value(line.document_id)
+        yield f"\\{value}" if _KEYWORD.match(value) else value
+    elif _ASIDE in said:
+        yield _UNSAID
+    if shown and not line.title and not line.path:
+        yield _NO_HEADING
+
+
+def _asides(line: ChunkLine) -> Iterator[str]:
+    if line.version:
+        yield f"{_VERSION}{_value(line.version)}"
     if line.section != _number(line.path):
-        asides.append(f"{_SECTION}{_value(line.section)}" if line.section else _NO_SECTION)
-    asides += [f"{_PAGE}{line.page}"] if line.page else []
-    asides += [f"{_REFERENCE}{_value(line.reference)}"] if line.reference else []
+        yield f"{_SECTION}{_value(line.section)}" if line.section else _NO_SECTION
+    if line.page:
+        yield f"{_PAGE}{line.page}"
+    if line.reference:
+        yield f"{_REFERENCE}{_value(line.reference)}"
     if line.effective_from or line.effective_to:
         first = f" from {line.effective_from.isoformat()}" if line.effective_from else ""
         last = f" to {(line.effective_to - _DAY).isoformat()}" if line.effective_to else ""
-        asides.append(f"in force{first}{last}")
-    steps = [_value(line.title) if line.title else _UNSAID, *path]
-    return _LEAD + _ASIDE.join([_STEP.join(steps), *asides])
+        yield f"in force{first}{last}"
 
 
 def _parsed(first: str, content: str) -> ChunkLine | None:
     """Return what a line says, None for one that says a thing unheard of; `with_line` may still say it otherwise."""
-    steps, *asides = first[len(_LEAD) :].split(_ASIDE)
-    title, *path = steps.split(_STEP)
+    said, asides = _parted(first)
+    title, *path = said.split(_STEP)
+    if title == _UNSAID and not path and _NO_HEADING not in asides:
+        path = [_UNSAID]
     goes_on = path[-1:] == [_UNSAID]
     headings = tuple(map(_read, path[:-1] if goes_on else path)) + (_headings(content) if goes_on else ())
     fields: dict[str, Any] = {"section": _number(headings)}
@@ -187,6 +209,14 @@ def _parsed(first: str, content: str) -> ChunkLine | None:
     except (ValueError, OverflowError):
         return None
     return ChunkLine(title=None if title == _UNSAID else _read(title), path=headings, **fields)
+
+
+def _parted(first: str) -> tuple[str, list[str]]:
+    """Return title and headings of a line, and its other parts; what stands before the id is of the first."""
+    parts = first[len(_LEAD) :].split(_ASIDE)
+    unnamed = [place for place, part in enumerate(parts) if place and not _KEYWORD.match(part)]
+    end = unnamed[-1] if unnamed else 1
+    return _ASIDE.join(parts[:end]), parts[end:]
 
 
 def _aside(aside: str) -> dict[str, Any]:
@@ -200,6 +230,8 @@ def _aside(aside: str) -> dict[str, Any]:
             return {name: _read(aside[len(keyword) :])}
     if aside == _NO_SECTION:
         return {"section": None}
+    if aside in (_NO_HEADING, _UNSAID):
+        return {}
     if aside.startswith(_PAGE):
         return {"page": int(aside[len(_PAGE) :])}
     if found := _FORCE.fullmatch(aside):
@@ -237,9 +269,9 @@ def _plain(text: Any) -> str:
     return "" if text is None else _BLANKS.sub(" ", str(text)).strip()
 
 
-def _value(text: str) -> str:
-    """Return a value with the signs escaped that part the line."""
-    return f"\\{_UNSAID}" if text == _UNSAID else _SIGNS.sub(r"\\\g<0>", text)
+def _value(text: str, signs: re.Pattern[str] = _SIGNS) -> str:
+    """Return a value with the signs escaped that part it from what stands beside it."""
+    return f"\\{_UNSAID}" if text == _UNSAID else signs.sub(r"\\\g<0>", text)
 
 
 def _read(value: str) -> str:

@@ -31,6 +31,10 @@ def test_the_order():
         ("{{logo}}\n\nText.", "hr travel policy v3"),
         ("Travel of staff\n\nText.", "Travel of staff"),
         ("# Slide 1\n\nText.", "hr travel policy v3"),
+        ("Page header: | Left | Right | |\n\nPage footer: Copyright\n\nAll staff travel.", "hr travel policy v3"),
+        ("Page header: Harbour Bank\n\nTravel of staff\n\nText.", "Travel of staff"),
+        ("Page header and footer: Board paper", "hr travel policy v3"),
+        ("Page header: Harbour Bank\nTravel of staff\n\nText.", "Travel of staff"),
     ],
 )
 def test_which_heading_or_line_names_a_document(text, called):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,8 @@ __all__ = ["LocalSource"]
 
 _EMBEDDING_SHARE: Final = 0.8
 """Of the source's time; the search by text alone needs the rest."""
+
+logger = logging.getLogger(__name__)
 
 
 class LocalSource:
@@ -73,12 +76,9 @@ class LocalSource:
             RepartitionRequired: its access rules have changed since its documents were written.
         """
         try:
-            (answer,) = self.search_together([self], query)
+            return self._answer(query)
         except StoreError as error:
             raise self._as_source_error(error) from error
-        if isinstance(answer, SourceError):
-            raise answer
-        return answer
 
     def prepare(self, query_text: str, seconds: float) -> None:
         """Load the embedding model before the source's own time begins (`Preparable`)."""
@@ -100,14 +100,17 @@ class LocalSource:
         return [one._known(answer) for one, answer in zip(own, answers, strict=True)]
 
     def examine(self, request: ExaminationRequest) -> Examination:
-        """Return whether it answers the sample query; without one nothing is asked.
+        """Return whether it answers the sample query; without one nothing is asked. For operators: errors name folders.
 
         Raises:
             SourceNotFound, SourceUnavailable: as in `search`.
         """
         if request.sample is None:
             return Examination()
-        answer = self.search(request.sample)
+        try:
+            answer = self._answer(request.sample)
+        except StoreError as error:
+            raise self._kind()(str(error), source_id=self.source_id) from error
         return Examination(
             records=len(answer.chunks),
             problems=notices_about(self.source_id, *(failure.problem for failure in answer.failures)),
@@ -140,11 +143,17 @@ class LocalSource:
         except StoreError as error:
             raise self._as_source_error(error) from error
 
+    def _answer(self, query: SourceQuery) -> SourceAnswer:
+        (answer,) = self.search_together([self], query)
+        if isinstance(answer, SourceError):
+            raise answer
+        return answer
+
     def _known(self, answer: SourceAnswer) -> SourceAnswer | SourceError:
         if all(notice.code is not NoticeCode.SOURCE_UNKNOWN for notice in answer.notices):
             return answer
         return SourceNotFound(
-            f"nothing was ingested for it into {self._base.path}: run 'context-engine ingest PATH'",
+            f"nothing was ingested for it into {_shown(self._base.path)}: run 'context-engine ingest PATH'",
             source_id=self.source_id,
         )
 
@@ -172,8 +181,13 @@ class LocalSource:
         self._base.close()
 
     def _as_source_error(self, error: StoreError) -> SourceError:
-        kind = SourceUnavailable if self._base.exists() else SourceNotFound
-        return kind(str(error), source_id=self.source_id)
+        """Return what a caller may read of it; where on the machine the base lies stands in the log."""
+        logger.warning("source %s: %s", self.source_id, error)
+        shown = str(error).replace(str(self._base.path), _shown(self._base.path))
+        return self._kind()(shown, source_id=self.source_id)
+
+    def _kind(self) -> type[SourceError]:
+        return SourceUnavailable if self._base.exists() else SourceNotFound
 
     def _scope(self, query: SourceQuery) -> Scope:
         return Scope(
@@ -195,3 +209,7 @@ class LocalSource:
             "authority_tier": held.tier,
             "classification": str(held.classification),
         }
+
+
+def _shown(folder: Path) -> str:
+    return f"…/{folder.name}"

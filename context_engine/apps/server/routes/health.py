@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from context_engine.apps.server.problems import HttpProblem, ProblemField, may_answer
 from context_engine.apps.server.service import Service, caller_of, service_of
-from context_engine.core.models import Principal
-from context_engine.errors import ContextEngineError, NotAuthenticated
+from context_engine.core.models import NOBODY, Principal
+from context_engine.errors import ContextEngineError, NotAuthenticated, TokensUnchecked
 from context_engine.service.callers import Authenticated
 
 router = APIRouter(tags=["health"])
@@ -40,7 +40,7 @@ class ReadyReport(BaseModel):
     """Whether questions should be sent here, and what is wrong."""
 
     state: Literal["ready", "degraded"] = Field(
-        description="ready; degraded: it answers, but a source is down or a reload failed."
+        description="ready; degraded: it answers, but a source that the caller may know is down, or a reload failed."
     )
     reload_failed: bool = Field(description="The last new configuration was refused; the one before is in force.")
     reload_problem: str | None = Field(None, description="Why; shown to an operator's token alone.")
@@ -68,7 +68,8 @@ async def readyz(request: Request) -> JSONResponse:
 
     That is every source, or what some tokens are checked with.
 
-    The state is for everybody; with a token the sources that it may know are named, with an operator's why one is down.
+    Without a token the state alone is told, of the sources that anybody may search; with one the sources that it may
+    know are named, with an operator's why one is down.
     Sources are asked at most every 15 seconds, however often this is.
     """
     service = service_of(request)
@@ -77,7 +78,7 @@ async def readyz(request: Request) -> JSONResponse:
         await asyncio.wait([asyncio.wrap_future(looking)], timeout=_FIRST_S)
     state, caller = service.readiness.state, _caller(request)
     if state == "ready" or state == "degraded":
-        return JSONResponse(_report(service, caller, state).model_dump(mode="json"))
+        return JSONResponse(_report(service, caller).model_dump(mode="json"))
     down = [one for one in (_sources(service, caller) if caller else ()) if one.state == "failed"]
     fields = [ProblemField(pointer=f"{one.domain}/{one.source_id}", detail=one.problem or "down") for one in down]
     if caller is not None and caller.operator:
@@ -89,17 +90,19 @@ def _caller(request: Request) -> Authenticated | None:
     """Return who asks; None where there is no token or one that opens nothing, which is no error here."""
     try:
         return caller_of(request)
-    except NotAuthenticated:
+    except (NotAuthenticated, TokensUnchecked):
         return None
 
 
-def _report(service: Service, caller: Authenticated | None, state: Literal["ready", "degraded"]) -> ReadyReport:
+def _report(service: Service, caller: Authenticated | None) -> ReadyReport:
     problem = service.readiness.reload_problem
+    known = _sources(service, caller or Authenticated(principal=NOBODY))
+    down = any(one.state == "failed" for one in known)
     return ReadyReport(
-        state=state,
+        state="degraded" if down or problem is not None else "ready",
         reload_failed=problem is not None,
         reload_problem=problem if caller is not None and caller.operator else None,
-        sources=None if caller is None else _sources(service, caller),
+        sources=None if caller is None else known,
     )
 
 

@@ -16,7 +16,7 @@ from context_engine.adapters.identity.bearer import bearer_token
 from context_engine.adapters.identity.held_tokens import ApiToken, FileTokens, StoredTokens
 from context_engine.adapters.identity.no_authentication import NoAuthentication
 from context_engine.core.models import ANYBODY, Authenticated
-from context_engine.errors import NotAuthenticated
+from context_engine.errors import NotAuthenticated, TokensUnchecked
 from context_engine.settings.access_file import AccessFile
 from context_engine.settings.new_token import token_hash
 from context_engine.settings.principals import NO_PRINCIPALS, Principals
@@ -137,13 +137,16 @@ class TestTokens:
         ask("s3cret-of-somebody-0123456789012345")
         assert "s3cret" not in caplog.text
 
-    def test_a_store_that_cannot_be_read_opens_nothing_and_is_said(
+    def test_a_store_that_cannot_be_read_neither_opens_nor_refuses_and_is_said(
         self, ask: Any, store: TokenStore, caplog: pytest.LogCaptureFixture
     ) -> None:
         made = store.add("x", "api", now=NOW)
         store.close()
         store.path.write_bytes(b"no database" * 1000)
-        assert ask(made.text) is None and ask(API) is not None
+        with pytest.raises(TokensUnchecked) as told:
+            ask(made.text)
+        assert str(store.path) not in str(told.value)
+        assert ask(API) is not None and ask(OF_FILE) is not None and ask("no token of ours") is None
         assert str(store.path) in caplog.text
         assert len(StoredTokens(store, NO_PRINCIPALS).problems()) == 1
 

@@ -16,6 +16,7 @@ from context_engine.adapters.identity.authenticator import ShownToken
 from context_engine.adapters.identity.jwt_tokens import JwtTokens
 from context_engine.adapters.identity.key_set import KeySet, read_key_set
 from context_engine.core.models import Authenticated, Classification
+from context_engine.errors import TokensUnchecked
 from context_engine.settings.access_file import AccessFile
 from context_engine.settings.new_token import token_hash
 from context_engine.settings.principals import Principals
@@ -221,10 +222,12 @@ class TestRefused:
         assert bank.caller(bank.identity.access_token("new")) is None
         assert bank.keys.wanted == 1
 
-    def test_without_keys_everything_is_and_it_is_said(self, bank: Provider) -> None:
+    def test_without_keys_no_token_is_refused_or_taken_and_it_is_said(self, bank: Provider) -> None:
         token = bank.token()
         bank.keys.current = None
-        assert bank.caller(token) is None
+        with pytest.raises(TokensUnchecked):
+            bank.caller(token)
+        assert bank.keys.wanted == 1 and bank.caller("no.token") is None
         assert len(bank.tokens.problems()) == 1
 
     def test_a_key_that_was_taken_away_opens_nothing_though_it_did_before(self, bank: Provider) -> None:

@@ -288,6 +288,10 @@ class TestRefusals:
         with pytest.raises(InvalidRequest, match=rf"question 1 \('Who signs é+' …\) has {size:,} bytes.*65,535"):
             answers(f"Q: {question}\nA: Me.")
 
+    def test_an_answer_longer_than_dify_stores_is_named(self) -> None:
+        with pytest.raises(InvalidRequest, match=r"answer 2 \('é+' …\) has 65,602 bytes.*65,535.*: shorten it"):
+            answers("Q: Who signs?\nA: Me.\n\nQ: And then?\nA: " + "é" * 32_801, chunk_line=False)
+
     def test_more_than_dify_carries(self) -> None:
         value = ["x" * 60_000] * 70  # 4.2 million bytes: 4.0 MiB are 4,194,304
         refuse_too_large(Structured(value[:69], tuple(value[:69]), 69), "general")

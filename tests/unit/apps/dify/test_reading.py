@@ -10,6 +10,7 @@ import pytest
 
 from context_engine.apps.dify.chunk_document import chunk_document
 from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.file_documents import FileNotRead
 from context_engine.apps.dify.reading import Reading, reading_of
 from context_engine.errors import ConfigError
 
@@ -68,3 +69,18 @@ def test_a_table_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     packed(tmp_path, {"chunking_strategies": {"sop_document": {"chunk_size": "large"}}})
     with pytest.raises(ConfigError, match=r"rag-pipeline\.json.*sop_document"):
         reading(tmp_path)
+
+
+def test_what_a_file_may_cost_is_said_by_an_ingest_json(tmp_path: Path) -> None:
+    packed(tmp_path, {})
+    (tmp_path / "config/ingest.json").write_text(json.dumps({"file_max_chunks": 1, "hidden_cells": "read"}))
+    how = reading(tmp_path)
+    assert (how.options.settings.hidden_cells, how.options.settings.file_memory_mb) == ("read", 512)
+    with pytest.raises(FileNotRead, match=r"gives more than 1 chunks.*file_max_chunks in ingest\.json"):
+        chunk_document({"text": TEXT, "document_type": "sop_document", "chunk_size": 40, "overlap": 0}, how)
+
+
+@pytest.mark.parametrize(("own", "held"), [(5.0, 5.0), (90.0, 30.0)])
+def test_a_file_is_not_waited_for_longer_than_dify_waits(own: float, held: float, tmp_path: Path) -> None:
+    said = {"manifests": [MANIFEST], "config": {"ingest.json": {"file_timeout_s": own}}}
+    assert reading(tmp_path, domains=json.dumps(said)).options.settings.file_timeout_s == held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,21 @@ def test_readiness_says_to_each_what_they_may_know(folder: Path) -> None:
     assert told["nobody"]["sources"] is told["stranger"]["sources"] is None
     assert [one["source_id"] for one in told["clerk"]["sources"]] == ["sops", "web"]
     assert [one["source_id"] for one in told["auditor"]["sources"]] == ["sops", "board", "web"]
+
+
+def test_a_source_that_is_down_degrades_what_those_are_told_who_may_know_it(folder: Path) -> None:
+    service = Service(LiveDeployment(lambda: small_bank(folder)), Tokens())
+    with client_of(service) as client:
+        client.get("/readyz")
+        found = service.readiness._found
+        assert found is not None
+        service.readiness._found = replace(found, problems={**found.problems, ("ORM", "board"): "it is gone"})
+        told = {name: client.get("/readyz", headers=given).json()["state"] for name, given in CALLERS.items()}
+        service.readiness._found = replace(found, problems={**found.problems, ("ORM", "web"): "it is gone"})
+        everybody = {client.get("/readyz", headers=given).json()["state"] for given in CALLERS.values()}
+    service.close()
+    assert told == {"nobody": "ready", "stranger": "ready", "clerk": "ready", "auditor": "degraded"}
+    assert everybody == {"degraded"}
 
 
 CALLERS = {"nobody": {}, "stranger": {"Authorization": "Bearer x"}, "clerk": as_(CLERK), "auditor": as_(AUDITOR)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import MentionCriteria
-from context_engine.audit.record.drafts import search_draft
+from context_engine.audit.record.drafts import fetch_draft, search_draft
 from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.review.impact import FATES, impact
 from context_engine.core.models import AccessRecord, Principal, SearchResult
@@ -66,6 +67,20 @@ def looked_up(results: Mapping[str, SearchResult], **wanted: Any) -> Found:
             best = min((ranks[row[1], row[2]] for row in rows if row[0] == "returned"), default=None)
             found[search_id] = (min((str(row[0]) for row in rows), key=FATES.index), best, rows)
     return found
+
+
+def test_a_fetch_counts_as_shown_and_has_no_rank(ledger: Ledger, chunk_of: Any) -> None:
+    chunks = [chunk_of(f"A@1#{n}", None, f"text {n}", document_id="A", document_version="1") for n in (1, 2)]
+    draft = fetch_draft(
+        Principal(id="clerk"), "ORM", "sops", chunks,
+        record_id="f-1", now=datetime(2026, 3, 1, tzinfo=UTC), pseudonyms=PSEUDONYMS, code_version="1",
+    )  # fmt: skip
+    ledger.append([draft])
+    rows = {("returned", "sops", f"A@1#{n}", "A", "1", content_sha256(f"text {n}")) for n in (1, 2)}
+    assert asked(ledger, document_id="A", fates=("returned",)) == {"f-1": ("returned", None, rows)}
+    assert asked(ledger, document_id="A", document_version="2") == {}
+    (told,) = impact(ledger, MentionCriteria(chunk_id="A@1#2"))
+    assert told.to_dict()["kind"] == "fetch" and len(told.chunks) == 1
 
 
 def random_answers(ask: Any, chunk_of: Any, draw: random.Random, count: int) -> dict[str, SearchResult]:

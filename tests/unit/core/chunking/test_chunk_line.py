@@ -63,6 +63,26 @@ def test_a_section_is_said_where_its_heading_does_not_say_it() -> None:
     assert first(ChunkLine(path=("Limits",), section="4")) == "› … › Limits · section 4"
 
 
+def test_a_text_below_its_own_headings_says_them_once() -> None:
+    line = ChunkLine(path=("4 Limits", "4.2 Desks"), section="4.2", page=7)
+    content = "## 4 Limits\n\n### 4.2 Desks\n\nNone."
+    assert first(line, content) == "› … · page 7"
+    assert read_line(with_line(line, content)) == (line, content)
+    assert first(ChunkLine(page=7), content) == "› … · no heading · page 7"
+    assert read_line(with_line(ChunkLine(page=7), content)) == (ChunkLine(page=7), content)
+
+
+def test_a_title_with_a_dot_between_its_parts_stands_as_it_is() -> None:
+    record = ChunkLine(document_id="NPA-001", title="NPA-001 · Step-Up Note", version="4", path=("Fees · 2 %",))
+    assert first(record) == "› NPA-001 · Step-Up Note › Fees · 2 % · NPA-001 · version 4"
+    nameless = ChunkLine(title="NPA-001 · Step-Up Note", version="4")
+    assert first(nameless) == "› NPA-001 · Step-Up Note · … · version 4"
+    like_a_part = ChunkLine(document_id="R-1", title="Rules · version 9 · page 3 · R-2")
+    assert first(like_a_part) == "› Rules · version 9 · page 3 · R-2 · R-1"
+    for line in (record, nameless, like_a_part):
+        assert read_line(with_line(line, "Text.")) == (line, "Text.")
+
+
 def test_nothing_to_say_gives_no_line() -> None:
     assert with_line(ChunkLine(), "Text.") == "Text."
     assert not ChunkLine(title=" \n", path=("\t",))
@@ -75,7 +95,8 @@ def test_white_space_and_control_characters_become_single_spaces() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["a › b", "a · b", "a \\ b", "\\", "…", "›", "·", "page 3", "version 9", "no section", "in force", "\\page 3",
+    ["a › b", "a · b", "a ·", "· a", "a · ·", "a · · b", "a · …", "a · page 3", "a \\·", "no heading", "a \\ b",
+     "\\", "…", "›", "·", "page 3", "version 9", "no section", "in force", "\\page 3",
      "a\\", "section 4", "cited as 7", "in force to 2020-01-01", "\\…", "› x", "page ", "#", "限额", "\u202eab"],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["document_id", "title", "version", "section", "reference", "path"])
@@ -105,6 +126,10 @@ def test_lines_of_the_text_that_begin_like_ours_get_one_backslash() -> None:
         "›  · page 9\n\nText.",
         "› … \n\nText.",
         "› …\n\nText.",
+        "› … › …\n\n## 4 Limits\n\nText.",
+        "› … · no heading\n\nText.",
+        "› Rules \\· ours · R-1\n\nText.",
+        "› Rules · …\n\nText.",
         "› Rules · page 09\n\nText.",
         "› Rules · page nine\n\nText.",
         f"› Rules · page {'9' * 5000}\n\nText.",

@@ -95,7 +95,7 @@ def test_chunks_are_written_as_they_are(dify: FakeDify, sink: Opener) -> None:
         "ce_version": "1",
         "ce_title": "New products",
         "ce_stored": str(ContentDigest.of(texts)),
-        "ce_hash": "0123456789abcdef line 1",
+        "ce_hash": "0123456789abcdef line 2",
     }
     assert (opened.summary()["documents"], opened.summary()["segments"], opened.refusals) == (1, 3, [])
     assert not [one for one in dify.requests if "update" in one.path]
@@ -164,7 +164,7 @@ def test_a_run_that_stops_anywhere_leaves_the_old_one_and_the_next_mends_it(
     mended = sink()
     write(mended, "hash-2", "New.")
     assert [(contents, (metadata or {})["ce_hash"]) for _, contents, metadata in held(dify)] == [
-        (["New."], "hash-2 line 1")
+        (["New."], "hash-2 line 2")
     ]
 
 
@@ -176,9 +176,9 @@ def marked(*texts: str, **marks: str) -> dict[str, Any]:
 
 def test_a_copy_is_removed_and_the_newest_kept_that_holds_what_was_written(dify: FakeDify, sink: Opener) -> None:
     documents = [
-        FakeDocument("First", ["Old."], marked("Old.", ce_hash="1 line 1"), completed_at=1),
-        FakeDocument("Second", ["New."], marked("New.", ce_hash="2 line 1"), completed_at=2),
-        FakeDocument("Doubled", ["New.", "New."], marked("New.", ce_hash="2 line 1"), completed_at=3),
+        FakeDocument("First", ["Old."], marked("Old.", ce_hash="1 line 2"), completed_at=1),
+        FakeDocument("Second", ["New."], marked("New.", ce_hash="2 line 2"), completed_at=2),
+        FakeDocument("Doubled", ["New.", "New."], marked("New.", ce_hash="2 line 2"), completed_at=3),
         FakeDocument("Broken off", ["Part"], {"ce_source": "sops", "ce_document_id": "SOP-1"}, completed_at=4),
         FakeDocument("By hand", ["Kept."], None),
         FakeDocument("By hand too", ["Kept too."], {"ce_hash": "x"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -11,7 +12,15 @@ import pytest
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, LocalSource
 from context_engine.adapters.sources.local.placement import SourcePlace, places
-from context_engine.core.models import Chunk, Classification, ScoreKind, SourceQuery, SourceSpec, SourceType
+from context_engine.core.models import (
+    Chunk,
+    Classification,
+    ExaminationRequest,
+    ScoreKind,
+    SourceQuery,
+    SourceSpec,
+    SourceType,
+)
 from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import SourceNotFound, SourceUnavailable
 from context_engine.testing import AccessContract, SourceContract
@@ -37,6 +46,25 @@ class TestContract(SourceContract, AccessContract):
     def open_source(self, spec: SourceSpec, rules_of: RulesOf) -> LocalSource:
         place = SourcePlace(rules_of(spec.id), spec.classification)
         return LocalSource(self.base.path, spec.id, spec=spec, place=place)
+
+
+def test_a_caller_is_not_told_where_the_base_lies_and_an_operator_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = LocalSource(tmp_path / "base", "sop")
+    query = SourceQuery(text="limit", domain="NPA", top_k=9)
+    with pytest.raises(SourceNotFound, match=r"there is no knowledge base in …/base: make one"):
+        source.search(query)
+    assert str(tmp_path) in caplog.text
+    with pytest.raises(SourceNotFound, match=re.escape(str(tmp_path / "base"))):
+        source.examine(ExaminationRequest(domain="NPA", query="limit"))
+
+
+def test_a_source_that_holds_nothing_does_not_say_where(fill: Callable[..., None], base: LocalBase) -> None:
+    fill({"c": "limit"})
+    with pytest.raises(SourceNotFound) as told:
+        LocalSource(base, "other").search(SourceQuery(text="limit", domain="NPA", top_k=9))
+    assert "nothing was ingested for it into …/" in str(told.value) and str(base.path.parent) not in str(told.value)
 
 
 def ask(source: LocalSource, written: str | None = None, as_of: date | None = None) -> list[str]:
