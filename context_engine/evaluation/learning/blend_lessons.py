@@ -31,12 +31,14 @@ class BlendLesson(NamedTuple):
 
     Attributes:
         scorers: who scored the candidates; a blend learnt from them is for these.
+        answers: the candidates that answer.
         cosine: who computed the cosines of this answer, where `scorers` names the one that it stands for.
     """
 
     result: SearchResult
     scorers: Scorers
     pool: JudgedPool
+    answers: frozenset[Key]
     cosine: str | None = None
 
     def standing_for(self, cosine: str) -> BlendLesson:
@@ -126,16 +128,17 @@ def blend_lessons(
 def _lesson(result: SearchResult, gold: Mapping[str, int]) -> BlendLesson:
     pool = recorded_pool(result)
     answers = _answering(result, identities_in(result), gold)
-    return BlendLesson(result, _scorers_of(pool), JudgedPool(features(pool), [key in answers for key in pool.keys]))
+    judged = JudgedPool(features(pool), [key in answers for key in pool.keys])
+    return BlendLesson(result, _scorers_of(pool), judged, answers)
 
 
-def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> set[Key]:
+def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> frozenset[Key]:
     """Return the candidates that are gold, or that a gold one was merged into."""
     found = {key for key, identity in identities.items() if gold_of(identity, gold)}
     for fate in result.fates:
         if fate.outcome is Outcome.MERGED and fate.into is not None and (fate.source_id, fate.chunk_id) in found:
             found.add(fate.into)
-    return found
+    return frozenset(found)
 
 
 def _scorers_of(pool: BlendPool) -> Scorers:
