@@ -60,7 +60,7 @@ class EnsembleReranker:
     def under(self, adapter: VectorAdapter) -> EnsembleReranker | None:
         """Return the ensemble with those members under an adapter that compare vectors; None where none does."""
         found = [reranker_under(member.reranker, adapter) for member in self._members]
-        if not any(found):
+        if all(one is None for one in found):
             return None
         return EnsembleReranker(
             [EnsembleMember(one or own.reranker, own.weight) for one, own in zip(found, self._members, strict=True)]

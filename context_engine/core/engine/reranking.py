@@ -44,8 +44,9 @@ class TimedReranker:
 
         def call() -> tuple[list[Any] | None, str | None]:
             under = None if adapter is None else reranker_under(self._reranker, adapter)
-            scores = _all((under or self._reranker).rerank(query, chunks))
-            return scores, None if under is None or adapter is None else adapter.adapter_id
+            if adapter is None or under is None:
+                return _all(self._reranker.rerank(query, chunks)), None
+            return _all(under.rerank(query, chunks)), adapter.adapter_id
 
         return self._caller.call(call, seconds, nothing="no scores")
 
