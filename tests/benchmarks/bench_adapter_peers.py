@@ -122,7 +122,9 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
     return Outcome(*(np.concatenate(column) for column in zip(*outcomes, strict=True)))
 
 
-def ask_base(base: LocalBase, adapter: DomainAdapter | None, reranker: MaxSimReranker | None) -> Ask:
+def ask_base(base: LocalBase, adapter: DomainAdapter | None, max_sim: MaxSimReranker | None) -> Ask:
+    reranker = max_sim if max_sim is None or adapter is None else max_sim.under(adapter)
+
     def ask(text: str) -> list[str]:
         chunks = base.best_of(text, ["one"], top_k=DEPTH, domain="BENCH", adapter=adapter).chunks
         return [chunk.chunk_id for chunk in (chunks if reranker is None else reranked(text, chunks, reranker))]

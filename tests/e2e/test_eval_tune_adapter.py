@@ -132,8 +132,12 @@ def test_a_language_that_the_model_does_not_know_is_learnt_put_in_force_and_take
 
 
 @pytest.mark.slow
-def test_a_blend_beside_it_is_learnt_from_questions_as_adapters_that_never_saw_them_find_them(monkeypatch):
-    manifest = Path("manifests/bank.yaml")
+@pytest.mark.parametrize("reranker", ["noop", "max_sim"])
+def test_a_blend_beside_it_is_learnt_from_questions_as_adapters_that_never_saw_them_find_them(
+    monkeypatch, token_vectors, reranker
+):
+    manifest, pipeline = Path("manifests/bank.yaml"), Path("config/rag-pipeline.json")
+    pipeline.write_text(json.dumps({**PIPELINE, "reranker": reranker}), "utf-8")
     monkeypatch.setattr("context_engine.evaluation.learning.blend_tune.FEWEST_TAUGHT", 10)
     result = tune("--blend", "--json", "--force", "--write", str(manifest))
     try:
@@ -146,9 +150,11 @@ def test_a_blend_beside_it_is_learnt_from_questions_as_adapters_that_never_saw_t
         # Without a blend the questions stand as the adapters of their folds left them.
         assert held_out["before"] == pytest.approx(found["adapter"]["known"]["nDCG@10"]["after"], abs=0.05)
         assert len(adapters()) <= 2, "those of the folds are gone"
+        assert found["learnt_blend"].get("reranker") in (None, f"max_sim+{used['adapter_id']}")
         answer = json.loads(run("search", f"{name(3, 'que')} when", "--json", "-d", "BANK").stdout)
         assert [notice["code"] for notice in answer["notices"]] == []
     finally:
+        pipeline.write_text(json.dumps(PIPELINE), "utf-8")
         run("kb", "adapter", "off", "-d", "BANK")
         manifest.write_text(MANIFEST, "utf-8")
 
