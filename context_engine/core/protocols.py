@@ -23,11 +23,13 @@ from context_engine.core.models import (
     SearchResult,
     SourceAnswer,
     SourceQuery,
+    VectorAdapter,
 )
 from context_engine.errors import SourceError
 
 __all__ = [
     "AccessPolicy",
+    "AdaptableReranker",
     "Authenticator",
     "Clock",
     "Embedder",
@@ -52,6 +54,7 @@ __all__ = [
     "TokenCounter",
     "TokenEmbedder",
     "TokenVectors",
+    "reranker_under",
 ]
 
 
@@ -258,6 +261,24 @@ class Reranker(Protocol):
             RerankerError: the model failed; the search goes on without it and says so.
         """
         ...
+
+
+@runtime_checkable
+class AdaptableReranker(Protocol):
+    """A reranker that compares vectors, or asks one that does, and can do so under a search's adapter; optional."""
+
+    def under(self, adapter: VectorAdapter) -> Reranker | None:
+        """Return the reranker under an adapter, its cost no more than that of this one; it is used for one search.
+
+        Returns:
+            None where it compares no vectors that the adapter is for.
+        """
+        ...
+
+
+def reranker_under(reranker: Reranker, adapter: VectorAdapter) -> Reranker | None:
+    """Return a reranker under an adapter; None where it makes nothing of one."""
+    return reranker.under(adapter) if isinstance(reranker, AdaptableReranker) else None
 
 
 @runtime_checkable

@@ -246,4 +246,5 @@ def _published(answer: SourceAnswer) -> dict[str, Any]:
         "failures": [str(failure) for failure in answer.failures],
         "statistics": answer.statistics and asdict(answer.statistics),
         "calibration": answer.calibration and asdict(answer.calibration),
+        "compared_by": answer.embedding and answer.embedding.model,
     }

@@ -83,13 +83,14 @@ def folds(asked: JudgedSearch, judged: JudgedPairs, lessons: Lessons) -> None:
     trial = learn_adapter(asked, judged, lessons, measure="nDCG@10")
     held: dict[str, Any] = evidence(trial)
     for name in MEASURES:
-        for kind in ("search", "unseen"):
+        for kind in ("search", "known"):
             one = held[kind][name]
             print(
-                f"{kind:7} {name:8} {one['before']:.4f} -> {one['after']:.4f}  "
+                f"{kind:6} {name:8} {one['before']:.4f} -> {one['after']:.4f}  "
                 f"{one['mean']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}]"
             )
         print(f"cosine  {name:8} {held['dense'][name]['before']:.4f} -> {held['dense'][name]['after']:.4f}")
+    print(f"parts {held['parts']}, passages {held['passages']}")
     print(f"rounds of each fold {[fold.rounds for fold in trial.folds.folds]}, in the end {trial.folds.rounds}")
     print(
         f"the gate: {trial.refusal or 'better beyond noise'}; CPU {time.process_time() - started:.0f} s\n", flush=True

@@ -31,10 +31,11 @@ from peers_hybrid import PEERS
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
-from context_engine.evaluation.learning.adapter_gate import measures_with, parts_of
+from context_engine.evaluation.learning.adapter_gate import measures_with
 from context_engine.evaluation.learning.folds import learn_by_folds
 from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.learning.lessons import lessons_of
+from context_engine.evaluation.learning.parts import parts_of
 from context_engine.evaluation.questions import EvalQuestion
 
 
@@ -98,7 +99,7 @@ def learnt(base: LocalBase, vectors: Vectors, queries: Sequence[dict[str, Any]],
     held = base.held_vectors(["one"])
     judged = judged_pairs(questions, qrels, held)
     lessons = lessons_of(judged.pairs, held, vectors)
-    parts = parts_of(judged.pairs.questions, 5)
+    parts = parts_of(judged.pairs.questions, None, 5).places
     found = learn_by_folds(lessons, parts, measures=measures_with("nDCG@10"), seed=lessons.seed(vectors.model_id))
     rows = {row["id"]: row for row in queries}
     return [
@@ -121,7 +122,9 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
     return Outcome(*(np.concatenate(column) for column in zip(*outcomes, strict=True)))
 
 
-def ask_base(base: LocalBase, adapter: DomainAdapter | None, reranker: MaxSimReranker | None) -> Ask:
+def ask_base(base: LocalBase, adapter: DomainAdapter | None, max_sim: MaxSimReranker | None) -> Ask:
+    reranker = max_sim if max_sim is None or adapter is None else max_sim.under(adapter)
+
     def ask(text: str) -> list[str]:
         chunks = base.best_of(text, ["one"], top_k=DEPTH, domain="BENCH", adapter=adapter).chunks
         return [chunk.chunk_id for chunk in (chunks if reranker is None else reranked(text, chunks, reranker))]

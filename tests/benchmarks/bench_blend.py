@@ -1,11 +1,13 @@
 """What a blend learnt for a domain does to questions it was not learnt on, and how many judged ones it takes.
 
     python tests/benchmarks/bench_blend.py BENCH [--vectors FOLDER] [--tokens FOLDER] [--curve 50,100,200,500,1000]
+        [--adapter]
 
 BENCH is a folder as bench_quality.py reads it, the other folders as embed_corpus.py writes them: with vectors the base
 is searched by both, with tokens max-sim reranks. The first table is what `context-engine eval tune --blend` measures,
 through the engine, with five folds. With --curve a blend is learnt from so many of the questions and measured on all
-others, three draws each.
+others, three draws each. With --adapter each question is searched for under an adapter that was learnt from the others,
+as `eval tune --adapter --blend` does, and the first table is of the blend on top of it.
 """
 
 from __future__ import annotations
@@ -28,12 +30,19 @@ from bench_disjoint import read
 from bench_quality import Tokens, Vectors, interval, with_headings, write
 
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker
-from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
+from context_engine.adapters.sources.local.adapter_reader import OFF
+from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.engine import Engine
 from context_engine.core.models import LearntBlend
 from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.learning.blend_lessons import BlendLessons, blend_lessons
+from context_engine.evaluation.learning.adapter_gate import parts_of
+from context_engine.evaluation.learning.blend_lessons import BlendLesson, BlendLessons, blend_lessons
 from context_engine.evaluation.learning.blend_tune import blended_hits, scores_of, trial_of
+from context_engine.evaluation.learning.folds import learn_all, learn_by_folds
+from context_engine.evaluation.learning.judged_pairs import judged_pairs
+from context_engine.evaluation.learning.lessons import lessons_of
+from context_engine.evaluation.learning.stacked import standing_for
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.session import Session
@@ -51,6 +60,7 @@ def main() -> None:
     options.add_argument("--vectors", type=Path)
     options.add_argument("--tokens", type=Path)
     options.add_argument("--curve", type=lambda text: [int(one) for one in text.split(",")], default=[])
+    options.add_argument("--adapter", action="store_true")
     given = options.parse_args()
     _, queries, gold = read(given.bench)
     passages = with_headings(given.bench)
@@ -58,20 +68,52 @@ def main() -> None:
     reranker = MaxSimReranker(Tokens(given.tokens, passages, queries), cache_mib=0) if given.tokens else None
     with tempfile.TemporaryDirectory() as folder:
         session = session_of(Path(folder), queries, gold)
+        depth = session.depth(Variant(), MEASURES)
         with LocalBase.open(Path(folder) / "base", create=True, embedder=embedder) as base:
             write(base, {"one": passages})
-            with Engine(
-                session.setup.registry,
-                lambda _domain, _spec: LocalSource(base, "one"),
-                resolve=session.setup.resolver.resolve,
-                reranker=reranker,
-            ) as engine:
-                depth = session.depth(Variant(), MEASURES)
-                started = time.process_time()
-                lessons = blend_lessons(session, engine, "BENCH", depth)
-                print(f"{len(lessons.of)} questions searched for in {time.process_time() - started:.0f} s of CPU")
-                folds(session, lessons, depth)
-                curve(session, lessons, depth, given.curve)
+            started = time.process_time()
+            if given.adapter:
+                lessons = stacked(session, base, embedder, reranker, depth)
+            else:
+                with engine_over(session, base, reranker) as engine:
+                    lessons = blend_lessons(session, engine, "BENCH", depth)
+            print(f"{len(lessons.of)} questions searched for in {time.process_time() - started:.0f} s of CPU")
+        folds(session, lessons, depth)
+        curve(session, lessons, depth, given.curve)
+
+
+def engine_over(session: Session, base: LocalBase, reranker: MaxSimReranker | None) -> Engine:
+    return Engine(
+        session.setup.registry,
+        lambda _domain, _spec: LocalSource(base, "one"),
+        resolve=session.setup.resolver.resolve,
+        reranker=reranker,
+    )
+
+
+def stacked(
+    session: Session, base: LocalBase, embedder: Any, reranker: MaxSimReranker | None, depth: Depth
+) -> BlendLessons:
+    """Return each question as it is found under the adapter of its fold, as `stacked_lessons` does."""
+    held, names = base.held_vectors(["one"]), [question for question, _ in session.questions]
+    judged = judged_pairs(names, session.qrels, held)
+    pairs = lessons_of(judged.pairs, held, embedder)
+    seed = pairs.seed(base.model_id)
+    learnt = learn_by_folds(pairs, parts_of(judged.pairs.questions, 5), measures=MEASURES, seed=seed)
+    found: dict[str, BlendLesson] = {}
+    for fold in learnt.folds:
+        choice = OFF
+        if fold.maps is not None:
+            adapter = DomainAdapter(base.model_id, *fold.maps)
+            choice = base.keep_adapter("BENCH", adapter, {}, held.origin).adapter_id
+        part = session.only({judged.ids[place] for place in fold.questions})
+        with (
+            LocalBase(base.path, embedder=embedder, options=SearchOptions(adapter=choice)) as one,
+            engine_over(session, one, reranker) as engine,
+        ):
+            found |= blend_lessons(part, engine, "BENCH", depth).of
+    of_all = DomainAdapter(base.model_id, *learn_all(pairs, max(learnt.rounds, 1), seed=seed))
+    return standing_for(of_all, "BENCH", found, ())
 
 
 def session_of(folder: Path, queries: list[dict[str, Any]], gold: dict[str, set[str]]) -> Session:

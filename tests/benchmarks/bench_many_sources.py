@@ -12,8 +12,9 @@ session  all questions in one order by one engine: popular passages come again
 again    each question of the session a second time, right after the first
 
 Both checkouts search the same bases, each in a process of its own, in turn; times are CPU of the whole process, all
-threads, medians over questions and rounds. Printed beside them are what they are of one source's, and how many of the
-published results are the same to the byte in both.
+threads, medians over questions and rounds. Printed beside them are what they are of one source's, the quality of the
+answers (where tiers differ authority moves right answers down too), and how many of the published results are the same
+to the byte in both. `--overrides '{"stage1_top_k": 12}'` asks each source for 12.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import mean, median
@@ -81,6 +82,7 @@ def report(given: argparse.Namespace, vectors: Path | None, folder: Path, enviro
             one = ones.setdefault(name, times)
             shown = "".join(f"{phase:>10} {times[phase]:7.2f} {times[phase] / one[phase]:5.2f}x" for phase in PHASES)
             print(f"{count:3} sources {name:9}{shown}")
+            print("      R@10 {:.4f}, MAP@10 {:.4f}".format(*measured[0]["quality"]))
             parts = {part: median([one["parts"].get(part, 0.0) for one in measured]) for part in measured[0]["parts"]}
             print("      " + ", ".join(f"{part} {value:.2f}" for part, value in parts.items() if value >= 0.05))
         if len(rounds) == 2:
@@ -104,7 +106,7 @@ def side() -> None:
     what, told = sys.argv[1], json.loads(sys.argv[2])
     from bench_disjoint import read
 
-    passages, queries, _ = read(Path(told["bench"]))
+    passages, queries, gold = read(Path(told["bench"]))
     asked = random.Random(7).sample(queries, min(told["questions"], len(queries)))
     embedder = None
     if told["vectors"]:
@@ -113,7 +115,7 @@ def side() -> None:
         embedder = Vectors(Path(told["vectors"]), passages, queries)
     names = [f"s{number:02}" for number in range(told["count"])]
     if what == "measure":
-        print(json.dumps(measured(Path(told["base"]), names, embedder, asked, told["overrides"])))
+        print(json.dumps(measured(Path(told["base"]), names, embedder, asked, gold, told["overrides"])))
     elif not Path(told["base"]).exists():
         from bench_quality import write
 
@@ -136,9 +138,15 @@ def shares(passages: Sequence[dict[str, Any]], count: int) -> list[list[dict[str
 
 
 def measured(
-    folder: Path, names: Sequence[str], embedder: Any, asked: Sequence[dict[str, Any]], overrides: dict[str, Any]
+    folder: Path,
+    names: Sequence[str],
+    embedder: Any,
+    asked: Sequence[dict[str, Any]],
+    gold: Mapping[str, set[str]],
+    overrides: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return {phase: CPU milliseconds of each search}, the parts of the session, and the digest of each result."""
+    """Return {phase: CPU milliseconds of each search}, the parts of the session, the digest of each result, and the
+    quality of them all."""
     from context_engine import Engine, Registry, SearchRequest
     from context_engine.adapters.sources.local import LocalBase, LocalSource
     from context_engine.core.models import DomainSpec, SourceSpec, SourceType
@@ -152,6 +160,7 @@ def measured(
     registry = Registry(domains={"BENCH": DomainSpec(version=1, domain="BENCH", sources=specs)})
     out: dict[str, Any] = {phase: [] for phase in PHASES} | {"results": []}
     parts: dict[str, list[float]] = defaultdict(list)
+    quality: list[tuple[float, float]] = []
     with LocalBase.open(folder, embedder=embedder) as base, ExitStack() as opened:
         sources = {name: LocalSource(base, name) for name in names}
 
@@ -159,7 +168,7 @@ def measured(
             return Engine(registry, lambda _domain, spec: sources[spec.id], clock=CpuClock(), ids=Ids())
 
         def ask(of: Engine, text: str) -> tuple[float, Any]:
-            request = SearchRequest(query=text, domain="BENCH", overrides=overrides)
+            request = SearchRequest(query=text, domain="BENCH", overrides={"stage2_top_k": 10, **overrides})
             started = time.process_time()
             result = of.search(request)
             return (time.process_time() - started) * 1000.0, result
@@ -177,8 +186,17 @@ def measured(
             for name, part in {**stages, "engine": took - sum(stages.values())}.items():
                 parts[name].append(part)
             out["results"].append(digest(result.to_dict()))
+            quality.append(judged([chunk.chunk_id for chunk in result.chunks], gold[question["id"]]))
             out["again"].append(ask(session, question["text"])[0])
-    return {**out, "parts": {name: mean(values) for name, values in parts.items()}}
+    means = {name: mean(values) for name, values in parts.items()}
+    return {**out, "parts": means, "quality": [mean(values) for values in zip(*quality, strict=True)]}
+
+
+def judged(found: Sequence[str], wanted: set[str]) -> tuple[float, float]:
+    """Return recall and average precision of the first ten."""
+    places = [place for place, name in enumerate(found[:10], 1) if name in wanted]
+    precision = sum(number / place for number, place in enumerate(places, 1))
+    return len(places) / len(wanted), precision / len(wanted)
 
 
 def digest(result: dict[str, Any]) -> str:

@@ -37,7 +37,7 @@ from context_engine.adapters.rerankers.max_sim import MaxSimReranker
 from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import DomainSpec, ScoreKind, Settings, SourceSpec, SourceType
-from context_engine.core.protocols import TokenVectors
+from context_engine.core.protocols import Reranker, TokenVectors
 from context_engine.core.ranking.relevance import normalise_pool
 from context_engine.core.ranking.rerank import blended
 
@@ -110,6 +110,7 @@ class Tokens:
     """A token embedder that knows the token vectors of the benchmark's texts, without the marks at both ends."""
 
     def __init__(self, folder: Path, passages: Sequence[dict[str, Any]], queries: Sequence[dict[str, Any]]) -> None:
+        self.model_id = f"read from {folder.name}"
         self._of = {False: _token_vectors(folder / "tokens.npz", passages)}
         self._of[True] = _token_vectors(folder / "query_tokens.npz", queries)
 
@@ -227,7 +228,7 @@ def asking(base: LocalBase, reranker: MaxSimReranker | None = None) -> Ask:
     return ask
 
 
-def reranked(text: str, chunks: Sequence[Chunk], reranker: MaxSimReranker) -> list[Chunk]:
+def reranked(text: str, chunks: Sequence[Chunk], reranker: Reranker) -> list[Chunk]:
     """Return the candidates by the engine's blend of the merged score over its pool and the reranker's."""
     first = normalise_pool([chunk.score(ScoreKind.WEIGHTED) or 0.0 for chunk in chunks])
     second = reranker.rerank(text, chunks) or first

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from context_engine import Chunk, Engine, Registry, SearchRequest, SearchResult, build_engine, demo
+from context_engine.adapters.embedders.openai import OpenAIEmbedder
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.models import DomainSpec
+from context_engine.core.protocols import TokenVectors
 from context_engine.ingest import ingest
 from context_engine.wiring import Setup, load_setup
 
@@ -135,3 +137,13 @@ def first_ranks() -> Callable[[SearchResult, Sequence[Mapping[str, Any]]], list[
         return [next((chunk.rank for chunk in result.chunks if hit(answer, chunk)), None) for answer in answers]
 
     return ranks
+
+
+@pytest.fixture
+def token_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server gives token vectors: here its embedder does as one in process would, a word being a token."""
+
+    def of_words(embedder: OpenAIEmbedder, texts: Sequence[str], *, query: bool = False) -> list[TokenVectors]:
+        return [TokenVectors(words := text.split(), embedder.embed_documents(words)) for text in texts]
+
+    monkeypatch.setattr(OpenAIEmbedder, "embed_tokens", of_words, raising=False)

@@ -164,6 +164,25 @@ def test_a_replay_says_which_adapter_compared_then_and_which_would_now(bank: Pat
     assert f"vectors were compared by {plain}+{first}, now by {plain}" in unwrapped(run(*replayed).stdout)
 
 
+def test_max_sim_compares_under_it_and_says_so(bank: Path, token_vectors: None) -> None:
+    (bank / "config/rag-pipeline.json").write_text(json.dumps({**PIPELINE, "reranker": "max_sim"}), "utf-8")
+    ask = ("search", "a gift to the branch", "--domain", "BANK")
+    plain = json.loads(run(*ask, "--json").stdout)
+    run("kb", "adapter", "use", name := keep(1))
+    assert f"reranked by max_sim+{name}" in run(*ask, "--explain").output
+    saved = bank / "saved.json"
+    saved.write_text(run(*ask, "--json", "--full").stdout, "utf-8")
+    first, again = (
+        {one["chunk_id"]: one["rerank_score"] for one in found["chunks"]}
+        for found in (plain, json.loads(saved.read_text("utf-8")))
+    )
+    assert first != again
+    run("kb", "adapter", "undo")
+    replayed = json.loads(run("audit", "replay", "--file", str(saved), "--json").stdout)
+    assert replayed["identical"] and replayed["changed_scorer"]["was"].endswith(f"+{name}")
+    assert "reranked by max_sim\n" in run(*ask, "--explain").output
+
+
 def unwrapped(said: str) -> str:
     return " ".join(said.split())
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, Options, read_options
-from context_engine.core.models import Chunk, ScoreKind
-from context_engine.core.protocols import Reranker
+from context_engine.core.models import Chunk, ScoreKind, VectorAdapter
+from context_engine.core.protocols import Reranker, reranker_under
 from context_engine.core.ranking.relevance import normalise_pool
 from context_engine.errors import ConfigError
 
@@ -50,6 +50,11 @@ class AdaptiveReranker:
     def __init__(self, reranker: Reranker, *, fewest: int = FEWEST, clear_lead: float = CLEAR_LEAD) -> None:
         self.name = f"adaptive({reranker.name})"
         self._reranker, self._fewest, self._clear_lead = reranker, fewest, clear_lead
+
+    def under(self, adapter: VectorAdapter) -> AdaptiveReranker | None:
+        """Return the same in front of the other under an adapter; None where the other compares no vectors."""
+        other = reranker_under(self._reranker, adapter)
+        return None if other is None else AdaptiveReranker(other, fewest=self._fewest, clear_lead=self._clear_lead)
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         """Return the other's scores; None where it is not asked."""

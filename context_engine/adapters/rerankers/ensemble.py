@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, Options, read_options
-from context_engine.core.models import Chunk
-from context_engine.core.protocols import Reranker
+from context_engine.core.models import Chunk, VectorAdapter
+from context_engine.core.protocols import Reranker, reranker_under
 from context_engine.errors import ConfigError, ContextEngineError, RerankerError
 
 __all__ = ["EnsembleMember", "EnsembleOptions", "EnsembleReranker", "open_ensemble"]
@@ -56,6 +56,15 @@ class EnsembleReranker:
     def __init__(self, members: Sequence[EnsembleMember]) -> None:
         self.name = f"ensemble({'+'.join(member.reranker.name for member in members)})"
         self._members = tuple(members)
+
+    def under(self, adapter: VectorAdapter) -> EnsembleReranker | None:
+        """Return the ensemble with those members under an adapter that compare vectors; None where none does."""
+        found = [reranker_under(member.reranker, adapter) for member in self._members]
+        if all(one is None for one in found):
+            return None
+        return EnsembleReranker(
+            [EnsembleMember(one or own.reranker, own.weight) for one, own in zip(found, self._members, strict=True)]
+        )
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         """Return the mean of the members' scores; None if none failed and none has an opinion."""

@@ -12,6 +12,9 @@ financial regulation, forty candidates of a hybrid first stage, weight .5: MAP@1
 the gain .011 to .021), R@10 .813 -> .817 (-.001 to .009). Forty passages that it has seen cost 20 ms of one core, forty
 new ones seconds, all of it their embedding: give `cache_mib` room for the whole base, or a GPU to the embedder. Needs
 the extra `vectors` and an embedder with token vectors.
+
+Where the candidates were found under an adapter of the embedder's vectors (`core.models.VectorAdapter`), so are the
+tokens compared: a question's by the map for questions, a passage's by that for passages, each of unit length again.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, Options, read_options
 from context_engine.core.concurrency.forking import forget_in_child
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, VectorAdapter, scorer_name
 from context_engine.core.protocols import Embedder, Reranker, TokenEmbedder
 from context_engine.core.ranking.relevance import normalise_pool
 from context_engine.errors import ConfigError, EmbedderError, MissingExtra, RerankerError
@@ -79,6 +82,20 @@ class MaxSimReranker:
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         """Return one score in [0, 1] per chunk; None for a question without tokens."""
+        return self.rerank_under(None, query, chunks)
+
+    def under(self, adapter: VectorAdapter) -> Reranker | None:
+        """Return the reranker under an adapter of its embedder's vectors, None under another's.
+
+        What is kept of passages is kept once: they are mapped when they are compared.
+        """
+        own = getattr(self._embedder, "model_id", None)
+        return _UnderAdapter(self, adapter) if own == adapter.model_id else None
+
+    def rerank_under(
+        self, adapter: VectorAdapter | None, query: str, chunks: Sequence[Chunk]
+    ) -> Sequence[float] | None:
+        """Return what `rerank` gives, of vectors as an adapter maps them; None: as the model has them."""
         try:
             asked = self._embedder.embed_tokens([query], query=True)[0]
             passages = self._passages([chunk.content for chunk in chunks])
@@ -88,15 +105,23 @@ class MaxSimReranker:
             return None
         np = self._numpy
         weights = np.array(_idf(asked.tokens, [tokens for tokens, _ in passages]), np.float32)
-        question = np.asarray(asked.vectors, np.float32)
-        found = [self._score(question, weights, vectors) for _, vectors in passages]
+        question = self._mapped(np.asarray(asked.vectors, np.float32), adapter and adapter.query)
+        found = [self._score(question, weights, vectors, adapter and adapter.passage) for _, vectors in passages]
         return normalise_pool(found) if len(found) > 1 else found
 
-    def _score(self, question: Any, weights: Any, passage: Any) -> float:
+    def _score(self, question: Any, weights: Any, passage: Any, by: Any) -> float:
         if not len(passage):
             return 0.0
-        best = (question @ passage.astype(self._numpy.float32).T).max(axis=1)
+        best = (question @ self._mapped(passage.astype(self._numpy.float32), by).T).max(axis=1)
         return min(max(float(weights @ best / weights.sum()), 0.0), 1.0)
+
+    def _mapped(self, vectors: Any, by: Any) -> Any:
+        """Return vectors, the rows, times a map, of unit length again; None: as they are."""
+        if by is None:
+            return vectors
+        mapped = vectors @ by
+        lengths = self._numpy.linalg.norm(mapped, axis=1, keepdims=True)
+        return mapped / self._numpy.where(lengths > 0.0, lengths, 1.0)
 
     def _passages(self, texts: Sequence[str]) -> list[tuple[frozenset[str], Any]]:
         """Return the distinct tokens and the vectors of each text, as 16-bit floats whether or not they were kept."""
@@ -121,6 +146,17 @@ class MaxSimReranker:
             while self._held > self._most:
                 _, (_, vectors) = self._kept.popitem(last=False)
                 self._held -= vectors.nbytes
+
+
+class _UnderAdapter:
+    """A `MaxSimReranker` under an adapter."""
+
+    def __init__(self, reranker: MaxSimReranker, adapter: VectorAdapter) -> None:
+        self.name = scorer_name(reranker.name, adapter.adapter_id)
+        self._reranker, self._adapter = reranker, adapter
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        return self._reranker.rerank_under(self._adapter, query, chunks)
 
 
 def _idf(tokens: Sequence[str], passages: Sequence[frozenset[str]]) -> list[float]:

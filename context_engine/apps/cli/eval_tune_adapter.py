@@ -24,6 +24,7 @@ from context_engine.errors import InvalidRequest, MissingExtra
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial, JudgedSearch
+    from context_engine.evaluation.learning.parts import Parts
     from context_engine.evaluation.session import Session
 
 __all__ = ["tune_adapter"]
@@ -117,6 +118,8 @@ def _apply(
         error_line(f"no adapter is put in force: {trial.refusal}{forced}")
         if trial.pairs < USUALLY_NEEDED:
             note(f"It was learnt from {trial.pairs} judged answers; where one helped it took about {USUALLY_NEEDED}.")
+        if trial.adapter is not None and trial.gains(known=True):
+            _print_known(trial)
         click.get_current_context().exit(FAILURE)
     domain = context.setup.registry.domain(asked.domain)
     judged = judged_questions(context.setup).get(asked.domain, ())
@@ -126,6 +129,13 @@ def _apply(
     print_calibrations([calibration])
     if not options["as_json"]:
         outcome("in force", f"{asked.domain} is searched with {kept.adapter_id}; 'kb adapter undo' takes it back")
+
+
+def _print_known(trial: AdapterTrial) -> None:
+    """Say what is gained where people ask again for what was judged: whether they do, the bank knows."""
+    gain, (passages, judged) = trial.difference(trial.measures[0], known=True), trial.passages
+    note(f"Asked again for answers that it was shown, it gains {trial.measures[0]} {gain.mean:+.4f}. {judged} of the")
+    note(f"base's {passages} passages answer a judged question: force it where hardly any other is asked for.")
 
 
 def _name(trial: AdapterTrial) -> str | None:
@@ -139,13 +149,13 @@ def _print(trial: AdapterTrial) -> None:
     console = out()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("measure")
-    for name in ("model alone", "held out", "gain", "95 %", "answer unseen", "gain", "95 %", "cosine alone"):
+    for name in ("model alone", "new answers", "gain", "95 %", "known answers", "gain", "95 %", "cosine alone"):
         table.add_column(name, justify="right", no_wrap=True)
     dense = dense_means(trial.folds, trial.measures)
     for measure in trial.measures:
         row = [Text(measure, "bold"), Text(f"{mean(trial.before, measure):.4f}")]
-        for scores, unseen in ((trial.after, False), (trial.unseen, True)):
-            gain = trial.difference(measure, unseen=unseen)
+        for scores, known in ((trial.after, False), (trial.known, True)):
+            gain = trial.difference(measure, known=known)
             style = ("green" if gain.mean > 0 else "red") if gain.beyond_noise else "dim"
             row += [Text(f"{mean(scores, measure):.4f}"), Text(f"{gain.mean:+.4f}", style)]
             row.append(Text(f"{gain.low:+.3f} to {gain.high:+.3f}", "dim"))
@@ -153,11 +163,29 @@ def _print(trial: AdapterTrial) -> None:
     show(console, table)
     console.print()
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
-    show(console, Text(learnt))
+    show(console, Text(f"{learnt}; {_parted(trial.parts)}"))
     if trial.untaught:
         count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
         said = f"{counted(count, 'other')} taught nothing: what is judged to answer names no passage of the base, or"
         show(console, Text(clean(f"{said} too many to say which: {named}{more}")))
-    verdict = trial.refusal
-    show(console, Text(verdict, "yellow") if verdict else Text("better beyond noise on questions held out", "green"))
+    better = f"better beyond noise on questions held out, {_where(trial)}"
+    show(console, Text(trial.refusal or better, "yellow" if trial.refusal else "green"))
+
+
+def _parted(parts: Parts) -> str:
+    """Say how the questions were parted for the new answers."""
+    sizes = sorted(map(len, parts.places))
+    size = str(sizes[0]) if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+    if not parts.cut:
+        return f"{len(sizes)} parts of {size} that share no answer, {counted(parts.groups, 'group')}"
+    return (
+        f"{len(sizes)} parts of {size}: {parts.largest} questions are connected by answers that they share, too many "
+        "for one part, so what answers a question held out was left out of the training instead"
+    )
+
+
+def _where(trial: AdapterTrial) -> str:
+    if trial.gains():
+        return "also for answers that it was never shown"
+    return "for answers that it was shown in other words; for new ones no difference beyond noise"

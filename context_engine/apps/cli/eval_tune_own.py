@@ -17,6 +17,7 @@ from context_engine.apps.cli.domain_option import only_domain
 from context_engine.apps.cli.eval_options import write_json
 from context_engine.apps.cli.kb_base import busy
 from context_engine.apps.cli.taught_base import TaughtBase, taught_base
+from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
     from context_engine.evaluation.learning.own_start import OwnStart
@@ -35,7 +36,8 @@ def own_start(taught: TaughtBase) -> OwnStart:
     with busy("Learning from the base's own pairs; a model on a CPU embeds some 5,000 questions a minute …"):
         found = learn_own(taught.held, taught.embedder)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.kinds.items()))
-    note(f"{sum(found.kinds.values())} own pairs ({kinds}); {found.aside} held aside, found by cosine alone:")
+    note(f"{sum(found.kinds.values())} own pairs ({kinds}); {found.choosing} chose {counted(found.rounds, 'round')},")
+    note(f"{found.aside} others were held aside for what follows, found by cosine alone:")
     gain = found.gain
     note(f"  AP@10 {found.before:.4f}, learnt {gain.mean:+.4f}, 95 % {gain.low:+.4f} to {gain.high:+.4f}")
     if found.maps is None:

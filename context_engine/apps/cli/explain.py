@@ -14,7 +14,7 @@ from rich.text import Text
 from context_engine.apps.cli.console import clean, show
 from context_engine.apps.cli.question import question_table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
-from context_engine.core.engine import blend_terms
+from context_engine.core.engine import blend_terms, reranker_id
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
 from context_engine.service.explaining.words import blend_words, reason_words, setting_words
 
@@ -33,7 +33,7 @@ def print_explanation(console: Console, result: SearchResult) -> None:
     _section(console, "Funnel", _funnel(result), *_scope(result))
     _section(console, "Sources", _sources(result))
     if result.chunks:
-        _section(console, "Scores", _scores(result))
+        _section(console, "Scores", _scores(result), *_reranker(result))
         _blend(console, result)
     _fates(console, result, names)
     _swaps(console, result, names)
@@ -111,6 +111,13 @@ def _scores(result: SearchResult) -> Table:
         signal = Text(f"absolute {chunk.absolute:.2f}{rerank}", "dim")
         table.add_row(Text(str(chunk.rank)), chunk_name(chunk.chunk, chunk.chunk_id), Text(formula), signal)
     return table
+
+
+def _reranker(result: SearchResult) -> list[Text]:
+    """Return what reranked, with the adapter that it compared vectors under."""
+    if not result.rerank_scores:
+        return []
+    return [Text(clean(f"  reranked by {reranker_id(result.settings.values, result.rerank_adapter)}"), "dim")]
 
 
 def _blend(console: Console, result: SearchResult) -> None:

@@ -141,7 +141,7 @@ def _but(one: StoredAdapter) -> str:
 
 
 def _gain(one: StoredAdapter) -> str:
-    """Return what was measured: the measure, the difference, and its interval where that is known."""
+    """Return what was measured for answers never shown: the measure, the difference, and its interval if known."""
     told: tuple[Any, ...] = tuple(one.evidence.get(name) for name in ("before", "after", "interval"))
     before, after, interval = told
     if not _are_measured(before, after):

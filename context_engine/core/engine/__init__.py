@@ -1,5 +1,6 @@
 """The two stages in reading order; knows protocols only."""
 
+from context_engine.core.engine.blending import reranker_id
 from context_engine.core.engine.clock import SystemClock, TimeSortedIds
 from context_engine.core.engine.engine import Engine
 from context_engine.core.engine.rank_only import rank_chunks
@@ -13,6 +14,7 @@ __all__ = [
     "rank_chunks",
     "recompute",
     "recorded_pool",
+    "reranker_id",
     "stage_two_bytes",
     "with_settings",
 ]

@@ -52,6 +52,7 @@ def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> Se
         specs=plan.specs,
         raw=recalled.answers,
         rerank_scores=output.rerank_scores,
+        rerank_adapter=output.rerank_adapter,
         scope=output.scope,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from context_engine.core.engine.candidate_table import CandidateTable
-from context_engine.core.models import Notice, NoticeCode, ScoreKind, Settings
+from context_engine.core.models import Notice, NoticeCode, ScoreKind, Settings, scorer_name
 from context_engine.core.ranking.learnt_blend import BlendPool, blend_scores, features, relevance_of, why_not
 from context_engine.core.ranking.rerank import below_reranked, blended
 
@@ -72,20 +72,23 @@ def blend_pool(table: CandidateTable, rows: Sequence[int], settings: Settings) -
         documents=[(key[0], chunk.document_id) if chunk.document_id else None for key, chunk in zip(keys, chunks)],
         words=[table.candidates[row].text.reading.length for row in rows],
         cosines=[next((one for one in chunk.scores if one.kind is ScoreKind.COSINE), None) for chunk in chunks],
-        reranker=reranker_id(settings),
+        reranker=reranker_id(settings, table.rerank_adapter),
         reranked=[table.rerank_scores.get(key) for key in keys],
     )
 
 
-def reranker_id(settings: Settings) -> str:
-    """Return what names the reranker of a search: its kind, and its model where the options name one.
+def reranker_id(settings: Settings, adapter: str | None = None) -> str:
+    """Return what names the reranker of a search: its kind, its model where the options name one, and the adapter that
+    it compared vectors under.
 
     >>> reranker_id(Settings(reranker="cross_encoder", reranker_options={"model": "small"}))
     'cross_encoder small'
+    >>> reranker_id(Settings(reranker="max_sim"), "0f3a")
+    'max_sim+0f3a'
     """
     name, options = settings.reranker, settings.reranker_options
     if settings.rerank_by is not None:
         row = settings.rerankers.get(settings.rerank_by, {})
         name, options = row.get("reranker", settings.rerank_by), row.get("options", {})
     model = options.get("model")
-    return f"{name} {model}" if model else str(name)
+    return scorer_name(f"{name} {model}" if model else str(name), adapter)

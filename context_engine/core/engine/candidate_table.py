@@ -53,7 +53,7 @@ class CandidateTable:
         flags: what the steps noted, by row.
         notices: what a reader should know of the ranking.
         members: the rows merged into a row, each with its similarity to it.
-        rerank_scores: the model reranker's, by identity.
+        rerank_scores: the model reranker's, by identity; `rerank_adapter`: the adapter that they were made under.
         fates: what became of a row.
     """
 
@@ -72,6 +72,7 @@ class CandidateTable:
         self.flags: dict[int, tuple[str, ...]] = {}
         self.members: dict[int, list[tuple[int, float]]] = {}
         self.rerank_scores: dict[Key, float] = {}
+        self.rerank_adapter: str | None = None
         self.fates: dict[int, Fate] = {}
 
     def drop(

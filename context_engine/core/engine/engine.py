@@ -335,7 +335,11 @@ class Engine:
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
         step = rerank_step(
-            chosen(self._timed_rerankers, settings), settings, lambda: due - clock.monotonic(), self.mask
+            chosen(self._timed_rerankers, settings),
+            settings,
+            lambda: due - clock.monotonic(),
+            self.mask,
+            lambda: calls.adapter,
         )
         return SearchPipeline(
             calls,

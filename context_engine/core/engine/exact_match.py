@@ -24,5 +24,5 @@ def exact_matches_first(
     reach = settings.authority_weight * settings.authority_boosts.of(1)  # over a text that is not trusted
     margin = min(reach / weight, 1.0) if weight else 1.0
     return exact_first(
-        query, relevance, [chunk.content for chunk in chunks], [label_of(chunk) for chunk in chunks], margin
+        query, relevance, (chunk.content for chunk in chunks), (label_of(chunk) for chunk in chunks), margin
     )

@@ -10,7 +10,7 @@ from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.retriever import FixedAnswers, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.stage2 import pool_of
-from context_engine.core.engine.stage_two_input import StageTwoInput
+from context_engine.core.engine.stage_two_input import Reranked, StageTwoInput
 from context_engine.core.models import BlendFeature, Chunk, Key, NoticeCode, SearchResult, canonical_json
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, deduplicate
@@ -84,18 +84,19 @@ def with_settings(result: SearchResult, **values: Any) -> SearchResult:
 class _RecordedReranking:
     """The reranker's scores of a result, or its failure."""
 
-    scores: Mapping[Key, float]
+    reranked: Reranked
     failure: str | None
 
-    def __call__(self, query: str, candidates: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float]:
+    def __call__(self, query: str, candidates: Sequence[tuple[Key, Chunk]]) -> Reranked:
         if self.failure is not None:
             raise RerankerError(self.failure)
-        return self.scores
+        return self.reranked
 
 
 def _recorded_reranking(result: SearchResult) -> _RecordedReranking:
     failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
-    return _RecordedReranking(result.rerank_scores, next(iter(failures), None))
+    reranked = Reranked(result.rerank_scores, result.rerank_adapter)
+    return _RecordedReranking(reranked, next(iter(failures), None))
 
 
 def _recorded_plan(result: SearchResult) -> SearchPlan:

@@ -7,10 +7,10 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from context_engine.core.concurrency.deadline import DeadlineCaller
-from context_engine.core.engine.stage_two_input import RerankStep
-from context_engine.core.models import Chunk, Key, Settings
+from context_engine.core.engine.stage_two_input import Reranked, RerankStep
+from context_engine.core.models import Chunk, Key, Settings, VectorAdapter
 from context_engine.core.policy.masked import masked_chunk
-from context_engine.core.protocols import Clock, Mask, Reranker
+from context_engine.core.protocols import Clock, Mask, Reranker, reranker_under
 from context_engine.errors import ConfigError, InvalidRequest, RerankerError, nearest
 
 __all__ = ["TimedReranker", "chosen", "rerank_step"]
@@ -30,13 +30,25 @@ class TimedReranker:
         self.name, self._reranker = reranker.name, reranker
         self._caller = DeadlineCaller(reranker.name, "rerank", clock.monotonic, RerankerError)
 
-    def scores(self, query: str, chunks: Sequence[Chunk], seconds: float) -> list[Any] | None:
-        """Return what the reranker gives, a list of all of it.
+    def scores(
+        self, query: str, chunks: Sequence[Chunk], seconds: float, adapter: VectorAdapter | None = None
+    ) -> tuple[list[Any] | None, str | None]:
+        """Return what the reranker gives, a list of all of it, and the id of the adapter that it was made under.
+
+        Args:
+            adapter: of the search; a reranker that makes nothing of one is called as it is.
 
         Raises:
             RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
         """
-        return self._caller.call(lambda: _all(self._reranker.rerank(query, chunks)), seconds, nothing="no scores")
+
+        def call() -> tuple[list[Any] | None, str | None]:
+            under = None if adapter is None else reranker_under(self._reranker, adapter)
+            if adapter is None or under is None:
+                return _all(self._reranker.rerank(query, chunks)), None
+            return _all(under.rerank(query, chunks)), adapter.adapter_id
+
+        return self._caller.call(call, seconds, nothing="no scores")
 
 
 def chosen(rerankers: Mapping[str | None, R], settings: Settings) -> R | None:
@@ -56,7 +68,11 @@ def chosen(rerankers: Mapping[str | None, R], settings: Settings) -> R | None:
 
 
 def rerank_step(
-    reranker: TimedReranker | None, settings: Settings, left: Callable[[], float], mask: Mask | None = None
+    reranker: TimedReranker | None,
+    settings: Settings,
+    left: Callable[[], float],
+    mask: Mask | None = None,
+    adapter: Callable[[], VectorAdapter | None] = lambda: None,
 ) -> RerankStep | None:
     """Return the step that calls a reranker; None where there is none or `reranking_enabled` is off.
 
@@ -65,6 +81,7 @@ def rerank_step(
         settings: of the search.
         left: seconds until its deadline, which counts where it is sooner.
         mask: what question and passages pass before the model reads them, where `mask_contexts` is on.
+        adapter: what vectors were compared under when the candidates were found.
 
     Raises:
         ConfigError: it is on, and there is no mask.
@@ -74,14 +91,16 @@ def rerank_step(
     if settings.mask_contexts and mask is None:
         raise ConfigError(f"mask_contexts is set, and there is no mask for what {reranker.name} reads: pass one")
 
-    def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Mapping[Key, float] | None:
+    def step(query: str, pairs: Sequence[tuple[Key, Chunk]]) -> Reranked | None:
         seconds = min(left(), settings.rerank_timeout_s)
         chunks = [chunk for _, chunk in pairs]
         if mask is not None and settings.mask_contexts:
             query, chunks = mask(query), [masked_chunk(chunk, mask) for chunk in chunks]
-        scores = reranker.scores(query, chunks, seconds)
+        scores, under = reranker.scores(query, chunks, seconds, adapter())
+        if scores is None:
+            return None
         try:
-            return None if scores is None else _checked(reranker.name, scores, [key for key, _ in pairs])
+            return Reranked(_checked(reranker.name, scores, [key for key, _ in pairs]), under)
         except (TypeError, ValueError, OverflowError) as error:
             raise RerankerError(f"{reranker.name} failed with {type(error).__name__}") from error
 

@@ -12,7 +12,15 @@ from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.source_outcome import source_outcome
 from context_engine.core.engine.source_pool import OpenedSource
 from context_engine.core.engine.subquery_fusion import fused_reply
-from context_engine.core.models import Notice, NoticeCode, QueryEmbedding, SourceQuery, SourceSpec, WithheldChunk
+from context_engine.core.models import (
+    Notice,
+    NoticeCode,
+    QueryEmbedding,
+    SourceQuery,
+    SourceSpec,
+    VectorAdapter,
+    WithheldChunk,
+)
 from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented
 
@@ -39,11 +47,17 @@ class SourceCalls:
         self._sources, self._clock = sources, clock
         self._started, self._due, self._seconds = started, due, seconds
         self._withheld: dict[WithheldChunk, None] = {}
+        self._adapters: dict[str, VectorAdapter | None] = {}
 
     @property
     def withheld(self) -> tuple[WithheldChunk, ...]:
         """What the sources gave so far and the caller may not read, each chunk once."""
         return tuple(self._withheld)
+
+    @property
+    def adapter(self) -> VectorAdapter | None:
+        """What vectors were compared under so far; None: as their model has them, or not all of them alike."""
+        return next(iter(self._adapters.values())) if len(self._adapters) == 1 else None
 
     def recall(self, plan: SearchPlan) -> Recalled:
         """Call every source, once what it has to load first is there."""
@@ -101,6 +115,8 @@ class SourceCalls:
         ]
         called = call_sources(calls, limit=settings.source_concurrency, clock=self._clock)
         self._withheld |= dict.fromkeys(one for reply in called if reply.answer for one in reply.answer.withheld)
+        embeddings = (reply.answer.embedding for reply in called if reply.answer)
+        self._adapters |= {one.model: one.adapter for one in embeddings if one is not None}
         replies = iter(called)
         return [
             fused_reply([next(replies) for _ in texts], source_id=spec.id, top_k=top_k)._replace(requested_top_k=top_k)

@@ -50,7 +50,7 @@ def _status(spec: SourceSpec, reply: SourceReply) -> SourceStatus:
         problem="; ".join(dict.fromkeys(failure.problem for failure in failures)),
         failure=failures[0] if failures else None,
         notices=answer.notices if answer else (),
-        embedding=answer.embedding if answer else None,
+        embedding=answer.embedding._replace(adapter=None) if answer and answer.embedding else None,
     )
 
 

@@ -104,6 +104,7 @@ class _StageTwo:
             in_scope=self.limits.in_scope,
             scope=self.scope,
             rerank_scores=self.table.rerank_scores,
+            rerank_adapter=self.table.rerank_adapter,
             rerank_failed=self.rerank_failed,
         )
 
@@ -305,13 +306,15 @@ class _StageTwo:
         table = self.table
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            scores = rerank(self.plan.query, candidates)
+            found = rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}
             table.notices.append(Notice(NoticeCode.RERANK_FAILED, "rerank", message, detail))
             return
-        table.rerank_scores.update({key: scores[key] for key, _ in candidates if scores and key in scores})
+        if found is not None and found.scores:
+            table.rerank_adapter = found.adapter
+            table.rerank_scores.update({key: found.scores[key] for key, _ in candidates if key in found.scores})
 
 
 def _with_relevance(chunk: Chunk, relevance: float) -> Chunk:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.models import Chunk, Key, RawAnswer, SourceSpec
 
-__all__ = ["RerankStep", "StageTwoInput"]
+__all__ = ["RerankStep", "Reranked", "StageTwoInput"]
 
-RerankStep = Callable[[str, Sequence[tuple[Key, Chunk]]], Mapping[Key, float] | None]
+
+class Reranked(NamedTuple):
+    """What a model reranker gave.
+
+    Attributes:
+        scores: [0, 1], by identity.
+        adapter: the id of the adapter that it compared vectors under; None for none.
+    """
+
+    scores: Mapping[Key, float]
+    adapter: str | None = None
+
+
+RerankStep = Callable[[str, Sequence[tuple[Key, Chunk]]], Reranked | None]
 """Scores candidates in [0, 1] by identity; None for "no opinion"; raises RerankerError."""
 
 

@@ -18,7 +18,7 @@ class StageTwoOutput:
         scope_tested: candidates that were tested against the scope threshold.
         in_scope: whether the best of them reached it.
         scope: that threshold.
-        rerank_scores: the model reranker's scores by identity.
+        rerank_scores: the model reranker's scores by identity; `rerank_adapter`: the adapter that they were made under.
         rerank_failed: the reranker's failure, None where it ran or was not called.
     """
 
@@ -32,4 +32,5 @@ class StageTwoOutput:
     in_scope: bool
     scope: ScopeThreshold
     rerank_scores: Mapping[Key, float]
+    rerank_adapter: str | None
     rerank_failed: str | None

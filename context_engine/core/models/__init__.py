@@ -108,6 +108,7 @@ from context_engine.core.models.settings import (
     lifetime,
 )
 from context_engine.core.models.statistics import TermStatistics
+from context_engine.core.models.vector_adapter import VectorAdapter, scorer_name
 
 __all__ = [
     "ANYBODY",
@@ -209,6 +210,7 @@ __all__ = [
     "TermStatistics",
     "TrustClass",
     "UnknownWord",
+    "VectorAdapter",
     "VectorSettings",
     "WithheldChunk",
     "about",
@@ -233,6 +235,7 @@ __all__ = [
     "sanitized_id",
     "sanitized_mapping",
     "sanitized_text",
+    "scorer_name",
     "to_date",
     "to_moment",
     "usable_score",

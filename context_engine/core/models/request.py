@@ -15,6 +15,7 @@ from context_engine.core.models.filters import And, Condition, Filter, Not, Or
 from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.query import Expansion, UnknownWord
 from context_engine.core.models.statistics import TermStatistics
+from context_engine.core.models.vector_adapter import VectorAdapter
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
 __all__ = [
@@ -210,10 +211,13 @@ class QueryEmbedding(NamedTuple):
     Attributes:
         model: what made it.
         elapsed_ms: how long that took, >= 0; next to nothing where the vector was still known.
+        adapter: what it was compared under, which the caller may read; None: as the model made it. It is for the search
+            itself: no result keeps it.
     """
 
     model: str
     elapsed_ms: float
+    adapter: VectorAdapter | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -175,6 +175,7 @@ class SearchResult:
         request, specs: the request, and the sources as declared at that time.
         raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
             recomputed to the same bytes.
+        rerank_adapter: the id of the adapter that the reranker compared vectors under; None where it did not.
     """
 
     query: str
@@ -200,6 +201,7 @@ class SearchResult:
     specs: tuple[SourceSpec, ...] = ()
     raw: tuple[RawAnswer, ...] = ()
     rerank_scores: Mapping[Key, float] = field(default_factory=dict)
+    rerank_adapter: str | None = None
     scope: ScopeThreshold | None = None
 
     @property

@@ -33,7 +33,7 @@ _BEFORE_ITEM: Final = re.compile(r"\s+(?=\()")
 
 
 def exact_first(
-    query: PreparedQuery, relevance: Sequence[float], texts: Sequence[str], labels: Sequence[str], margin: float
+    query: PreparedQuery, relevance: Sequence[float], texts: Iterable[str], labels: Iterable[str], margin: float
 ) -> list[float]:
     """Return relevance in [0, 1] in which a text with the query's exact names leads one without.
 
@@ -53,7 +53,7 @@ def exact_first(
     Args:
         query: the prepared query.
         relevance: [0, 1] each.
-        texts: the pool.
+        texts: the pool; not read where the query names nothing exactly.
         labels: what each text is headed by (title, headings, section, document id).
         margin: [0, 1]; at authority_weight * (highest - lowest boost) / relevance_weight no tier turns it round.
     """

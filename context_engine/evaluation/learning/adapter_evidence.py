@@ -18,8 +18,9 @@ __all__ = ["dense_means", "evidence"]
 def evidence(trial: AdapterTrial) -> dict[str, Any]:
     """Return what was measured, JSON-ready.
 
-    `before`, `after` and `interval` are of the measure that decided, in the base's own search; `unseen` is of searches
-    whose answers the adapter was never shown; `dense` of the cosines alone.
+    `before`, `after` and `interval` are of the measure that decides, in the base's own search, for answers that the
+    adapter was never shown, as is `search`. `known` is for answers that other questions showed it; so is `dense`, of
+    the cosines alone. `parts` says how the questions were parted: `cut`, that a group of more than half of them was.
     """
     measure, gain = trial.measures[0], trial.difference(trial.measures[0])
     before, after = dense_means(trial.folds, trial.measures)
@@ -33,11 +34,12 @@ def evidence(trial: AdapterTrial) -> dict[str, Any]:
         "untaught": len(trial.untaught),
         "refusal": trial.refusal,
         "search": {name: _pair(trial.before, trial.after, name, trial.difference(name)) for name in trial.measures},
-        "unseen": {
-            name: _pair(trial.before, trial.unseen, name, trial.difference(name, unseen=True))
-            for name in trial.measures
+        "known": {
+            name: _pair(trial.before, trial.known, name, trial.difference(name, known=True)) for name in trial.measures
         },
         "dense": {name: {"before": before[name], "after": after[name]} for name in trial.measures},
+        "parts": trial.parts.evidence(),
+        "passages": dict(zip(("held", "judged"), trial.passages, strict=True)),
         "folds": [{"questions": len(fold.questions), "rounds": fold.rounds} for fold in trial.folds.folds],
         "rounds": trial.folds.rounds,
         "training": DEFAULTS._asdict(),

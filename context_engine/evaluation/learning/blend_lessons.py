@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from context_engine.core.engine import Engine, recorded_pool
+from context_engine.core.engine import Engine, recorded_pool, reranker_id
 from context_engine.core.models import Key, LearntBlend, Outcome, SearchResult
 from context_engine.core.ranking.learnt_blend import BlendPool, features
 from context_engine.evaluation.account import Trouble, troubles_of
@@ -14,6 +14,9 @@ from context_engine.evaluation.gold import Identity, gold_of
 from context_engine.evaluation.learning.pairwise import JudgedPool, learnt_terms
 from context_engine.evaluation.run import SILENT, Depth, Progress, ask, identities_in, troubles_in
 from context_engine.evaluation.session import Session
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
 __all__ = ["BlendLesson", "BlendLessons", "Scorers", "blend_lessons"]
 
@@ -31,19 +34,27 @@ class BlendLesson(NamedTuple):
 
     Attributes:
         scorers: who scored the candidates; a blend learnt from them is for these.
-        cosine: who computed the cosines of this answer, where `scorers` names the one that it stands for.
+        answers: the candidates that answer.
+        own: who scored those of this answer, where `scorers` names those that it stands for.
     """
 
     result: SearchResult
     scorers: Scorers
     pool: JudgedPool
-    cosine: str | None = None
+    answers: frozenset[Key]
+    own: Scorers | None = None
 
-    def standing_for(self, cosine: str) -> BlendLesson:
-        """Return the lesson as one whose cosines were computed by another."""
-        if self.scorers.cosine is None:
-            return self
-        return self._replace(scorers=self.scorers._replace(cosine=cosine), cosine=self.scorers.cosine)
+    def standing_for(self, adapter: DomainAdapter, *, reranked: bool) -> BlendLesson:
+        """Return the lesson as one that was searched for under another adapter.
+
+        Args:
+            reranked: whether the reranker compares vectors under it too.
+        """
+        measured_by, cosine, reranker = self.scorers
+        if reranker is not None and reranked:
+            reranker = reranker_id(self.result.settings.values, adapter.adapter_id)
+        stands_for = Scorers(measured_by, None if cosine is None else adapter.scorer_id, reranker)
+        return self._replace(scorers=stands_for, own=self.scorers)
 
 
 class BlendLessons(NamedTuple):
@@ -126,16 +137,17 @@ def blend_lessons(
 def _lesson(result: SearchResult, gold: Mapping[str, int]) -> BlendLesson:
     pool = recorded_pool(result)
     answers = _answering(result, identities_in(result), gold)
-    return BlendLesson(result, _scorers_of(pool), JudgedPool(features(pool), [key in answers for key in pool.keys]))
+    judged = JudgedPool(features(pool), [key in answers for key in pool.keys])
+    return BlendLesson(result, _scorers_of(pool), judged, answers)
 
 
-def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> set[Key]:
+def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> frozenset[Key]:
     """Return the candidates that are gold, or that a gold one was merged into."""
     found = {key for key, identity in identities.items() if gold_of(identity, gold)}
     for fate in result.fates:
         if fate.outcome is Outcome.MERGED and fate.into is not None and (fate.source_id, fate.chunk_id) in found:
             found.add(fate.into)
-    return found
+    return frozenset(found)
 
 
 def _scorers_of(pool: BlendPool) -> Scorers:

@@ -9,7 +9,10 @@ from context_engine.evaluation.words import shown, signed
 
 __all__ = ["blend_report"]
 
-_HELD_OUT = "Each part of the questions is held out once: it is ranked by the blend that was learnt on the others."
+_HELD_OUT = (
+    "Each part of the questions is held out once: it is ranked by the blend that was learnt on the others. Questions "
+    "that share an answer are in one part."
+)
 _TERMS = (
     "A candidate's score is the sum of weight x (value - mean) / deviation over the terms; its relevance falls with "
     "the distance to the best of them."
@@ -24,8 +27,8 @@ def blend_report(found: BlendTrial, *, title: str) -> ReportDocument:
     held_out = found.held_out
     return ReportDocument(
         title=title,
-        lead=f"Learnt on {found.taught} of {len(found.before)} judged questions of {found.domain}, in {found.folds} "
-        f"folds. {(found.refusal or verdict).capitalize()}.",
+        lead=f"Learnt on {found.taught} of {len(found.before)} judged questions of {found.domain}, in "
+        f"{len(found.parts.places)} folds. {(found.refusal or verdict).capitalize()}.",
         notes=[str(trouble) for trouble in found.troubles],
         tiles=[
             Tile(label=f"{measure}, held out", value=shown(held_out[measure]["after"]), note="learnt on the others"),

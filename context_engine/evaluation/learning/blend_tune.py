@@ -12,12 +12,12 @@ from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.gold import GoldHit
 from context_engine.evaluation.learning.blend_lessons import BlendLessons, blend_lessons
+from context_engine.evaluation.learning.parts import Parts, parts_of
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.run import Depth, Progress, hits_of, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
-from context_engine.evaluation.tune import folds_of
 from context_engine.evaluation.variant import Variant
 from context_engine.settings import Setting
 
@@ -53,6 +53,7 @@ class BlendTrial:
         measures: the one that decides first.
         before, after: of each judged question without a blend, and with the one that was learnt on other questions.
         taught: how many questions the blend was learnt on.
+        parts: of the questions, as they were held out.
         troubles: who did not do its part while the questions were asked.
     """
 
@@ -62,7 +63,7 @@ class BlendTrial:
     before: Scores
     after: Scores
     taught: int
-    folds: int
+    parts: Parts
     troubles: tuple[Trouble, ...] = ()
 
     @property
@@ -120,7 +121,7 @@ def learn_blend(
     domain = one_domain(session)
     measures = tuple(dict.fromkeys((measure, *_ALWAYS)))
     depth = session.depth(Variant(), measures, top_k)
-    folds_of(sorted(session.qrels), folds)
+    parts_of([question.text for question, _ in session.questions if question.id in session.qrels], None, folds)
     lessons = blend_lessons(session, engine, domain, depth, progress)
     return trial_of(session, lessons, measures=measures, folds=folds, depth=depth)
 
@@ -180,9 +181,11 @@ def trial_of(
         )
     before: dict[str, Sequence[GoldHit]] = {}
     after: dict[str, Sequence[GoldHit]] = {}
-    for part in folds_of(sorted(session.qrels), folds):
+    names, parts = list(lessons.of), _parts(session, lessons, folds)
+    for places in parts.places:
+        part = [names[place] for place in places]
         blend = lessons.learn(set(taught) - set(part))
-        for name in filter(lessons.of.__contains__, part):
+        for name in part:
             before[name], after[name] = (blended_hits(lessons, name, one, depth) for one in (None, blend))
     trial = BlendTrial(
         domain=lessons.domain,
@@ -191,10 +194,17 @@ def trial_of(
         before=scores_of(session, before, depth, measures),
         after=scores_of(session, after, depth, measures),
         taught=len(taught),
-        folds=folds,
+        parts=parts,
         troubles=lessons.troubles,
     )
     return replace(trial, blend=trial.blend.model_copy(update={"evidence": _evidence(trial)}))
+
+
+def _parts(session: Session, lessons: BlendLessons, folds: int) -> Parts:
+    """Return the questions in parts that share neither a gold id nor a candidate that answers."""
+    texts = {question.id: question.text for question, _ in session.questions}
+    answers = [{*session.qrels[name], *one.answers} for name, one in lessons.of.items()]
+    return parts_of([texts[name] for name in lessons.of], answers, folds)
 
 
 def _mend(lessons: BlendLessons) -> str:
@@ -207,8 +217,12 @@ def _mend(lessons: BlendLessons) -> str:
 def blended_hits(lessons: BlendLessons, name: str, blend: LearntBlend | None, depth: Depth) -> Sequence[GoldHit]:
     """Return the ranking of a question by a blend; None: without one."""
     lesson = lessons.of[name]
-    if blend is not None and blend.cosine is not None and lesson.cosine is not None:
-        blend = blend.model_copy(update={"cosine": lesson.cosine})
+    if blend is not None and lesson.own is not None:
+        own = {
+            "cosine": blend.cosine and lesson.own.cosine,
+            "reranker": blend.reranker and lesson.own.reranker,
+        }
+        blend = blend.model_copy(update=own)
     return hits_of(with_settings(lesson.result, {"learnt_blend": Setting(blend, "evaluation")}), depth)
 
 
@@ -231,7 +245,8 @@ def _evidence(trial: BlendTrial) -> dict[str, Any]:
     return {
         "questions": len(trial.before),
         "learnt_on": trial.taught,
-        "folds": trial.folds,
+        "folds": len(trial.parts.places),
+        "parts": trial.parts.evidence(),
         "decided_by": trial.measures[0],
         "better_beyond_noise": trial.refusal is None,
         "held_out": held_out,

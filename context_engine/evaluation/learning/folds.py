@@ -68,6 +68,7 @@ def learn_by_folds(
     *,
     measures: Sequence[str],
     seed: int,
+    rounds: int | None = None,
     apart: bool = False,
     how: Contrast = DEFAULTS,
     first: Maps | None = None,
@@ -75,13 +76,14 @@ def learn_by_folds(
 ) -> Folds:
     """Hold out each part of the questions once and learn from the others.
 
-    How many rounds a fold is tried with is chosen on the other folds: none of its questions has a say in what it is
-    answered with.
+    How many rounds a fold is tried with is chosen on the other folds, where it is not given: none of its questions has
+    a say in what it is answered with.
 
     Args:
         parts: places of questions, disjoint; what stands in none of them is learnt by every fold.
         measures: as ir_measures names them; rounds are chosen by the first, on the ranking by cosine.
         seed, how, first: see `trained`.
+        rounds: None: chosen.
         apart: keep passages that answer a question of the fold from the training altogether: what is left is learnt of
             the language, not of the passage.
         progress: told when a fold is done.
@@ -94,16 +96,17 @@ def learn_by_folds(
         pairs = lessons.of(~held_out, apart_from=held_out if apart else None)
         learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), MOST_ROUNDS)
         maps.append([first, *(learnt if len(pairs) else ())])
-        for rounds, one in enumerate(maps[-1]):
-            values[rounds] |= dense_values(lessons, part, one, measures)
+        for done, one in enumerate(maps[-1]):
+            values[done] |= dense_values(lessons, part, one, measures)
         progress()
     folds = []
     for part, found in zip(parts, maps, strict=True):
         others = [place for other in parts if other is not part for place in other]
-        rounds = best_rounds(values[: len(found)], others, measures[0])
-        folds.append(Fold(tuple(part), rounds, found[rounds]))
+        chosen = best_rounds(values[: len(found)], others, measures[0]) if rounds is None else rounds
+        chosen = min(chosen, len(found) - 1)
+        folds.append(Fold(tuple(part), chosen, found[chosen]))
     everywhere = [place for part in parts for place in part]
-    return Folds(folds, best_rounds(values, everywhere, measures[0]), list(values))
+    return Folds(folds, best_rounds(values, everywhere, measures[0]) if rounds is None else rounds, list(values))
 
 
 def learn_all(lessons: Lessons, rounds: int, *, seed: int, how: Contrast = DEFAULTS, first: Maps | None = None) -> Maps:

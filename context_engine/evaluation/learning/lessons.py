@@ -36,6 +36,11 @@ class Lessons(NamedTuple):
     pairs: Array
     owners: Array
 
+    @property
+    def answers(self) -> list[set[int]]:
+        """The numbers of the texts that answer each question: passages of one text are one answer."""
+        return [set(self.examples.texts[list(rows)].tolist()) for rows in self.examples.answers]
+
     def of(self, questions: Array, *, apart_from: Array | None = None) -> Array:
         """Return the pairs of some questions.
 

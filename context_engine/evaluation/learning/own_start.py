@@ -2,23 +2,23 @@
 
 A piece of a passage is no question. That an adapter finds the passages of pieces better is measured on documents it
 was not shown, and says no more than that it has learnt; whether it helps who asks, judged questions alone can say.
-The same pairs choose how long is learnt: what they gain is the most of seven numbers, and a little too good.
+How long is learnt is chosen on other documents again, so that the gain is none that was looked for.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.local.held_vectors import HeldVectors
 from context_engine.core.protocols import Embedder
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.learning.contrast import Maps
-from context_engine.evaluation.learning.folds import learn_all, learn_by_folds
-from context_engine.evaluation.learning.lessons import lessons_of
-from context_engine.evaluation.learning.own_pairs import MOST_PAIRS, OwnPair, own_pairs
+from context_engine.evaluation.learning.folds import best_rounds, learn_all, learn_by_folds
+from context_engine.evaluation.learning.lessons import Lessons, lessons_of
+from context_engine.evaluation.learning.own_pairs import MOST_PAIRS, own_pairs
+from context_engine.evaluation.learning.parts import parts_of
 from context_engine.evaluation.learning.training_pairs import TrainingPairs
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 
@@ -28,7 +28,8 @@ FEWEST_PAIRS: Final = 500
 """Of fewer own pairs nothing is learnt."""
 
 _MEASURES: Final = ("AP@10", "R@10")
-_ASIDE: Final = 0.1
+_PARTS: Final = 10
+"""Of the pairs; one chooses, one reports, the others are learnt from."""
 
 
 class OwnStart(NamedTuple):
@@ -38,14 +39,15 @@ class OwnStart(NamedTuple):
         maps: None where pairs held aside are found no better, beyond noise.
         kinds: how many pairs of each kind.
         rounds: how long was learnt.
-        aside: pairs held aside.
-        before, gain: their AP@10 by the model's cosines alone, and what learning adds to it after so many rounds as are
-            best for them.
+        choosing: pairs held aside for whom so many rounds are best.
+        aside: other pairs held aside.
+        before, gain: their AP@10 by the model's cosines alone, and what learning adds to it after so many rounds.
     """
 
     maps: Maps | None
     kinds: Mapping[str, int]
     rounds: int
+    choosing: int
     aside: int
     before: float
     gain: Paired
@@ -56,7 +58,7 @@ class OwnStart(NamedTuple):
             "pairs": dict(self.kinds),
             "rounds": self.rounds,
             "held_aside": self.aside,
-            "rounds_chosen_on": "held_aside",
+            "rounds_chosen_on": self.choosing,
             "measure": _MEASURES[0],
             "before": self.before,
             **self.gain._asdict(),
@@ -69,7 +71,7 @@ def learn_own(
     *,
     most: int = MOST_PAIRS,
 ) -> OwnStart:
-    """Learn from the pairs that a base makes itself; documents that hold a tenth of the pairs are held aside first.
+    """Learn from the pairs that a base makes itself; twice documents that hold a tenth of them are held aside first.
 
     Args:
         held: the chunks and vectors of the base.
@@ -89,33 +91,32 @@ def learn_own(
     taught = TrainingPairs([one.question for one in pairs], [list(one.answers) for one in pairs])
     lessons = lessons_of(taught, held, embedder)
     seed = lessons.seed(embedder.model_id)
-    aside = _aside(pairs, held)
-    folds = learn_by_folds(lessons, [aside], measures=_MEASURES, seed=seed, apart=True)
-    before, after = ([folds.dense[rounds][place][_MEASURES[0]] for place in aside] for rounds in (0, folds.rounds))
+    choosing, aside = _asides(lessons, held)
+    dense = learn_by_folds(lessons, [choosing + aside], measures=_MEASURES, seed=seed, apart=True).dense
+    rounds = best_rounds(dense, choosing, _MEASURES[0])
+    before, after = ([dense[count][place][_MEASURES[0]] for place in aside] for count in (0, rounds))
     gain = paired_bootstrap(after, before)
-    better = folds.rounds > 0 and gain.beyond_noise and gain.mean > 0.0
+    better = rounds > 0 and gain.beyond_noise and gain.mean > 0.0
     return OwnStart(
-        maps=learn_all(lessons, folds.rounds, seed=seed) if better else None,
+        maps=learn_all(lessons, rounds, seed=seed) if better else None,
         kinds=Counter(one.kind for one in pairs),
-        rounds=folds.rounds,
+        rounds=rounds,
+        choosing=len(choosing),
         aside=len(aside),
         before=sum(before) / len(before),
         gain=gain,
     )
 
 
-def _aside(pairs: Sequence[OwnPair], held: HeldVectors) -> list[int]:
-    """Return the places of all pairs of the documents with the lowest digests, until they are a tenth of all.
+def _asides(lessons: Lessons, held: HeldVectors) -> tuple[list[int], list[int]]:
+    """Return the places of two tenths of the pairs that share no document with each other or the rest.
 
-    Of a single document its chunks are parted instead.
+    Where there are too few documents, or one holds too much, it is no passage that they share.
     """
-    names = held.document_ids if len(set(held.document_ids)) > 1 else held.chunk_ids
-    places: dict[str, list[int]] = {}
-    for place, one in enumerate(pairs):
-        places.setdefault(names[one.answers[0]], []).append(place)
-    out: list[int] = []
-    for name in sorted(places, key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()):
-        if len(out) >= _ASIDE * len(pairs):
+    documents = [{held.document_ids[row] for row in rows} for rows in lessons.chunks]
+    for names in (documents, lessons.answers):
+        found = parts_of(lessons.texts, names, _PARTS)
+        parts = sorted(found.places, key=len)
+        if not found.cut and len(parts) == _PARTS and 2 * _PARTS * len(parts[0]) >= len(lessons.texts):
             break
-        out += places[name]
-    return out
+    return parts[0], parts[1]

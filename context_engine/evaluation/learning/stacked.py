@@ -8,7 +8,7 @@ of all questions will find on new ones, and the blend is bound to that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from context_engine.evaluation.learning.folds import Fold
     from context_engine.wiring.models import Models
 
-__all__ = ["stacked_lessons"]
+__all__ = ["stacked_lessons", "standing_for"]
 
 _OFF: Final = "off"
 _EVIDENCE: Final[Mapping[str, Any]] = {"of": "a fold, while a blend is being learnt"}
@@ -72,9 +72,18 @@ def stacked_lessons(
             with engine:
                 told = None if progress is None else _counted(progress, len(found), len(trial.ids))
                 lessons = blend_lessons(session.only(names), engine, domain, depth, told)
-        found |= {name: one.standing_for(trial.adapter.scorer_id) for name, one in lessons.of.items()}
+        found |= lessons.of
         troubles += lessons.troubles
-    return BlendLessons.of_all(domain, found, tuple(dict.fromkeys(troubles)))
+    return standing_for(trial.adapter, domain, found, troubles)
+
+
+def standing_for(
+    adapter: DomainAdapter, domain: str, found: Mapping[str, BlendLesson], troubles: Sequence[Trouble]
+) -> BlendLessons:
+    """Return what was found under the adapters of folds as what stands for an adapter of all questions."""
+    reranked = any(one.result.rerank_adapter is not None for one in found.values())
+    lessons = {name: one.standing_for(adapter, reranked=reranked) for name, one in found.items()}
+    return BlendLessons.of_all(domain, lessons, tuple(dict.fromkeys(troubles)))
 
 
 @contextmanager

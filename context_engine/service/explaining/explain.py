@@ -141,7 +141,9 @@ def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[Chunk
             rerank_score=one.rerank_score,
             final_score=round(one.final, 4),
             flags=one.flags,
-            why=why_shown(one, result.settings.values, terms.get((one.source_id, one.chunk_id), {})),
+            why=why_shown(
+                one, result.settings.values, terms.get((one.source_id, one.chunk_id), {}), result.rerank_adapter
+            ),
         )
         for one in result.chunks
     )

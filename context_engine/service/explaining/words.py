@@ -51,18 +51,27 @@ def setting_words(name: str, value: Any) -> Any:
     return f"blend {content_sha256(canonical_json(value))[:12]}, {terms} term{'' if terms == 1 else 's'}"
 
 
-def why_shown(chunk: RankedChunk, settings: Settings, terms: Mapping[BlendFeature, float] | None = None) -> str:
+def why_shown(
+    chunk: RankedChunk,
+    settings: Settings,
+    terms: Mapping[BlendFeature, float] | None = None,
+    adapter: str | None = None,
+) -> str:
     """Return the formula that ranked a chunk, with its numbers.
 
     Args:
         terms: of the learnt blend that its relevance is of.
+        adapter: that the reranker compared vectors under.
     """
     formula = (
         f"{settings.relevance_weight:g} × relevance {chunk.relevance:.4f} + {settings.authority_weight:g} × boost "
         f"{chunk.boost:.2f} of tier {chunk.authority_tier} = {chunk.final:.4f}"
     )
     formula += f"; relevance learnt from {blend_words(terms)}" if terms else ""
-    return formula if chunk.rerank_score is None else f"{formula}; reranker {chunk.rerank_score:.2f}"
+    if chunk.rerank_score is None:
+        return formula
+    under = "" if adapter is None else f" under the adapter {adapter}"
+    return f"{formula}; reranker {chunk.rerank_score:.2f}{under}"
 
 
 def why_not_shown(fate: Fate) -> str:

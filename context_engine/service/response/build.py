@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from context_engine.core.context import for_a_model
-from context_engine.core.models import Context, Filter, SearchResult, SearchSettings, SourceStatus
+from context_engine.core.models import Context, Filter, SearchResult, SearchSettings, SourceStatus, scorer_name
 from context_engine.core.protocols import Mask
 from context_engine.service.contract.rag import (
     AnswerPart,
@@ -46,6 +46,7 @@ def response_of(
     """
     shown = for_a_model(result, mask)
     reranked = bool(result.rerank_scores)
+    rerank_model = None if reranker is None or not reranked else scorer_name(reranker, result.rerank_adapter)
     return RAGPipelineResponse.model_construct(
         status=str(result.status),
         decision=str(result.decision),
@@ -60,7 +61,7 @@ def response_of(
         persona_thresholds=thresholds_of(result),
         reranking_enabled=reranked,
         embedding_model=embedding_model(result),
-        rerank_model=reranker if reranked else None,
+        rerank_model=rerank_model,
         effective=_effective(result),
         sources=source_reports(shown.sources),
         warnings=shown.warnings,

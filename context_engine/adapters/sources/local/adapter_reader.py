@@ -11,6 +11,7 @@ from context_engine.adapters.sources.local.adapter_store import maps_of, named
 from context_engine.adapters.sources.local.adapter_switches import in_force
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.core.concurrency.forking import Lock
+from context_engine.core.models import scorer_name
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
@@ -102,7 +103,7 @@ def scorer_of(connection: sqlite3.Connection, domain: str, choice: str, partitio
         return ""
     name = None if choice == OFF else _id_of(connection, domain, choice, partitions, model)
     sound = name is not None and maps_of(connection, domain, name) is not None
-    return f"{model.model_id}+{name}" if sound else model.model_id
+    return scorer_name(model.model_id, name if sound else None)
 
 
 def _id_of(

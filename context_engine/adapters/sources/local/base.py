@@ -292,7 +292,7 @@ class LocalBase(AdapterKeeping):
                 view = view._replace(vectors=view.vectors.for_one_question())
             found = answers(view, question, top_k, scopes)
             if embedding is not None and view.vectors is not None:
-                embedding = embedding._replace(model=view.vectors.scorer_id)
+                embedding = embedding._replace(model=view.vectors.scorer_id, adapter=view.vectors.adapter)
         return [_completed(one, scope, embedding, unusable) for one, scope in zip(found, scopes, strict=True)]
 
     def best_of(

@@ -194,7 +194,7 @@ def _merged(
 
 def _covering(found: Mapping[int, _TextHit], shares: Mapping[int, float]) -> dict[int, _TextHit]:
     """Return each row with the text score that its share of the question leaves it."""
-    return {rid: one._replace(text=covered(one.text, shares.get(rid, 0.0))) for rid, one in found.items()}
+    return {rid: _TextHit(covered(text, shares.get(rid, 0.0)), group, doc) for rid, (text, group, doc) in found.items()}
 
 
 def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], options: SearchOptions) -> dict[int, float]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from context_engine.adapters.sources.local.adapter_store import name_of
 from context_engine.adapters.sources.local.vector_parts import Array
+from context_engine.core.models import scorer_name
 
 __all__ = ["DomainAdapter"]
 
@@ -48,7 +49,7 @@ class DomainAdapter:
     @property
     def scorer_id(self) -> str:
         """What its cosines are known by: they do not compare with those of the model alone."""
-        return f"{self.model_id}+{self.adapter_id}"
+        return scorer_name(self.model_id, self.adapter_id)
 
     def as_bytes(self) -> bytes:
         """Return both maps as little-endian 32-bit floats, the query's first."""

@@ -27,10 +27,11 @@ class Matrices:
     Attributes:
         model_id: the model that made the vectors.
         scorer_id: what the cosines are known by: the model, or the model and the adapter.
+        adapter: as given.
     """
 
     def __init__(self, matrices: Sequence[Matrix], adapter: DomainAdapter | None = None) -> None:
-        self._own, self._adapter, self.model_id = tuple(matrices), adapter, matrices[0].model_id
+        self._own, self.adapter, self.model_id = tuple(matrices), adapter, matrices[0].model_id
         self.scorer_id = self.model_id if adapter is None else adapter.scorer_id
         self._matrices = self._own if adapter is None else tuple(one.adapted(adapter) for one in matrices)
 
@@ -89,4 +90,4 @@ class Matrices:
 
     def _asked(self, vector: Sequence[float]) -> Array:
         query = np.asarray(vector, np.float32)
-        return query if self._adapter is None else self._adapter.asked(query)
+        return query if self.adapter is None else self.adapter.asked(query)

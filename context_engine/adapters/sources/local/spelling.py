@@ -18,6 +18,8 @@ from context_engine.core.text import terms
 __all__ = ["unknown_words"]
 
 _MOST_KEPT: Final = 4096
+_FIRST: Final = 5
+"""Chunks that are read before the index is asked: most words stand in the best few."""
 
 
 def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequence[Chunk]) -> tuple[UnknownWord, ...]:
@@ -32,12 +34,15 @@ def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequenc
         words: `query.spelling.words_to_check` of the query.
         found: chunks of the scope: most words stand in them, and need not be looked up.
     """
-    texts = "\n".join(chunk.content.casefold() for chunk in found) if words else ""
-    return tuple(
-        UnknownWord(word, _nearest(view, scope, word.casefold()))
-        for word in words
-        if not _is_in(texts, word.casefold()) and not _is_held(view, scope, word)
-    )
+    missing = _not_in(found[:_FIRST], words)
+    missing = [word for word in missing if not _is_held(view, scope, word)]
+    return tuple(UnknownWord(word, _nearest(view, scope, word.casefold())) for word in _not_in(found[_FIRST:], missing))
+
+
+def _not_in(chunks: Sequence[Chunk], words: Sequence[str]) -> list[str]:
+    """Return the words that stand in no chunk by themselves."""
+    texts = "\n".join(chunk.content.casefold() for chunk in chunks) if words else ""
+    return [word for word in words if not _is_in(texts, word.casefold())]
 
 
 def _is_in(texts: str, word: str) -> bool:

@@ -16,7 +16,7 @@ from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
 from context_engine.adapters.rerankers.adaptive import AdaptiveReranker, open_adaptive
 from context_engine.adapters.rerankers.ensemble import EnsembleMember, EnsembleReranker, open_ensemble
 from context_engine.adapters.rerankers.scores import unit_scores
-from context_engine.core.models import Chunk, Score, ScoreKind
+from context_engine.core.models import Chunk, Score, ScoreKind, VectorAdapter
 from context_engine.core.protocols import Reranker
 from context_engine.core.ranking.logistic import logistic
 from context_engine.errors import ConfigError, RerankerError
@@ -78,6 +78,40 @@ def test_members_without_an_opinion_are_left_out(chunks: Any) -> None:
 
     assert EnsembleReranker([none, EnsembleMember(fixed(0.25))]).rerank("q", chunks("a")) == [0.25]
     assert EnsembleReranker([none, none]).rerank("q", chunks("a")) is None
+
+
+class Adaptable:
+    """Scores .5, and under any adapter 1."""
+
+    name = "near"
+
+    def under(self, adapter: VectorAdapter) -> Reranker:
+        return fixed(1.0, 1.0, name=f"near+{adapter.adapter_id}")
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
+        return [0.5, 0.5]
+
+
+class Maps:
+    model_id, adapter_id, query, passage = "words", "0f3a", None, None
+
+
+def test_an_adapter_reaches_the_members_that_compare_vectors(chunks: Any) -> None:
+    ensemble = EnsembleReranker([EnsembleMember(fixed(0.0, 0.4), 3.0), EnsembleMember(Adaptable())])
+    adapted = ensemble.under(Maps())
+
+    assert adapted is not None and adapted.name == "ensemble(fixed+near+0f3a)"
+    assert adapted.rerank("q", chunks("a", "b")) == [(3 * 0.0 + 1.0) / 4, (3 * 0.4 + 1.0) / 4]
+    assert ensemble.rerank("q", chunks("a", "b")) == [(3 * 0.0 + 0.5) / 4, (3 * 0.4 + 0.5) / 4]
+    assert EnsembleReranker([EnsembleMember(fixed(0.0))]).under(Maps()) is None
+
+
+def test_an_adapter_reaches_the_one_that_is_asked(chunks: Any) -> None:
+    adapted = AdaptiveReranker(Adaptable(), fewest=2).under(Maps())
+
+    assert adapted is not None and adapted.rerank("q", chunks("a", "b")) == [1.0, 1.0]
+    assert adapted.rerank("q", chunks("a")) is None, "of fewer than two it is not asked"
+    assert AdaptiveReranker(fixed(1.0)).under(Maps()) is None
 
 
 SCORES = st.lists(st.floats(0, 1), min_size=3, max_size=3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log
-from typing import Any
+from math import log, sqrt
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -14,15 +14,26 @@ from hypothesis import strategies as st
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker, open_max_sim
 from context_engine.core.models import Chunk
-from context_engine.core.protocols import TokenVectors
+from context_engine.core.protocols import Reranker, TokenVectors
 from context_engine.errors import ConfigError, EmbedderError, RerankerError
 from context_engine.testing import FakeEmbedder
 
 VECTORS = {"limit": (1.0, 0.0), "cap": (0.8, 0.6), "risk": (0.0, 1.0), "cake": (-1.0, 0.0)}
 
 
+class Maps(NamedTuple):
+    """An adapter. A question's (x, y) becomes (y, x), a passage's (x, y) becomes (x, 3y)."""
+
+    model_id: str = "words"
+    adapter_id: str = "0f3a"
+    query: Any = ((0.0, 1.0), (1.0, 0.0))
+    passage: Any = ((1.0, 0.0), (0.0, 3.0))
+
+
 class Words:
     """Every word has the vector of the table; remembers what it was asked."""
+
+    model_id = "words"
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -116,6 +127,42 @@ def test_without_a_cache_the_scores_are_the_same(chunks: Any) -> None:
     for _ in range(2):
         assert reranker.rerank("cap", chunks("limit", "risk")) == kept.rerank("cap", chunks("limit", "risk"))
     assert len(words.asked) == 2 * 2
+
+
+def under(reranker: MaxSimReranker, adapter: Maps) -> Reranker:
+    found = reranker.under(adapter)
+    assert found is not None
+    return found
+
+
+def test_under_an_adapter_both_sides_are_mapped_and_of_unit_length_again(chunks: Any) -> None:
+    adapted = under(MaxSimReranker(Words()), Maps())
+
+    # "limit" (1, 0) is asked as (0, 1). "cap" (.8, .6) is read as (.8, 1.8), which is sqrt(.64 + 3.24) long.
+    assert adapted.rerank("limit", chunks("cap")) == pytest.approx([1.8 / sqrt(0.64 + 3.24)], abs=1e-3)
+    # "limit" is read as (1, 0), "risk" (0, 1) as (0, 3), which is (0, 1): the pool's ends.
+    assert adapted.rerank("limit", chunks("limit", "risk")) == [0.0, 1.0]
+    assert adapted.name == "max_sim+0f3a"
+
+
+def test_a_vector_that_is_mapped_to_nothing_is_like_no_question(chunks: Any) -> None:
+    nothing = Maps(passage=((0.0, 0.0), (0.0, 1.0)))
+    assert under(MaxSimReranker(Words()), nothing).rerank("risk", chunks("limit")) == [0.0]
+
+
+def test_nothing_is_embedded_again_under_an_adapter_nor_are_plain_scores_others_after_it(chunks: Any) -> None:
+    words = Words()
+    reranker, passages = MaxSimReranker(words), chunks("limit", "cap risk", "cap")
+
+    before = reranker.rerank("limit risk", passages)
+    first, second = under(reranker, Maps()), under(reranker, Maps(passage=((3.0, 0.0), (0.0, 1.0))))
+    assert first.rerank("limit risk", passages) != second.rerank("limit risk", passages)
+    assert reranker.rerank("limit risk", passages) == before
+    assert words.asked == [["limit"], ["cap risk"], ["cap"]]
+
+
+def test_an_adapter_of_another_model_is_none_of_its(chunks: Any) -> None:
+    assert MaxSimReranker(Words()).under(Maps(model_id="words[:1]")) is None
 
 
 def test_an_embedder_that_fails_is_a_reranker_that_fails(chunks: Any) -> None:

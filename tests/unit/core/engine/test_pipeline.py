@@ -9,7 +9,7 @@ import pytest
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.retriever import FixedAnswers, Recalled, RefillRequest, SourceOutcome
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
-from context_engine.core.engine.stage_two_input import StageTwoInput
+from context_engine.core.engine.stage_two_input import Reranked, StageTwoInput
 from context_engine.core.models import (
     Chunk,
     Decision,
@@ -130,7 +130,7 @@ def test_scores_of_a_reranker_are_blended_and_its_failure_leaves_stage_1() -> No
     """w = .5: D0 has .5 * .9 + .5 * .2 = .55, D1 has .5 * .8 + .5 * 1 = .9."""
     answers = FixedAnswers([outcome_of(SOP, chunks_of(0.9, 0.8))])
     scores = {("sop", "D0"): 0.2, ("sop", "D1"): 1.0}
-    result = SearchPipeline(answers, lambda _query, _candidates: scores).run(plan_of(SOP, rerank_weight=0.5))
+    result = SearchPipeline(answers, lambda _query, _candidates: Reranked(scores)).run(plan_of(SOP, rerank_weight=0.5))
     assert [(chunk.chunk_id, pytest.approx(chunk.relevance)) for chunk in result.chunks] == [("D1", 0.9), ("D0", 0.55)]
 
     def failing(_query: str, _candidates: object) -> None:

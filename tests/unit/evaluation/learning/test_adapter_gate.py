@@ -19,12 +19,12 @@ from context_engine.evaluation.learning.adapter_gate import (
     Searches,
     check_enough,
     measures_with,
-    parts_of,
 )
 from context_engine.evaluation.learning.contrast import Maps
 from context_engine.evaluation.learning.folds import Fold, Folds, best_rounds, dense_rankings, learn_by_folds
 from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.learning.lessons import lessons_of
+from context_engine.evaluation.learning.parts import Parts
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.testing.fakes import FakeEmbedder
 
@@ -99,13 +99,6 @@ def test_cosines_rank_chunks(held):
     assert sorted(ranking) == [0, 1, 2, 3]
 
 
-def test_questions_of_one_text_are_held_out_together():
-    texts = [f"question {number // 2}" if number % 2 else f"Question  {number // 2}" for number in range(20)]
-    parts = parts_of(texts, 5)
-    assert sorted(place for part in parts for place in part) == list(range(20))
-    assert all({place // 2 * 2, place // 2 * 2 + 1} <= set(part) for part in parts for place in part)
-
-
 def test_rounds_are_chosen_by_the_questions_given_the_least_of_equals():
     values = [
         {0: {"R@10": 0.0}, 1: {"R@10": 1.0}},
@@ -119,6 +112,19 @@ def test_a_fold_learns_nothing_where_nothing_else_is_taught(held):
     found = lessons(held, {"q1": {"a": 1}, "q2": {"d": 1}})
     result = learn_by_folds(found, [[0], [1]], measures=("R@10",), seed=1, apart=True)
     assert [(fold.rounds, fold.maps) for fold in result.folds] == [(0, None), (0, None)]
+
+
+def test_rounds_that_are_given_are_not_chosen(held):
+    found = lessons(held, {"q1": {"a": 1}, "q2": {"c": 1}})
+    result = learn_by_folds(found, [[0], [1]], measures=("R@10",), seed=1, rounds=2)
+    assert (result.rounds, [fold.rounds for fold in result.folds]) == (2, [2, 2])
+    assert all(fold.maps is not None for fold in result.folds)
+
+
+def test_passages_of_one_text_are_one_answer(held):
+    found = lessons(held, {"q1": {"a": 1}, "q2": {"d": 1, "c": 1}})
+    one, two = (found.answers[found.texts.index(question.text)] for question in QUESTIONS[:2])
+    assert (len(one), len(two), one < two) == (1, 2, True)
 
 
 def test_the_base_is_searched_with_the_maps_of_the_fold(base, held):
@@ -137,7 +143,7 @@ def test_the_base_is_searched_with_the_maps_of_the_fold(base, held):
     assert [done for done, _, _ in told] == [1, 2, 3, 4]
 
 
-def trial(after, unseen=None, recall=None, adapter=True):
+def trial(known, after=None, recall=None, adapter=True):
     """Forty questions, all .5 with the model alone; each list is laid over the first of them."""
     measures = measures_with("nDCG@10")
 
@@ -156,8 +162,10 @@ def trial(after, unseen=None, recall=None, adapter=True):
         adapter=DomainAdapter("model", maps, maps) if adapter else None,
         measures=measures,
         before=scores([]),
-        after=scores(after, recall or []),
-        unseen=scores(unseen or []),
+        after=scores(after or []),
+        known=scores(known, recall or []),
+        parts=Parts([list(range(20)), list(range(20, 40))], 30, 11),
+        passages=(90, 45),
         folds=Folds([Fold(tuple(range(40)), 1, None)], 1, [flat, flat]),
         questions=40,
         pairs=50,
@@ -170,13 +178,14 @@ def trial(after, unseen=None, recall=None, adapter=True):
     ("made", "said"),
     [
         (trial([1.0] * 20), None),
-        (trial([1.0] * 20, unseen=[0.0] * 3), None),
+        (trial([1.0] * 20, after=[0.0] * 3), None),
+        (trial([], after=[1.0] * 20), None),
         (trial([1.0] * 20, adapter=False), "the model alone is best"),
         (trial([]), "it is not better beyond noise: nDCG@10 +0.0000"),
         (trial([1.0] * 5), "it is not better beyond noise: nDCG@10 +0.0625"),
-        (trial([0.0] * 20), "it is not better beyond noise: nDCG@10 -0.2500"),
+        (trial([0.0] * 20), "on questions held out it is worse: nDCG@10 -0.2500"),
         (trial([1.0] * 20, recall=[0.0] * 20), "on questions held out it is worse: R@10 -0.2500"),
-        (trial([1.0] * 20, unseen=[0.0] * 20), "whose answers it was never shown it is worse: nDCG@10 -0.2500"),
+        (trial([1.0] * 20, after=[0.0] * 20), "ask for what it was never shown it is worse: nDCG@10 -0.2500"),
     ],
 )
 def test_better_beyond_noise_and_nothing_lost_beyond_noise(made, said):
@@ -184,10 +193,13 @@ def test_better_beyond_noise_and_nothing_lost_beyond_noise(made, said):
 
 
 def test_the_evidence_of_a_trial():
-    found = evidence(trial([1.0] * 20))
-    assert (found["measure"], found["before"], found["after"]) == ("nDCG@10", 0.5, 0.75)
-    assert found["interval"][0] < 0.25 < found["interval"][1]
-    assert found["search"]["R@10"]["mean"] == 0.0
+    found = evidence(trial([1.0] * 20, after=[1.0] * 10))
+    assert (found["measure"], found["before"], found["after"]) == ("nDCG@10", 0.5, 0.625)
+    assert found["interval"][0] < 0.125 < found["interval"][1]
+    assert found["search"]["nDCG@10"]["after"] == 0.625
+    assert (found["known"]["nDCG@10"]["after"], found["known"]["R@10"]["mean"]) == (0.75, 0.0)
+    assert found["parts"] == {"questions": [20, 20], "groups": 30, "largest_group": 11, "cut": False}
+    assert found["passages"] == {"held": 90, "judged": 45}
     assert found["dense"]["AP@10"] == {"before": 0.5, "after": 0.5}
     assert found["folds"] == [{"questions": 40, "rounds": 1}]
 

@@ -18,6 +18,7 @@ from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.corpus import Corpus
 from context_engine.evaluation.learning.blend_report import blend_report
 from context_engine.evaluation.learning.blend_tune import BlendTrial, learn_blend
+from context_engine.evaluation.learning.parts import Parts
 from context_engine.evaluation.markdown import to_markdown
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.session import Session
@@ -153,7 +154,7 @@ def trial(gain: float, recall: float, *, troubles: tuple[Trouble, ...] = ()) -> 
         before=before,
         after=after,
         taught=40,
-        folds=5,
+        parts=Parts([list(range(20)), list(range(20, 40))], 40, 1),
         troubles=troubles,
     )
 
