@@ -83,18 +83,12 @@ class ValidatedAnswer(NamedTuple):
     embedding: QueryEmbedding | None = None
 
 
-def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bool = False) -> ValidatedAnswer:
+def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
     """Return the usable part of an answer.
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
     counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
     absent; text is made valid, metadata bounded. A notice says each of it.
-
-    Args:
-        answer: of a source.
-        source_id: the source.
-        top_k: most chunks.
-        valid_chunks: its chunks are as `valid_chunk` leaves them; their scores alone are looked at.
 
     Raises:
         SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
@@ -110,9 +104,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bo
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(chunks, top_k):
-        if valid_chunks:
-            kept.append(_with_valid_scores(chunk, notices))
-        elif _is_chunk(chunk):
+        if _is_chunk(chunk):
             kept.append(valid_chunk(chunk, notices))
         else:
             rejected += 1

@@ -23,7 +23,6 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.partitions import held_by, readable
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.union import union
-from context_engine.adapters.sources.local.valid_chunk import ValidChunk
 from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
 from context_engine.core.models import AccessScope
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
@@ -63,7 +62,6 @@ class View(NamedTuple):
         partitions: their keys, ascending.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
         near: words of its texts that are near to words asked about before; shared like `resolved`.
-        chunks: of rows of this searcher that were read before; shared like `resolved`.
         known: what was found out of all that it holds (`once`).
     """
 
@@ -75,7 +73,6 @@ class View(NamedTuple):
     vectors: Matrices | None
     partitions: tuple[int, ...]
     near: NearWords
-    chunks: dict[int, ValidChunk]
     known: dict[Hashable, Any]
 
     @property
@@ -181,7 +178,6 @@ class _OpenIndex(NamedTuple):
     marks: tuple[int, ...]
     resolved: dict[str, tantivy.Query]
     near: NearWords
-    chunks: dict[int, ValidChunk]
 
 
 class Viewer:
@@ -260,8 +256,8 @@ class Viewer:
         behind = {key: held for key, held in marked if held is not None}
         cache = self._vectors
         vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
-        resolved, chunks = (opened.resolved, opened.chunks) if settled and not behind else ({}, {})
-        return View(connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, chunks, {})
+        resolved = opened.resolved if settled else {}
+        return View(connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, {})
 
     def _state(self, connection: sqlite3.Connection) -> BaseState:
         state = schema.read_state(connection, self._root)
@@ -318,7 +314,7 @@ class Viewer:
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {}, {})
+        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {})
 
 
 def _await_log(connection: sqlite3.Connection) -> None:

@@ -19,7 +19,6 @@ from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.spelling import unknown_words
-from context_engine.adapters.sources.local.valid_chunk import ValidChunk, validated
 from context_engine.core.models import (
     AccessScope,
     Chunk,
@@ -36,10 +35,6 @@ __all__ = ["Scope", "answers", "best_of"]
 
 _MOST_HITS: Final = 100_000
 _MOST_PARAMETERS: Final = 900
-_MOST_KEPT: Final = 10_000
-"""Chunks that are kept decoded: 1.7 kB each where texts have 530 characters."""
-_LONG: Final = 4_000
-"""Characters of a text whose chunk is not kept; few have as many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +59,6 @@ class Scope:
     standing: Standing | None = None
     access: AccessScope | None = None
     place: SourcePlace | None = None
-
-
-class _Found(NamedTuple):
-    """Chunks, best first, and notices of what was changed in them."""
-
-    chunks: list[Chunk]
-    changed: list[Notice]
 
 
 class _Asked(NamedTuple):
@@ -106,10 +94,10 @@ def _asked(view: View, question: LocalQuery, scope: Scope) -> _Asked | SourceAns
 
 
 def _answer(view: View, question: LocalQuery, top_k: int, scope: Scope, asked: _Asked) -> SourceAnswer:
-    chunks, changed = _found(view, question, asked.scope, asked.test, top_k)
+    chunks = _found(view, question, asked.scope, asked.test, top_k)
     return SourceAnswer(
         chunks=chunks,
-        notes=(*_notes(view, question, scope), *changed),
+        notes=_notes(view, question, scope),
         statistics=view.once(("statistics", question.query), lambda: _statistics(view, question)),
         calibration=_calibration(view, question, scope),
         unknown_words=unknown_words(view, asked.scope.query, question.words, chunks),
@@ -139,8 +127,7 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
     key = keys[0] if len(keys) == 1 else None
     scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
-    chunks, _ = _found(view, question, scope, None, top_k)
-    return SourceAnswer(chunks=chunks, statistics=_statistics(view, question))
+    return SourceAnswer(chunks=_found(view, question, scope, None, top_k), statistics=_statistics(view, question))
 
 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
@@ -213,22 +200,20 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
 
 def _found(
     view: View, question: LocalQuery, scope: SearchScope, test: Callable[[Chunk], bool] | None, top_k: int
-) -> _Found:
+) -> list[Chunk]:
     """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
-    limit, known = _first_limit(question, top_k), dict[int, ValidChunk | None]()
+    limit, known = _first_limit(question, top_k), dict[int, Chunk | None]()
     while True:
         ranked, scores, more = candidates(view, question, scope, limit)
-        found: list[tuple[int, ValidChunk]] = []
+        found: list[Chunk] = []
         for start in range(0, len(ranked), top_k):
             batch = ranked[start : start + top_k]
             known |= _chunks(view, [rid for rid in batch if rid not in known], test)
-            found += ((rid, one) for rid in batch if (one := known[rid]) is not None)
+            found += (chunk._replace(scores=scores(rid)) for rid in batch if (chunk := known[rid]) is not None)
             if len(found) >= top_k:
-                break
-        if len(found) >= top_k or not more or limit >= _MOST_HITS:
-            best = found[:top_k]
-            changed = [notice for _, one in best for notice in one.notices]
-            return _Found([one.scored(scores(rid)) for rid, one in best], changed)
+                return found[:top_k]
+        if not more or limit >= _MOST_HITS:
+            return found
         limit = min(4 * limit, _MOST_HITS)
 
 
@@ -236,33 +221,21 @@ def _first_limit(question: LocalQuery, top_k: int) -> int:
     return max(top_k, question.options.depth)
 
 
-def _chunks(view: View, rids: list[int], test: Callable[[Chunk], bool] | None) -> dict[int, ValidChunk | None]:
+def _chunks(view: View, rids: list[int], test: Callable[[Chunk], bool] | None) -> dict[int, Chunk | None]:
     """Return the chunk of each row, None where the row fails the test or is not of the view's generation."""
-    found = {rid: view.chunks.get(rid) for rid in rids}
-    unread = [rid for rid, one in found.items() if one is None]
-    for start in range(0, len(unread), _MOST_PARAMETERS):
-        found |= _read(view, unread[start : start + _MOST_PARAMETERS])
-    if test is None:
-        return found
-    return {rid: one if one is not None and test(one.chunk) else None for rid, one in found.items()}
-
-
-def _read(view: View, rids: list[int]) -> dict[int, ValidChunk]:
-    """Return the chunks of those of some rows that are of the view's generation, and keep them for later views."""
-    rows = view.connection.execute(
-        "SELECT rid, partition_key, generation, removed, indexed_at, chunk_id, content, fields FROM chunks"
-        f" JOIN documents USING (doc_key) WHERE rid IN ({','.join('?' * len(rids))})",
-        rids,
-    )
-    chunks = {
-        rid: validated(decode((row[0], row[1], row[2]), indexed_at))
-        for rid, partition_key, generation, removed, indexed_at, *row in rows
-        if view.holds(partition_key, generation, removed) and not (removed and _came_again(view, rid))
-    }
-    if len(view.chunks) + len(chunks) > _MOST_KEPT:
-        view.chunks.clear()
-    view.chunks.update((rid, one) for rid, one in chunks.items() if len(one.chunk.content) < _LONG)
-    return chunks
+    out: dict[int, Chunk | None] = dict.fromkeys(rids)
+    for start in range(0, len(rids), _MOST_PARAMETERS):
+        some = rids[start : start + _MOST_PARAMETERS]
+        rows = view.connection.execute(
+            "SELECT rid, partition_key, generation, removed, indexed_at, chunk_id, content, fields FROM chunks"
+            f" JOIN documents USING (doc_key) WHERE rid IN ({','.join('?' * len(some))})",
+            some,
+        )
+        for rid, partition_key, generation, removed, indexed_at, *row in rows:
+            if view.holds(partition_key, generation, removed) and not (removed and _came_again(view, rid)):
+                chunk = decode((row[0], row[1], row[2]), indexed_at)
+                out[rid] = chunk if test is None or test(chunk) else None
+    return out
 
 
 def _came_again(view: View, rid: int) -> bool:
