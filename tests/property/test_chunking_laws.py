@@ -121,6 +121,7 @@ def test_sections_cover_the_text_without_a_gap(text):
 
 @settings(max_examples=80)
 @given(text=TEXTS, size=st.integers(200, 2000))
+@example(text="2. Access\n=====\n## Untitled\n2. Access\n# Rules of the vault", size=296)
 @example(text="2. Access\n" * 4 + "第三条 上限为五百万元。超限须报告！\n# Rules of the vault", size=464)
 @example(
     text="# Rules of the vault\n" * 2 + "2. Access\n# Rules of the vault\n2.1 Keys are held by two people.", size=960

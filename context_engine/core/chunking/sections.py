@@ -58,7 +58,8 @@ def _joined(
     for start, end in between(contents, 0, len(text)):
         inside = [_within(section, start, end) for section in sections if section.start < end and start < section.end]
         joined = _siblings_joined(text, _openings_joined(text, inside), size, tokens)
-        yield from _cover_joined(text, joined, size, tokens)
+        labelled = bool(inside and inside[0].label)
+        yield from joined if labelled else _cover_joined(text, joined, size, tokens)
 
 
 def _cover_joined(

@@ -57,6 +57,11 @@ def test_a_title_page_stays_in_the_first_piece():
     ]
 
 
+def test_a_numbered_heading_begins_no_title_page():
+    text = f"## 2 Access\n\n### Keys\n\nTwo people\n\n# 3 Vault\n\n{words(10)}"
+    assert cut(text, 128) == [(7, None, ("2 Access", "Keys")), (13, "3", ("3 Vault",))]
+
+
 @pytest.mark.parametrize(
     "lead",
     [
