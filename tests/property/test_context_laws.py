@@ -189,4 +189,5 @@ def test_what_is_left_out_did_not_fit_when_its_turn_came(
     for left in context.left_out:
         assert left.tokens is not None
         assert left.room is not None
-        assert left.tokens > left.room
+        # What was taken back, because all together were too long, may lie within another block, and add nothing to it.
+        assert left.tokens > left.room or left.tokens == left.room == 0

@@ -76,7 +76,7 @@ def outcome(names: tuple[str, ...], call: Callable[[Credentials], ToolOutput]) -
 
 
 def refusal(told: str, names: tuple[str, ...]) -> None:
-    assert "InternalError" not in told and "failed inside" not in told, told[:300]
+    assert not told.startswith("InternalError"), told[:300]
     assert any(name in told for name in names), (names, told[:300])
     told.encode("utf-8")
 

@@ -241,7 +241,10 @@ class _Layout:
         yield from self._let_go()
         table = replace(table, part=self._part)  # beside it another table may go on with the one above
         lead = caption_of(above)
-        self._texts.add(*(line for row in above for line in cell_texts(row)) if len(lead) > MOST_CAPTION // 2 else ())
+        if len(lead) > MOST_CAPTION // 2:
+            self._texts.add(*(line for row in above for line in cell_texts(row)))
+        else:
+            self._noted(above)
         if lead:
             parts = (table.caption, lead[: MOST_CAPTION // 2])
             table = replace(table, caption="; ".join(filter(None, parts)))

@@ -120,6 +120,15 @@ def test_comments_are_fields_beside_their_cells(workbook):
     assert text(found) == "# S\n\nLimit: In USD m\n\nComment on F9: Ask treasury"
 
 
+def test_a_comment_on_the_caption_of_rows_that_go_on_with_a_table_is_text(workbook):
+    def note(book):
+        book["S"]["A6"].comment = Comment("Since the merger", "Anna")
+
+    found = workbook({"S": [*TABLE, (), ("Overseas",), ("Gold", 3, "Dora"), ("Silver", 2, "Emil")]}, note)
+    assert [row["table"] for row in fields(found)[3:]] == ["Overseas", "Overseas"]
+    assert text(found) == "# S\n\nOverseas: Since the merger"
+
+
 def test_a_thread_of_comments_stands_instead_of_its_old_form(workbook):
     def note(book):
         book["S"]["B2"].comment = Comment("[Threaded comment] Your version cannot read it. Comment: Why?", "Anna")
