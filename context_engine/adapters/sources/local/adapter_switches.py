@@ -29,6 +29,9 @@ __all__ = ["in_force", "switch", "switchable", "undo"]
 
 _LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
 _LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = ? GROUP BY learnt_from"
+_LAST_SWITCH: Final = (
+    "SELECT learnt_from, adapter_id FROM adapter_switches WHERE domain = ? ORDER BY number DESC LIMIT 1"
+)
 _IN_FORCE: Final = f"""
 SELECT adapters.adapter_id FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
 WHERE number IN ({_LAST_SWITCHES.replace("?", ":domain")}) AND {FITTING} AND {READABLE}
@@ -82,6 +85,8 @@ def switchable(
 def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool, at: str) -> None:
     """Put adapters in force, each for its own set of partitions; or have none in force there.
 
+    To repeat the last switch is no switch: it leaves nothing to undo.
+
     Args:
         root: folder of the base.
         found: as `read_all` gave them.
@@ -100,10 +105,12 @@ def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool,
             ).fetchone()
             if there is None:
                 raise StoreError(f"the adapter {one.adapter_id} is gone: its documents were moved meanwhile")
-            connection.execute(
-                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?, ?, ?, ?)",
-                (domain, learnt_from, one.adapter_id if on else None, at),
-            )
+            chosen = (learnt_from, one.adapter_id if on else None)
+            if connection.execute(_LAST_SWITCH, (domain,)).fetchone() != chosen:
+                connection.execute(
+                    "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?, ?, ?, ?)",
+                    (domain, *chosen, at),
+                )
 
 
 def undo(root: Path, domain: str, *, at: str) -> bool:

@@ -144,6 +144,11 @@ class TestSwitching:
         assert scorer(house) == PLAIN
         assert house.undo_adapter("HOUSE") and scorer(house) == first
 
+    def test_a_switch_to_what_is_in_force_leaves_nothing_to_undo(self, house: LocalBase) -> None:
+        first, second = (keep(house, seed, OPEN) for seed in (1, 2))
+        house.use_adapter("HOUSE", second)
+        assert house.undo_adapter("HOUSE") and scorer(house) == f"{MODEL}+{first}"
+
     def test_undoing_the_first_switch_leaves_none(self, house: LocalBase) -> None:
         keep(house, 1, OPEN)
         house.undo_adapter("HOUSE")
