@@ -20,10 +20,11 @@ _MARKS = {"better": "good", "worse": "bad"}
 
 def collected_report(found: Collected, *, title: str) -> ReportDocument:
     """Return the report."""
-    first = next(iter(found.compared.values()))
+    first, count = next(iter(found.compared.values())), len(found.compared)
+    collections = "1 collection" if count == 1 else f"{count} collections"
     return ReportDocument(
         title=title,
-        lead=f"{found.title}: {len(found.compared)} collections, {found.questions} judged questions.",
+        lead=f"{found.title}: {collections}, {found.questions} judged questions.",
         tiles=[_tile(found, measure) for measure in found.measures],
         sections=[
             _means(found),

@@ -21,6 +21,7 @@ from context_engine.apps.cli.eval_options import (
     write_json,
     write_reports,
 )
+from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def save_runs(folder: Path, found: Collected) -> None:
 
     for name, one in found.compared.items():
         write_run(run_file(folder, name), one.ours.places, one.ours.name)
-    note(f"written: {len(found.compared)} runs in {folder}")
+    note(f"written: {counted(len(found.compared), 'run')} in {folder}")
 
 
 def finish_collections(found: Collected, options: dict[str, Any], *, demo: bool) -> None:

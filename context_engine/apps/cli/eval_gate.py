@@ -143,7 +143,7 @@ def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> Non
     found, _ = _evaluated(gate_file, location, {**options, "save_run": gate_file.baseline})
     check_baseline(gate_file, found, file)
     keep_baseline(gate_file.baseline, found)
-    note(f"written: {len(found.compared)} runs in {gate_file.baseline}")
+    note(f"written: {counted(len(found.compared), 'run')} in {gate_file.baseline}")
     if made:
         written(file, gate_text(file, gate_file))
 

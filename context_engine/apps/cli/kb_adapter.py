@@ -125,13 +125,13 @@ def _table(found: Iterable[StoredAdapter]) -> Table:
     for name in ("adapter", "model"):
         table.add_column(name, overflow="fold")
     table.add_column("questions", justify="right")
-    for name in ("gain", "made", "learnt from", ""):
+    for name in ("gain, new answers", "gain, known answers", "made", "learnt from", ""):
         table.add_column(name)
     for one in found:
         state = Text("in force" if one.in_force else "", "green").append(_but(one), "red")
         read = ", ".join(f"partition {key}" for key in one.learnt_from)
         questions = str(one.evidence.get("questions", "–"))
-        told = (one.adapter_id, one.model_id, questions, _gain(one), one.made_at[:10], read)
+        told = (one.adapter_id, one.model_id, questions, _new_answers(one), _known_answers(one), one.made_at[:10], read)
         table.add_row(*(Text(clean(value)) for value in told), state)
     return table
 
@@ -140,16 +140,27 @@ def _but(one: StoredAdapter) -> str:
     return f", not used: {one.problem}" if one.problem else ""
 
 
-def _gain(one: StoredAdapter) -> str:
-    """Return what was measured for answers never shown: the measure, the difference, and its interval if known."""
-    told: tuple[Any, ...] = tuple(one.evidence.get(name) for name in ("before", "after", "interval"))
-    before, after, interval = told
-    if not _are_measured(before, after):
+def _new_answers(one: StoredAdapter) -> str:
+    """Return the measure and what was gained for answers that were never shown, with its interval if known."""
+    gain = _gain(*(one.evidence.get(name) for name in ("before", "after", "interval")))
+    return f"{one.evidence.get('measure', '')} {gain}".strip() if gain else "–"
+
+
+def _known_answers(one: StoredAdapter) -> str:
+    """Return what was gained, by the same measure, for answers that were shown in other words."""
+    known: Any = one.evidence.get("known")
+    row = known.get(one.evidence.get("measure")) if isinstance(known, dict) else None
+    if not isinstance(row, dict):
         return "–"
-    said = f"{one.evidence.get('measure', '')} {after - before:+.3f}".strip()
+    return _gain(row.get("before"), row.get("after"), (row.get("low"), row.get("high"))) or "–"
+
+
+def _gain(before: Any, after: Any, interval: Any) -> str:
+    if not _are_measured(before, after):
+        return ""
     if not isinstance(interval, list | tuple) or len(interval) != 2 or not _are_measured(*interval):
-        return said
-    return f"{said} ({interval[0]:+.3f} to {interval[1]:+.3f})"
+        return f"{after - before:+.3f}"
+    return f"{after - before:+.3f} ({interval[0]:+.3f} to {interval[1]:+.3f})"
 
 
 def _are_measured(*values: Any) -> bool:

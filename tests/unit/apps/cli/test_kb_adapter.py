@@ -24,6 +24,12 @@ def test_what_was_measured_is_shown_with_its_interval() -> None:
     assert "nDCG@10 +0.050 (+0.020 to +0.080)" in shown(MEASURED)
 
 
+def test_the_gain_for_known_answers_stands_beside_it() -> None:
+    known = {"nDCG@10": {"before": 0.6, "after": 0.7, "low": 0.06, "high": 0.14}, "R@10": {"before": 0.1, "after": 0.9}}
+    assert "+0.100 (+0.060 to +0.140)" in shown({**MEASURED, "known": known})
+    assert "nDCG@10 +0.050" in shown({**MEASURED, "known": {"nDCG@10": [0.6, 0.7]}})
+
+
 @pytest.mark.parametrize(
     "evidence",
     [
