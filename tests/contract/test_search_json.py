@@ -47,6 +47,7 @@ RESULT_KEYS = {
     "sources",
     "stages",
     "settings",
+    "rerank_adapter",
     "warnings",
     "notices",
     "demo",
@@ -158,10 +159,10 @@ def test_the_keys_of_the_object(rich: dict[str, Any]) -> None:
 
 def test_version_1_1_only_adds_to_version_1_0(rich: dict[str, Any]) -> None:
     searched = {key: value for key, value in rich["searched"].items() if key != "corrected"}
-    as_before = {key: value for key, value in rich.items() if key != "notices"}
+    as_before = {key: value for key, value in rich.items() if key not in ("notices", "rerank_adapter")}
     as_before |= {"schema_version": "1.0", "searched": searched}
     jsonschema.validate(json.loads(json.dumps(as_before)), BEFORE, jsonschema.Draft202012Validator)
-    assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices", "record"}
+    assert set(SCHEMA["properties"]) - set(BEFORE["properties"]) == {"notices", "record", "rerank_adapter"}
     same = set(BEFORE["properties"]) - {"schema_version", "warnings", "searched"}
     searched_before, searched_now = (schema["properties"]["searched"] for schema in (BEFORE, SCHEMA))
     assert set(searched_now["properties"]) - set(searched_before["properties"]) == {"corrected"}

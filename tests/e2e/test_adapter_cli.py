@@ -172,10 +172,9 @@ def test_max_sim_compares_under_it_and_says_so(bank: Path, token_vectors: None) 
     assert f"reranked by max_sim+{name}" in run(*ask, "--explain").output
     saved = bank / "saved.json"
     saved.write_text(run(*ask, "--json", "--full").stdout, "utf-8")
-    first, again = (
-        {one["chunk_id"]: one["rerank_score"] for one in found["chunks"]}
-        for found in (plain, json.loads(saved.read_text("utf-8")))
-    )
+    taught = json.loads(saved.read_text("utf-8"))
+    assert (plain["rerank_adapter"], taught["rerank_adapter"]) == (None, name)
+    first, again = ({one["chunk_id"]: one["rerank_score"] for one in found["chunks"]} for found in (plain, taught))
     assert first != again
     run("kb", "adapter", "undo")
     replayed = json.loads(run("audit", "replay", "--file", str(saved), "--json").stdout)

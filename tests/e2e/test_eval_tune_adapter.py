@@ -176,8 +176,21 @@ def test_judgements_by_chance_teach_nothing_that_is_put_in_force():
     before = adapters()
     result = tune(qrels="chance.tsv")
     assert result.exit_code == 1, result.output
-    assert "no adapter is put in force: on questions held out" in " ".join(result.output.split())
+    said = " ".join(result.output.split())
+    assert "no adapter is put in force: on questions held out" in said
+    assert said.count("on questions held out") == 1, "the refusal is said once"
     assert adapters() == before
+
+
+def test_more_folds_than_questions_are_refused_before_anything_is_embedded(monkeypatch):
+    def embedded(*_texts):
+        raise AssertionError("nothing is to be embedded")
+
+    monkeypatch.setattr("context_engine.evaluation.learning.lessons.embedded_queries", embedded)
+    result = tune("--folds", "500")
+    assert result.exit_code == 2
+    assert f"number of judged questions ({COUNT}), got 500" in " ".join(result.output.split())
+    assert "Learning" not in result.output
 
 
 def test_of_a_few_judgements_nothing_is_learnt():

@@ -63,7 +63,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
         trial = _trial(session, asked, taught, options)
         said = evidence(trial) | {"adapter": _name(trial), "untaught_questions": list(trial.untaught)}
         if not options["as_json"]:
-            _print(trial)
+            _print(trial, said_below=_is_refused(trial, options) and not options["dry_run"])
         elif not options["blend"]:
             write_json(said, demo=context.demo)
         if not options["dry_run"]:
@@ -80,7 +80,7 @@ def _domain(session: Session, chosen: str | None) -> str:
 
 
 def _trial(session: Session, asked: JudgedSearch, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
-    from context_engine.evaluation.learning.adapter_gate import check_enough, learn_adapter
+    from context_engine.evaluation.learning.adapter_gate import check_learnable, learn_adapter
     from context_engine.evaluation.learning.judged_pairs import judged_pairs
     from context_engine.evaluation.learning.lessons import lessons_of
     from context_engine.evaluation.metrics import read_measures
@@ -88,7 +88,7 @@ def _trial(session: Session, asked: JudgedSearch, taught: TaughtBase, options: d
     measure = read_measures([options["measure"]])[0]
     questions = [question for question, domain in session.questions if domain == asked.domain]
     judged = judged_pairs(questions, session.qrels, taught.held)
-    check_enough(len(judged.ids))
+    check_learnable(judged, options["folds"])
     own = own_start(taught) if options["own_pairs"] else None
     with busy(f"Learning from {counted(len(judged.ids), 'judged question')} …"):
         lessons = lessons_of(judged.pairs, taught.held, taught.embedder)
@@ -113,7 +113,7 @@ def _apply(
     from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED
     from context_engine.wiring import use_adapter
 
-    if trial.adapter is None or (trial.refusal is not None and not options["force"]):
+    if trial.adapter is None or _is_refused(trial, options):
         forced = " (--force puts it in force all the same)" if trial.adapter is not None else ""
         error_line(f"no adapter is put in force: {trial.refusal}{forced}")
         if trial.pairs < USUALLY_NEEDED:
@@ -131,6 +131,10 @@ def _apply(
         outcome("in force", f"{asked.domain} is searched with {kept.adapter_id}; 'kb adapter undo' takes it back")
 
 
+def _is_refused(trial: AdapterTrial, options: dict[str, Any]) -> bool:
+    return trial.adapter is None or (trial.refusal is not None and not options["force"])
+
+
 def _print_known(trial: AdapterTrial) -> None:
     """Say what is gained where people ask again for what was judged: whether they do, the bank knows."""
     gain, (passages, judged) = trial.difference(trial.measures[0], known=True), trial.passages
@@ -142,7 +146,8 @@ def _name(trial: AdapterTrial) -> str | None:
     return None if trial.adapter is None else trial.adapter.adapter_id
 
 
-def _print(trial: AdapterTrial) -> None:
+def _print(trial: AdapterTrial, *, said_below: bool) -> None:
+    """Print what was measured; `said_below`: an error says the refusal."""
     from context_engine.evaluation.learning.adapter_evidence import dense_means
     from context_engine.evaluation.metrics import mean
 
@@ -169,6 +174,8 @@ def _print(trial: AdapterTrial) -> None:
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
         said = f"{counted(count, 'other')} taught nothing: what is judged to answer names no passage of the base, or"
         show(console, Text(clean(f"{said} too many to say which: {named}{more}")))
+    if said_below:
+        return
     better = f"better beyond noise on questions held out, {_where(trial)}"
     show(console, Text(trial.refusal or better, "yellow" if trial.refusal else "green"))
 

@@ -54,7 +54,7 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
             progress=progress,
         )
     if not options["as_json"]:
-        _print(found)
+        _print(found, said_below=_is_refused(found, options))
         if under_adapter(found.blend.cosine or ""):
             show(out(), Text(_SAME_QUESTIONS, "yellow"))
     _report(found, options, demo=context.demo)
@@ -85,7 +85,7 @@ def tune_blend_beside(
             progress=progress,
         )
     if not options["as_json"]:
-        _print(found)
+        _print(found, said_below=_is_refused(found, options))
     _report(found, options, demo=False, said=said)
 
 
@@ -110,12 +110,18 @@ def _report(found: BlendTrial, options: dict[str, Any], *, demo: bool, said: dic
         value = {"domain": found.domain, "refusal": found.refusal, "learnt_blend": found.blend.model_dump(mode="json")}
         write_json(value | ({} if said is None else {"adapter": said}), demo=demo)
     if options["write"] is not None:
-        _write(options["write"], found, force=options["force"])
+        _write(options["write"], found, options)
     if found.troubles:
         click.get_current_context().exit(DEGRADED)
 
 
-def _print(found: BlendTrial) -> None:
+def _is_refused(found: BlendTrial, options: dict[str, Any]) -> bool:
+    """Whether it is to be written, and must not be."""
+    return options["write"] is not None and found.refusal is not None and not options["force"]
+
+
+def _print(found: BlendTrial, *, said_below: bool) -> None:
+    """Print what was measured; `said_below`: an error says the refusal."""
     console = out()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("measure", "without", "held out", "difference", "95 %"):
@@ -132,7 +138,8 @@ def _print(found: BlendTrial) -> None:
     better = ("better beyond noise on questions it was not learnt on", "green")
     for trouble in found.troubles:
         show(console, Text(clean(str(trouble)), "yellow"))
-    show(console, Text(*(better if found.refusal is None else (clean(found.refusal), "yellow"))))
+    if not said_below:
+        show(console, Text(*(better if found.refusal is None else (clean(found.refusal), "yellow"))))
 
 
 def _terms(blend: LearntBlend) -> Table:
@@ -146,10 +153,10 @@ def _terms(blend: LearntBlend) -> Table:
     return table
 
 
-def _write(path: Path, found: BlendTrial, *, force: bool) -> None:
+def _write(path: Path, found: BlendTrial, options: dict[str, Any]) -> None:
     from context_engine.evaluation.learning.blend_file import manifest_with_blend
 
-    if found.refusal is not None and not force:
+    if _is_refused(found, options):
         error_line(f"nothing is written: {found.refusal} (--force writes it all the same)")
         click.get_current_context().exit(FAILURE)
     written(path, manifest_with_blend(path, found.domain, found.blend))

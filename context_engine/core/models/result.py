@@ -258,6 +258,7 @@ class SearchResult:
             "sources": [source.to_dict() for source in self.sources],
             "stages": [stage._asdict() for stage in self.stages],
             "settings": self.settings_in_force(),
+            "rerank_adapter": self.rerank_adapter,
             "warnings": list(self.warnings),
             "notices": [notice.to_dict() for notice in self.notices],
             "demo": demo,

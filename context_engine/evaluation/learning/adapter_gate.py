@@ -36,7 +36,7 @@ __all__ = [
     "AdapterTrial",
     "JudgedSearch",
     "Searches",
-    "check_enough",
+    "check_learnable",
     "learn_adapter",
     "measures_with",
 ]
@@ -165,10 +165,10 @@ def learn_adapter(
         progress: told of (searches done, all of them, question).
 
     Raises:
-        InvalidRequest: there are too few judged questions to learn from.
+        InvalidRequest: there are too few judged questions to learn from, or to part into so many folds.
         StoreError, EmbedderError: the base could not be searched.
     """
-    check_enough(len(judged.ids))
+    check_learnable(judged, folds)
     measures, model_id = measures_with(measure), asked.base.model_id
     seed = lessons.seed(model_id)
     learn = partial(learn_by_folds, lessons, measures=measures, seed=seed, first=first)
@@ -194,18 +194,20 @@ def learn_adapter(
     )
 
 
-def check_enough(count: int) -> None:
-    """Refuse to learn from next to nothing.
+def check_learnable(judged: JudgedPairs, folds: int) -> None:
+    """Refuse to learn from next to nothing, or from more folds than questions; nothing is embedded for it.
 
     Raises:
         InvalidRequest: there are too few judged questions.
     """
+    count = len(judged.ids)
     if count < FEWEST_JUDGED:
         raise InvalidRequest(
             f"{count} judged questions of this domain name passages of the embedded base, and of fewer than "
             f"{FEWEST_JUDGED} nothing is learnt: judge more with 'context-engine eval judge'. Where an adapter helped, "
             f"it took about {USUALLY_NEEDED} judged answers"
         )
+    parts_of(judged.pairs.questions, None, folds)
 
 
 class Searches:

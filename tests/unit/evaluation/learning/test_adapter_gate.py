@@ -17,14 +17,15 @@ from context_engine.evaluation.learning.adapter_gate import (
     AdapterTrial,
     JudgedSearch,
     Searches,
-    check_enough,
+    check_learnable,
     measures_with,
 )
 from context_engine.evaluation.learning.contrast import Maps
 from context_engine.evaluation.learning.folds import Fold, Folds, best_rounds, dense_rankings, learn_by_folds
-from context_engine.evaluation.learning.judged_pairs import judged_pairs
+from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
 from context_engine.evaluation.learning.lessons import lessons_of
 from context_engine.evaluation.learning.parts import Parts
+from context_engine.evaluation.learning.training_pairs import TrainingPairs
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.testing.fakes import FakeEmbedder
 
@@ -206,5 +207,18 @@ def test_the_evidence_of_a_trial():
 
 def test_of_a_few_questions_nothing_is_learnt():
     with pytest.raises(InvalidRequest, match="49 judged questions of this domain name passages"):
-        check_enough(49)
-    check_enough(50)
+        check_learnable(asked(49), 5)
+    check_learnable(asked(50), 5)
+
+
+def test_more_folds_than_questions_are_refused():
+    with pytest.raises(InvalidRequest, match=r"number of judged questions \(100\), got 101"):
+        check_learnable(asked(100), 101)
+    check_learnable(asked(100), 100)
+
+
+def asked(count: int) -> JudgedPairs:
+    """Judged questions, each of its own passage."""
+    places = range(count)
+    pairs = TrainingPairs([f"question {place}" for place in places], [[place] for place in places])
+    return JudgedPairs([str(place) for place in places], pairs, [])
