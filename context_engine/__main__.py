@@ -1,6 +1,6 @@
 """`python -m context_engine`: the command line."""
 
-from context_engine.apps.cli import main
+from context_engine.apps.cli import run
 
 if __name__ == "__main__":
-    main(prog_name="context-engine")
+    run()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
+from contextlib import suppress
+
 import click
 
 from context_engine import __version__
@@ -26,8 +31,9 @@ from context_engine.apps.cli.search import search
 from context_engine.apps.cli.serve import serve
 from context_engine.apps.cli.tags import tags
 from context_engine.apps.cli.token import token
+from context_engine.core.concurrency.executor import EXECUTOR
 
-__all__ = ["main"]
+__all__ = ["main", "run"]
 
 EPILOG = """\b
 First steps:
@@ -74,3 +80,21 @@ for command in (
 domains.add_command(import_datasets)
 access.add_command(prove)
 access.add_command(access_token)
+
+
+def run() -> None:
+    """Run the command line as the program `context-engine`.
+
+    The interpreter cannot end a thread in a model's native code: the process would be aborted, and its exit code lost.
+    Where a call that was given up still runs, the process ends without waiting for its threads.
+    """
+    try:
+        main(prog_name="context-engine")
+    except SystemExit as end:
+        if not EXECUTOR.busy:
+            raise
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(end.code if isinstance(end.code, int) else 0)

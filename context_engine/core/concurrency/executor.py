@@ -57,6 +57,12 @@ class DaemonExecutor:
         """Forget the threads: a forked process has none of them."""
         self._lock = threading.Lock()
         self._idle: deque[_Worker] = deque()
+        self._running = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call runs, waited for or given up."""
+        return self._running > 0
 
     def submit(self, call: Callable[[], T], name: str) -> Future[T]:
         """Start a call and return its future, which takes whatever the call raises.
@@ -75,6 +81,7 @@ class DaemonExecutor:
     def _start(self, job: _Job) -> None:
         with self._lock:
             worker = self._idle.pop() if self._idle else None
+            self._running += 1
         if worker is not None:
             worker.job = job
             worker.ready.release()
@@ -82,6 +89,8 @@ class DaemonExecutor:
         try:
             threading.Thread(target=self._run, args=(_Worker(job),), daemon=True).start()
         except RuntimeError:
+            with self._lock:
+                self._running -= 1
             raise Busy("no thread could be started") from None
 
     def _run(self, worker: _Worker) -> None:
@@ -92,6 +101,7 @@ class DaemonExecutor:
             del job  # what it held is free while the thread is idle
             threading.current_thread().name = "idle"
             with self._lock:
+                self._running -= 1
                 self._idle.append(worker)
             if not worker.ready.acquire(timeout=self._idle_s) and not self._retire(worker):
                 worker.ready.acquire()

@@ -41,6 +41,19 @@ def test_calls_run_at_once_each_in_a_thread_of_its_own() -> None:
     assert not meeting.broken
 
 
+def test_it_is_busy_while_a_call_runs_waited_for_or_not() -> None:
+    executor, ended = DaemonExecutor(), threading.Event()
+    assert not executor.busy
+    calls = [executor.submit(lambda: ended.wait(30), "call") for _ in range(2)]
+    assert executor.busy
+    ended.set()
+    for call in calls:
+        call.result(30)
+    while len(executor._idle) < 2:
+        time.sleep(0.001)
+    assert not executor.busy
+
+
 def test_an_idle_thread_ends_and_the_next_call_gets_another() -> None:
     executor = DaemonExecutor(idle_s=0.01)
     first = thread_of(executor)

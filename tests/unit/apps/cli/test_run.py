@@ -1,0 +1,35 @@
+"""The program ends with its exit code, whatever still runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import atexit, os, sys, time
+from context_engine.apps.cli import run
+from context_engine.core.concurrency.executor import EXECUTOR
+
+class Last:
+    def __del__(self, write=os.write):
+        write(1, b"finalised\\n")
+
+last, sys.argv = Last(), ["context-engine", *sys.argv[1:]]
+atexit.register(print, "closed")
+if BUSY:
+    EXECUTOR.submit(lambda: time.sleep(600), "given up")
+run()
+"""
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.parametrize(("given", "code", "told"), [("--version", 0, "context-engine "), ("--nosuch", 2, "")])
+def test_a_call_that_was_given_up_is_not_unwound(busy: bool, given: str, code: int, told: str) -> None:
+    # Native code that is unwound when the interpreter is finalised aborts the process, which ends with 134.
+    program = PROGRAM.replace("BUSY", str(busy))
+    ended = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == code
+    assert ended.stdout.startswith(told) and "closed\n" in ended.stdout
+    assert ("finalised" in ended.stdout) == (not busy)
