@@ -79,7 +79,9 @@ def main() -> None:
             print(f"own pairs:   cosine {dense(lessons, everyone, own.maps)}, search {after}", flush=True)
         for name, start in beginnings(own) if given.folds else ():
             trial = learn_adapter(asked, judged, lessons, measure=MEASURES[0], first=start)
-            print(f"{name}: {gains(trial.before, trial.after)}; {trial.refusal or 'better beyond noise'}", flush=True)
+            for kind, after in (("new answers", trial.after), ("known answers", trial.known)):
+                print(f"{name}, {kind}: {gains(trial.before, after)}", flush=True)
+            print(f"{name}: {trial.refusal or 'better beyond noise'}", flush=True)
 
 
 def beginnings(own: OwnStart) -> list[tuple[str, Any]]:
