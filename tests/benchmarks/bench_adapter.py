@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What an adapter of a domain does to questions it was not trained on, and how many judged questions it takes.
 
-    python tests/benchmarks/bench_adapter.py BENCH --vectors FOLDER [--curve 50,100,200,500,1000,2000] [--draws 3]
+    python tests/benchmarks/bench_adapter.py BENCH --vectors FOLDER [--curve 50,100,200,500,1000,1850] [--draws 1]
 
 BENCH is a folder as bench_quality.py reads it, FOLDER as embed_corpus.py writes it. The first table is what
 `context-engine eval tune --adapter` measures: the base's own search, five folds, with what it says. With --curve an
-adapter is learnt from so many questions drawn at random, and measured on others, the same for each point of a draw.
+adapter is learnt from so many questions of two thirds, and measured on the last third, once where questions alone are
+parted (known answers) and once where those that share an answer are kept together (new answers).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from context_engine.evaluation.learning.contrast import Maps
 from context_engine.evaluation.learning.folds import MOST_ROUNDS, Fold, dense_values, learn_all
 from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
 from context_engine.evaluation.learning.lessons import Lessons, lessons_of
+from context_engine.evaluation.learning.parts import parts_of
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.statistics import paired_bootstrap
@@ -45,8 +48,7 @@ def main() -> None:
     options.add_argument("bench", type=Path)
     options.add_argument("--vectors", type=Path, required=True)
     options.add_argument("--curve", type=lambda text: [int(one) for one in text.split(",")], default=[])
-    options.add_argument("--draws", type=int, default=3)
-    options.add_argument("--asked", type=int, default=800, help="questions that each point of the curve is measured on")
+    options.add_argument("--draws", type=int, default=1, choices=(1, 2))
     options.add_argument("--only-curve", action="store_true")
     given = options.parse_args()
     _, queries, gold = read(given.bench)
@@ -98,24 +100,30 @@ def folds(asked: JudgedSearch, judged: JudgedPairs, lessons: Lessons) -> None:
 
 
 def curve(asked: JudgedSearch, judged: JudgedPairs, lessons: Lessons, given: argparse.Namespace) -> None:
-    """Print, by the number of questions learnt from, what is gained on some that no point of a draw learns from."""
-    searches = Searches(asked, judged)
+    """Print, by the number of questions learnt from, what is gained on a third that is never learnt from."""
+    searches = Searches(asked, judged.ids, lessons)
     for draw in range(given.draws if given.curve else 0):
-        order = np.random.default_rng(draw).permutation(len(judged.ids))
-        most = min(given.asked, len(order) - max(given.curve))
-        rest = tuple(order[len(order) - most :].tolist())
-        before = searches.scores([Fold(rest, 0, None)], MEASURES)
-        flat = dense(lessons, rest, None)
-        print(f"draw {draw}, {most} questions: cosine {flat}, search {gains(before, before)}", flush=True)
-        for size in given.curve:
-            learnt = np.zeros(len(order), bool)
-            learnt[order[:size]] = True
-            maps = learn_all(lessons._replace(pairs=lessons.of(learnt)), MOST_ROUNDS, seed=draw)
-            after = searches.scores([Fold(rest, 0, maps)], MEASURES)
-            print(f"{size:5} questions: cosine {dense(lessons, rest, maps)}, search {gains(before, after)}", flush=True)
+        for kind, answers in (("known", None), ("new", lessons.answers)):
+            parts = sorted(parts_of(lessons.texts, answers, 3).places, key=len)
+            rest = parts.pop(draw)
+            order = np.random.default_rng(draw).permutation(np.concatenate(parts))
+            before = searches.scores([Fold(tuple(rest), 0, None)], MEASURES)
+            flat = dense(lessons, rest, None)
+            print(f"draw {draw}, {kind} answers, {len(rest)} of {len(judged.ids)} asked: cosine {flat}", flush=True)
+            for size in given.curve:
+                learnt = np.zeros(len(judged.ids), bool)
+                learnt[order[:size]] = True
+                pairs = lessons.of(learnt)
+                maps = learn_all(lessons._replace(pairs=pairs), MOST_ROUNDS, seed=draw)
+                after = searches.scores([Fold(tuple(rest), 0, maps)], MEASURES)
+                print(
+                    f"{int(learnt.sum()):5} questions, {len(pairs)} pairs: cosine {dense(lessons, rest, maps)}, "
+                    f"search {gains(before, after)}",
+                    flush=True,
+                )
 
 
-def dense(lessons: Lessons, questions: tuple[int, ...], maps: Maps | None) -> str:
+def dense(lessons: Lessons, questions: Sequence[int], maps: Maps | None) -> str:
     """The means of some questions ranked by cosine alone."""
     found = dense_values(lessons, questions, maps, MEASURES).values()
     return " ".join(f"{name} {sum(one[name] for one in found) / len(found):.4f}" for name in MEASURES)

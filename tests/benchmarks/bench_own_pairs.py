@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from bench_adapter import MEASURES, gains
+from bench_adapter import MEASURES, dense, gains
 from bench_disjoint import read
 from bench_quality import Vectors, as_chunk, with_headings
 
@@ -69,15 +69,19 @@ def main() -> None:
         started = time.process_time()
         own = learn_own(held, embedder, most=given.most)
         print(f"own pairs: {own.evidence()}; CPU {time.process_time() - started:.0f} s")
-        everyone, searches = tuple(range(len(judged.ids))), Searches(asked, judged)
+        lessons = lessons_of(judged.pairs, held, embedder)
+        everyone, searches = tuple(range(len(judged.ids))), Searches(asked, judged.ids, lessons)
         before = searches.scores([Fold(everyone, 0, None)], MEASURES)
-        print("model alone: " + ", ".join(f"{name} {mean(before, name):.4f}" for name in MEASURES), flush=True)
+        alone = ", ".join(f"{name} {mean(before, name):.4f}" for name in MEASURES)
+        print(f"model alone: cosine {dense(lessons, everyone, None)}, search {alone}", flush=True)
         if own.maps is not None:
-            print("own pairs:   " + gains(before, searches.scores([Fold(everyone, 0, own.maps)], MEASURES)), flush=True)
-        lessons = lessons_of(judged.pairs, held, embedder) if given.folds else None
-        for name, start in beginnings(own) if lessons else ():
+            after = gains(before, searches.scores([Fold(everyone, 0, own.maps)], MEASURES))
+            print(f"own pairs:   cosine {dense(lessons, everyone, own.maps)}, search {after}", flush=True)
+        for name, start in beginnings(own) if given.folds else ():
             trial = learn_adapter(asked, judged, lessons, measure=MEASURES[0], first=start)
-            print(f"{name}: {gains(trial.before, trial.after)}; {trial.refusal or 'better beyond noise'}", flush=True)
+            for kind, after in (("new answers", trial.after), ("known answers", trial.known)):
+                print(f"{name}, {kind}: {gains(trial.before, after)}", flush=True)
+            print(f"{name}: {trial.refusal or 'better beyond noise'}", flush=True)
 
 
 def beginnings(own: OwnStart) -> list[tuple[str, Any]]:

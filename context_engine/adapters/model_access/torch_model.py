@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 from context_engine.adapters.model_access.folder import as_folder, how_to_get
@@ -49,15 +51,36 @@ def load_torch_model(
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     folder = as_folder(chosen.model)
+    local = folder is not None or not chosen.download
     try:
-        return getattr(sentence_transformers, kind)(
-            str(folder or chosen.model),
-            device=chosen.device,
-            revision=chosen.revision,
-            local_files_only=folder is not None or not chosen.download,
-            trust_remote_code=False,
-            model_kwargs={"use_safetensors": True},
-            **options,
-        )
+        with _quiet() if local else nullcontext():
+            return getattr(sentence_transformers, kind)(
+                str(folder or chosen.model),
+                device=chosen.device,
+                revision=chosen.revision,
+                local_files_only=local,
+                trust_remote_code=False,
+                model_kwargs={"use_safetensors": True},
+                **options,
+            )
     except (OSError, ValueError) as problem:
         raise error(how_to_get(chosen.model)) from problem
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Show no bar while weights are read from the disk: it is over in a moment, and standard error is for messages.
+
+    Other programs of the process may want bars: afterwards they have them again.
+    """
+    from transformers.utils import logging
+
+    bars: Any = logging
+    if not bars.is_progress_bar_enabled():
+        yield
+        return
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        bars.enable_progress_bar()

@@ -175,7 +175,7 @@ def learn_adapter(
     known = learn(parts_of(lessons.texts, None, folds).places)
     parts = parts_of(lessons.texts, lessons.answers, folds)
     new = learn(parts.places, rounds=known.rounds, apart=True)
-    search = Searches(asked, judged, 3 * len(judged.ids), progress)
+    search = Searches(asked, judged.ids, lessons, 3 * len(judged.ids), progress)
     maps = learn_all(lessons, known.rounds, seed=seed, first=first) if known.rounds else first
     return AdapterTrial(
         ids=judged.ids,
@@ -211,12 +211,24 @@ def check_learnable(judged: JudgedPairs, folds: int) -> None:
 
 
 class Searches:
-    """Asks the base, and measures what it returns."""
+    """Asks the base, and measures what it returns.
+
+    Args:
+        asked: what is searched.
+        ids: of the questions, by their places among the lessons.
+        lessons: whose vectors of the questions the searches have: none is embedded again.
+        total, progress: how many searches there will be; told of (searches done, all of them, question).
+    """
 
     def __init__(
-        self, asked: JudgedSearch, judged: JudgedPairs, total: int = 0, progress: Progress | None = None
+        self,
+        asked: JudgedSearch,
+        ids: Sequence[str],
+        lessons: Lessons,
+        total: int = 0,
+        progress: Progress | None = None,
     ) -> None:
-        self._asked, self._judged = asked, judged
+        self._asked, self._ids, self._lessons = asked, ids, lessons
         self._done, self._total, self._progress = 0, total, progress
 
     def scores(self, folds: Sequence[Fold], measures: Sequence[str]) -> Scores:
@@ -225,18 +237,24 @@ class Searches:
         for fold in folds:
             adapter = None if fold.maps is None else DomainAdapter(self._asked.base.model_id, *fold.maps)
             for place in fold.questions:
-                name = self._judged.ids[place]
-                hits[name] = self._hits(self._judged.pairs.questions[place], adapter)
+                name = self._ids[place]
+                hits[name] = self._hits(place, adapter)
                 self._done += 1
                 if self._progress is not None:
                     self._progress(self._done, self._total, name)
         qrels = {name: self._asked.qrels[name] for name in hits}
         return score_rankings("", hits, qrels, measures, rejected=self._asked.rejected).scores
 
-    def _hits(self, text: str, adapter: DomainAdapter | None) -> list[GoldHit]:
+    def _hits(self, place: int, adapter: DomainAdapter | None) -> list[GoldHit]:
         asked = self._asked
         found = asked.base.best_of(
-            text, asked.source_ids, top_k=_DEPTH, access=asked.access, domain=asked.domain, adapter=adapter
+            self._lessons.texts[place],
+            asked.source_ids,
+            top_k=_DEPTH,
+            vector=self._lessons.examples.questions[place].tolist(),
+            access=asked.access,
+            domain=asked.domain,
+            adapter=adapter,
         )
         return [
             GoldHit(asked.known.get(chunk.chunk_id) or identity_of("", chunk.chunk_id, chunk), 1.0 / rank)

@@ -83,18 +83,19 @@ def learn_by_folds(
         parts: places of questions, disjoint; what stands in none of them is learnt by every fold.
         measures: as ir_measures names them; rounds are chosen by the first, on the ranking by cosine.
         seed, how, first: see `trained`.
-        rounds: None: chosen.
+        rounds: after which is tried; None: chosen.
         apart: keep passages that answer a question of the fold from the training altogether: what is left is learnt of
             the language, not of the passage.
         progress: told when a fold is done.
     """
-    values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(MOST_ROUNDS + 1)]
+    most = MOST_ROUNDS if rounds is None else rounds
+    values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(most + 1)]
     maps: list[list[Maps | None]] = []
     for part in parts:
         held_out = np.zeros(len(lessons.texts), bool)
         held_out[list(part)] = True
         pairs = lessons.of(~held_out, apart_from=held_out if apart else None)
-        learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), MOST_ROUNDS)
+        learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), most)
         maps.append([first, *(learnt if len(pairs) else ())])
         for done, one in enumerate(maps[-1]):
             values[done] |= dense_values(lessons, part, one, measures)

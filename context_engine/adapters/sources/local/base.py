@@ -301,6 +301,7 @@ class LocalBase(AdapterKeeping):
         source_ids: Sequence[str],
         *,
         top_k: int,
+        vector: Sequence[float] | None = None,
         words: str | None = None,
         expansions: Sequence[Expansion] = (),
         partition: int | None = None,
@@ -311,6 +312,7 @@ class LocalBase(AdapterKeeping):
         """Return the best chunks of several sources together; the other arguments are those of `answer`.
 
         Args:
+            vector: of the question, by the base's embedder, where the caller holds it; None: it is embedded.
             partition: the only one that is read; None: all that the caller may read.
             access: of the caller; None: everything.
             domain: whose adapter is used.
@@ -321,7 +323,8 @@ class LocalBase(AdapterKeeping):
             EmbedderError, StoreError: as in `answer`.
             StoreVersionMismatch: the adapter is for other vectors.
         """
-        vector = self._vectors.ask(query_text, 60.0) if self._vectors is not None else None
+        if vector is None and self._vectors is not None:
+            vector = self._vectors.ask(query_text, 60.0)
         question = LocalQuery(text_query(words or query_text, self.options, expansions), vector, self.options)
         with self._viewer.view(access, only=partition) as view:
             choice = self.options.adapter if adapter == AUTO else adapter

@@ -14,13 +14,40 @@ from context_engine.adapters.rerankers.cross_encoder import CrossEncoderOptions
 from context_engine.errors import EmbedderError, MissingExtra
 
 
+class Bars:
+    """The switch of the library's progress bars, and whether they were shown at each load."""
+
+    def __init__(self) -> None:
+        self.shown = True
+        self.at_loads: list[bool] = []
+
+    def is_progress_bar_enabled(self) -> bool:
+        return self.shown
+
+    def disable_progress_bar(self) -> None:
+        self.shown = False
+
+    def enable_progress_bar(self) -> None:
+        self.shown = True
+
+
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
+    found, utils = Bars(), ModuleType("transformers.utils")
+    vars(utils)["logging"] = found
+    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
+    monkeypatch.setitem(sys.modules, "transformers.utils", utils)
+    return found
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, bars: Bars) -> list[Any]:
     """A library that keeps what it is asked for and has only the model "owner/known"."""
     calls: list[Any] = []
 
     def make(name: str, **options: Any) -> str:
         calls.append((name, options))
+        bars.at_loads.append(bars.shown)
         if name == "owner/unknown":
             raise OSError("not here")
         return "model"
@@ -62,6 +89,22 @@ def test_a_folder_is_never_fetched(asked: list[Any], tmp_path: Path) -> None:
 def test_a_model_that_is_not_here_is_told_with_how_to_get_it(asked: list[Any]) -> None:
     with pytest.raises(EmbedderError, match="hf download owner/unknown --local-dir"):
         load(CrossEncoderOptions(model="owner/unknown"))
+
+
+def test_no_bar_is_shown_for_what_is_on_the_disk_and_bars_are_as_they_were(asked: list[Any], bars: Bars) -> None:
+    load(CrossEncoderOptions(model="owner/known"))
+    assert (bars.at_loads, bars.shown) == ([False], True)
+    with pytest.raises(EmbedderError):
+        load(CrossEncoderOptions(model="owner/unknown"))
+    assert bars.shown
+    bars.shown = False
+    load(CrossEncoderOptions(model="owner/known"))
+    assert not bars.shown
+
+
+def test_a_download_shows_its_bars(asked: list[Any], bars: Bars) -> None:
+    load(CrossEncoderOptions(model="owner/known", download=True))
+    assert bars.at_loads == [True]
 
 
 def test_without_the_library_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

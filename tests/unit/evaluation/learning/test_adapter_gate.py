@@ -118,7 +118,7 @@ def test_a_fold_learns_nothing_where_nothing_else_is_taught(held):
 def test_rounds_that_are_given_are_not_chosen(held):
     found = lessons(held, {"q1": {"a": 1}, "q2": {"c": 1}})
     result = learn_by_folds(found, [[0], [1]], measures=("R@10",), seed=1, rounds=2)
-    assert (result.rounds, [fold.rounds for fold in result.folds]) == (2, [2, 2])
+    assert (result.rounds, [fold.rounds for fold in result.folds], len(result.dense)) == (2, [2, 2], 3)
     assert all(fold.maps is not None for fold in result.folds)
 
 
@@ -136,12 +136,21 @@ def test_the_base_is_searched_with_the_maps_of_the_fold(base, held):
     asked = JudgedSearch(base=base, domain="D", source_ids=["s"], qrels=qrels, known=known)
     round_ = Maps(-np.eye(16, dtype=np.float32), np.eye(16, dtype=np.float32))
     told = []
-    searches = Searches(asked, judged, 4, lambda *now: told.append(now))
+    searches = Searches(asked, judged.ids, lessons(held, qrels), 4, lambda *now: told.append(now))
     alone = searches.scores([Fold((0, 1), 0, None)], ("RR@10",))
     turned = searches.scores([Fold((0,), 1, round_), Fold((1,), 1, round_)], ("RR@10",))
     assert alone["q2"]["RR@10"] == 1.0
     assert turned["q1"]["RR@10"] <= alone["q1"]["RR@10"]
     assert [done for done, _, _ in told] == [1, 2, 3, 4]
+
+
+def test_no_question_is_embedded_again_to_be_searched_for(base, held, monkeypatch):
+    qrels = {"q1": {"a": 1}, "q2": {"c": 1}}
+    known = {chunk.chunk_id: identity_of("s", chunk.chunk_id, chunk) for chunk in held.chunks}
+    asked = JudgedSearch(base=base, domain="D", source_ids=["s"], qrels=qrels, known=known)
+    searches = Searches(asked, ["q1", "q2"], lessons(held, qrels))
+    monkeypatch.setattr(FakeEmbedder, "embed_query", lambda *_: pytest.fail("embedded again"))
+    assert searches.scores([Fold((0, 1), 0, None)], ("RR@10",))["q2"]["RR@10"] == 1.0
 
 
 def trial(known, after=None, recall=None, adapter=True):
