@@ -81,6 +81,15 @@ def test_a_dry_run_says_what_would_be_and_shows_chunks(bank: Path, dify: FakeDif
     assert [one.method for one in dify.requests] == ["GET"]
 
 
+def test_where_no_file_gives_a_document_the_exit_code_says_so(bank: Path) -> None:
+    for name in ("a.md", "b.md"):
+        (bank / "docs/sops" / name).unlink()
+    result = run("--to", "dify", "--dry-run")
+    assert result.exit_code == 3 and "note.md skipped: no rule includes it" in result.stdout
+    (bank / "docs/note.md").unlink()  # a folder that nobody has filled yet
+    assert run("--to", "dify", "--dry-run").exit_code == 0
+
+
 def test_the_report_says_what_dify_took_and_how_to_search_it(bank: Path, dify: FakeDify) -> None:
     result = run("--to", "dify")
     assert result.exit_code == 0

@@ -132,8 +132,8 @@ def ingest(
 
     What did not change is left alone, so a run that was broken off is run again. A file whose size and time of change
     are those of the last run is not even read; --force reads it. Exit code 3: some files or folders could not be read,
-    a source was not pruned because the folder holds nothing of it any more, or some documents do not stand in Dify as
-    they should; the next run goes on with them.
+    no file gave a document, a source was not pruned because the folder holds nothing of it any more, or some documents
+    do not stand in Dify as they should; the next run goes on with them.
     """
     context = open_context(location, build_demo=False, operator=True)
     if context.demo:
@@ -183,7 +183,8 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         if use is not None:
             note(str(use))
         print_calibrations(calibrated)
-    return not report.errors and not report.refused and not wrote.problems and not report.emptied
+    whole = not report.errors and not report.refused and not wrote.problems and not report.emptied
+    return whole and (report.documents > 0 or not report.files)
 
 
 def _calibrated(context: CliContext, models: Models, domain: str) -> list[DomainCalibration]:
