@@ -88,12 +88,14 @@ class Gate:
             await response(scope, receive, answer.send)
 
     def _count(self, caller: Authenticated, answer: _Answer) -> None:
-        allowance = self._rates.take(caller.principal.id, self._service.settings)
+        settings = self._service.settings
+        allowance = self._rates.take(caller.principal.id, settings)
         if allowance is None:
             return
         answer.headers += allowance.headers()
         if not allowance.granted:
-            said = f"{allowance.per_minute} requests a minute are allowed, and those of this minute are used up"
+            most = settings.server_rate_burst
+            said = f"{allowance.per_minute} requests a minute are allowed, at most {most} at once: these are used up"
             raise HttpProblem("rate_exceeded", said, headers={"Retry-After": str(allowance.wait_s)})
 
     async def _with_body(self, path: str, headers: Headers, receive: Receive) -> Receive:
