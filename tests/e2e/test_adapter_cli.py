@@ -189,7 +189,7 @@ def unwrapped(said: str) -> str:
 def test_what_cannot_be_switched_on_is_said() -> None:
     assert run("kb", "adapter", "undo").stdout.startswith("nothing to undo")
     missing = run("kb", "adapter", "use", "0123456789ab", code=2).stderr
-    assert "keeps no adapter 0123456789ab for BANK. It keeps none for it: learn one" in missing
+    assert "keeps no adapter 0123456789ab for BANK. The domain has none: learn one" in missing
     first = keep(1)
     wrong = run("kb", "adapter", "use", first[:-1], code=2).stderr
     assert f"keeps no adapter {first[:-1]} for BANK. Did you mean {first!r}?" in wrong

@@ -128,7 +128,9 @@ def _apply(
         calibration = use_adapter(context.setup, asked.base, domain, kept.adapter_id, judged=judged)
     print_calibrations([calibration])
     if not options["as_json"]:
-        outcome("in force", f"{asked.domain} is searched with {kept.adapter_id}; 'kb adapter undo' takes it back")
+        forced = ", as --force asks" if trial.refusal is not None else ""
+        told = f"{asked.domain} is searched with {kept.adapter_id}{forced}; 'kb adapter undo' takes it back"
+        outcome("in force", told)
 
 
 def _is_refused(trial: AdapterTrial, options: dict[str, Any]) -> bool:

@@ -73,7 +73,7 @@ def switchable(
         return [one for one in found if one.in_force]
     one = next((one for one in found if one.adapter_id == adapter_id), None)
     if one is None:
-        kept = nearest(adapter_id, (one.adapter_id for one in found)) or f" It keeps none for it: {_LEARN}."
+        kept = nearest(adapter_id, (one.adapter_id for one in found)) or f" The domain has none: {_LEARN}."
         raise StoreError(f"{root} keeps no adapter {adapter_id} for {domain}.{kept}")
     if one.problem:
         model = schema.model_of(connection)

@@ -221,7 +221,7 @@ class TestSwitching:
 
     @pytest.mark.parametrize("name", ["0123456789ab", ""])
     def test_what_is_not_there_cannot_be_switched_on(self, house: LocalBase, name: str) -> None:
-        with pytest.raises(StoreError, match="It keeps none for it: learn one"):
+        with pytest.raises(StoreError, match="The domain has none: learn one"):
             house.use_adapter("HOUSE", name)
 
 
