@@ -83,7 +83,7 @@ class NoticeCode(StrEnum):
     NO_VECTORS = "no_vectors", "The embedded base holds no vectors of its embedder: it was searched by text alone."
     ADAPTER_UNUSABLE = (
         "adapter_unusable",
-        "The adapter of the search is damaged, or there is none of its name: vectors were compared without.",
+        "The search's adapter is damaged, for another model, or not there: vectors were compared without.",
         "adapter",
     )
     INDEX_LAG = "index_lag", "The index of the embedded base is behind what was written last."

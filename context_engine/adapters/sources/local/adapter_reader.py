@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.adapters.sources.local.adapter_store import maps_of, named
-from context_engine.adapters.sources.local.adapter_switches import in_force
+from context_engine.adapters.sources.local.adapter_switches import in_force, switched_on
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import scorer_name
@@ -31,8 +31,8 @@ class ChosenAdapter(NamedTuple):
 
     Attributes:
         adapter: None: the model's own vectors.
-        unusable: the id of the adapter that it should have used: it is damaged, or there is none of this name for the
-            caller and the base's vectors; "" where all is well.
+        unusable: the id of the adapter that it should have used: it is damaged, for other vectors than the base's, or
+            there is none of this name for the caller; "" where all is well.
     """
 
     adapter: DomainAdapter | None = None
@@ -65,7 +65,8 @@ class AdapterReader:
             return ChosenAdapter()
         name = _id_of(connection, domain, choice, partitions, model)
         if name is None:
-            return ChosenAdapter() if choice == AUTO else ChosenAdapter(unusable=choice)
+            missed = switched_on(connection, domain, partitions) if choice == AUTO else choice
+            return ChosenAdapter(unusable=missed or "")
         adapter = self._read(connection, domain, name, model)
         return ChosenAdapter(unusable=name) if adapter is None else ChosenAdapter(adapter)
 

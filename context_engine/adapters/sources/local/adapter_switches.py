@@ -7,6 +7,7 @@ another row.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -25,18 +26,20 @@ from context_engine.adapters.sources.local.adapter_store import (
 from context_engine.adapters.sources.local.schema import Model
 from context_engine.errors import StoreError, nearest
 
-__all__ = ["in_force", "switch", "switchable", "undo"]
+__all__ = ["in_force", "switch", "switchable", "switched_on", "undo"]
 
 _LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
 _LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = ? GROUP BY learnt_from"
 _LAST_SWITCH: Final = (
     "SELECT learnt_from, adapter_id FROM adapter_switches WHERE domain = ? ORDER BY number DESC LIMIT 1"
 )
-_IN_FORCE: Final = f"""
-SELECT adapters.adapter_id FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
-WHERE number IN ({_LAST_SWITCHES.replace("?", ":domain")}) AND {FITTING} AND {READABLE}
-ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1
+_SWITCHED_ON: Final = f"""
+FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
+WHERE number IN ({_LAST_SWITCHES.replace("?", ":domain")}) AND {READABLE}
 """
+_WIDEST: Final = "ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1"
+_IN_FORCE: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} AND {FITTING} {_WIDEST}"
+_FOR_ANY_VECTORS: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} {_WIDEST}"
 
 
 def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection[int], model: Model) -> str | None:
@@ -51,6 +54,19 @@ def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection
         model: of the base's vectors; adapters of another are passed over.
     """
     found = connection.execute(_IN_FORCE, asked_of(domain, partitions, model)).fetchone()
+    return None if found is None else str(found[0])
+
+
+def switched_on(connection: sqlite3.Connection, domain: str, partitions: Collection[int]) -> str | None:
+    """Return the id of the adapter that would be in force if it were for the base's vectors, None where none is
+    switched on.
+
+    Args:
+        connection: a reader's, in a transaction.
+        partitions: the keys of all partitions that the caller may read.
+    """
+    asked = {"domain": domain, "partitions": json.dumps(list(partitions))}
+    found = connection.execute(_FOR_ANY_VECTORS, asked).fetchone()
     return None if found is None else str(found[0])
 
 

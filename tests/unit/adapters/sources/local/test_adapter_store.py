@@ -341,7 +341,7 @@ class TestWhatGoes:
         house.rebuild()
         assert scorer(house) == f"{MODEL}+{name}"
 
-    def test_those_of_another_model_are_listed_and_not_used(self, house: LocalBase) -> None:
+    def test_those_of_another_model_are_listed_not_used_and_said(self, house: LocalBase) -> None:
         name = keep(house, 1, OPEN)
         with LocalBase(house.path, embedder=FakeEmbedder(8), place=place) as other:
             other.rebuild()
@@ -349,7 +349,9 @@ class TestWhatGoes:
             assert (kept.problem, kept.in_force) == ("for other vectors", True)
             found = asked(other)
             assert found.embedding is not None and found.embedding.model == FakeEmbedder(8).model_id
-            assert found.notices == ()
+            assert [(note.code, note.detail) for note in found.notices] == [
+                (NoticeCode.ADAPTER_UNUSABLE, {"adapter": name})
+            ]
             with pytest.raises(StoreError, match="for other vectors"):
                 other.use_adapter("HOUSE", name)
         house.rebuild()
@@ -376,6 +378,25 @@ class TestWhatGoes:
         assert name in problem and "eval tune --adapter" in problem
         with pytest.raises(StoreError, match="damaged"):
             house.use_adapter("HOUSE", name)
+
+    def test_one_in_force_for_another_model_is_not_used_and_said_to_who_may_know_of_it(self, house: LocalBase) -> None:
+        before = asked(house, BOARD)
+        name = keep(house, 1, OPEN, SECRET)
+        written(house, "UPDATE adapters SET model_id = 'another'")
+        found = asked(house, BOARD)
+        assert found.chunks == before.chunks
+        assert [(note.code, note.detail) for note in found.notices] == [
+            (NoticeCode.ADAPTER_UNUSABLE, {"adapter": name})
+        ]
+        assert list(asked(house, NOBODY).notices) == []
+        used = keep(house, 2, OPEN)
+        assert scorer(house, BOARD) == f"{MODEL}+{used}" and list(asked(house, BOARD).notices) == []
+
+    def test_one_for_another_model_that_is_switched_off_is_not_said(self, house: LocalBase) -> None:
+        keep(house, 1, OPEN)
+        written(house, "UPDATE adapters SET model_id = 'another'")
+        house.use_adapter("HOUSE", None)
+        assert list(asked(house).notices) == []
 
     def test_one_whose_partitions_cannot_be_read_hides_itself_alone(self, house: LocalBase) -> None:
         first, second = keep(house, 1, OPEN), keep(house, 2, OPEN)
