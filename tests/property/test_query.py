@@ -9,6 +9,7 @@ from context_engine.core.query import (
     Glossary,
     acronyms,
     clean,
+    exact,
     exact_first,
     language,
     prepare,
@@ -17,6 +18,7 @@ from context_engine.core.query import (
 )
 from context_engine.core.query.references import codes
 from context_engine.core.query.spelling import edits
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.text import term_weights, tokens
 
 CODES = st.sampled_from(["NPA-001", "4.2.1(b)", "637(4)(b)", "DCE-WEB-001", "A4.3.13", "5.5", "1,000", "CET1", "T+2"])
@@ -98,8 +100,8 @@ def test_slips_are_counted_alike_from_both_sides_and_none_parts_a_word_from_itse
 )
 def test_exact_names_lead_and_the_order_beside_them_stays(pool: list[tuple[float, bool]], margin: float) -> None:
     relevance = [value for value, _ in pool]
-    texts = ["NPA-001 here" if held else "nothing here" for _, held in pool]
-    after = exact_first(prepare("NPA-001"), relevance, texts, [""] * len(pool), margin)
+    texts = [AnalysedText("NPA-001 here" if held else "nothing here") for _, held in pool]
+    after = exact_first(prepare("NPA-001"), relevance, texts, [AnalysedText("")] * len(pool), margin)
     assert all(0.0 <= value <= 1.0 for value in after)
     with_it = [value for value, (_, held) in zip(after, pool) if held]
     without = [value for value, (_, held) in zip(after, pool) if not held]
@@ -108,6 +110,22 @@ def test_exact_names_lead_and_the_order_beside_them_stays(pool: list[tuple[float
     for held in (True, False):
         group = [(before, now) for (before, flag), now in zip(pool, after) if flag is held]
         assert [now for _, now in sorted(group)] == sorted(now for _, now in group)
+
+
+PIECES = st.sampled_from(
+    [*"4.2(b)-/637 ", "\n# ", "4.2.1", "(b)", ".(b)", " (b)", "Notice", "No.", "\u2019s", "n't", "\uff14", "审批"]
+)
+CITED = st.lists(PIECES, max_size=12).map("".join)
+
+
+@settings(max_examples=300)
+@given(st.lists(CITED | CODES, min_size=1, max_size=3), CITED, CITED, st.booleans())
+def test_what_tokens_rule_out_is_held_nowhere(written: list[str], text: str, label: str, quoted: bool) -> None:
+    names = exact._names(written, quoted)
+    quick, whole = (exact._Text(AnalysedText(f"{text} {written[0]}"), AnalysedText(label)) for _ in range(2))
+    whole._may_hold = lambda name: True  # type: ignore[method-assign]
+    assert quick.held(names) == whole.held(names)
+    assert quick.own(names) == whole.own(names)
 
 
 @settings(max_examples=50)

@@ -17,6 +17,7 @@ from context_engine.core.engine.exact_match import exact_matches_first
 from context_engine.core.engine.limits import decide_limits
 from context_engine.core.models import TIERS, Key, RankedChunk, ScoreKind, SearchResult, Settings, TrustClass
 from context_engine.core.ranking.authority import final_scores
+from context_engine.core.ranking.candidates import label_of
 from context_engine.core.ranking.diversity import choose
 from context_engine.core.ranking.rerank import below_reranked, best_of, blended
 from context_engine.core.ranking.scope import scope_threshold
@@ -43,6 +44,7 @@ class LineUp:
         self._keys = [(one.source_id, one.chunk_id) for one in self._rows]
         self._tiers = [_ranking_tier(one, settings) for one in self._rows]
         self._texts = [case.analyse(one.chunk.content) for one in self._rows]
+        self._labels = [case.analyse(label_of(one.chunk)) for one in self._rows]
         self._calibrations = [answer.calibration for answer in case.result.raw]
         self._prepared = case.result.prepared
         self._scores = [_best_score(case, one, ScoreKind(settings.similarity_kind)) for one in self._rows]
@@ -114,7 +116,11 @@ class LineUp:
         chunks = [self._rows[row] for row in rows]
         tiers = [self._tiers[row] for row in rows]
         exact = exact_matches_first(
-            self._prepared, [relevance[row] for row in rows], [one.chunk for one in chunks], settings
+            self._prepared,
+            [relevance[row] for row in rows],
+            [self._texts[row] for row in rows],
+            [self._labels[row] for row in rows],
+            settings,
         )
         boosts = [settings.authority_boosts.of(tier) for tier in TIERS]
         boost = [boosts[tier - 1] if one.trust_class is TrustClass.TRUSTED else 0.0 for one, tier in zip(chunks, tiers)]

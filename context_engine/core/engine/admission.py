@@ -163,7 +163,8 @@ def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
     chunk = _with_version_as_text(chunk)
     valid = sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
     version = valid.document_version
-    return valid if version is None else valid._replace(document_version=bare_version(version) or None)
+    bare = None if version is None else bare_version(version) or None
+    return valid if bare == version else valid._replace(document_version=bare)
 
 
 def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from context_engine.core.models import Chunk, PreparedQuery, Settings
+from context_engine.core.models import PreparedQuery, Settings
 from context_engine.core.query import exact_first
-from context_engine.core.ranking.relevance import label_of
+from context_engine.core.ranking.analysed import AnalysedText
 
 __all__ = ["exact_matches_first"]
 
 
 def exact_matches_first(
-    query: PreparedQuery | None, relevance: list[float], chunks: Sequence[Chunk], settings: Settings
+    query: PreparedQuery | None,
+    relevance: list[float],
+    texts: Iterable[AnalysedText],
+    labels: Iterable[AnalysedText],
+    settings: Settings,
 ) -> list[float]:
     """Return relevance at which no tier lifts a chunk without the quoted phrase or code above one with it.
 
@@ -23,6 +27,4 @@ def exact_matches_first(
     weight = settings.relevance_weight
     reach = settings.authority_weight * settings.authority_boosts.of(1)  # over a text that is not trusted
     margin = min(reach / weight, 1.0) if weight else 1.0
-    return exact_first(
-        query, relevance, (chunk.content for chunk in chunks), (label_of(chunk) for chunk in chunks), margin
-    )
+    return exact_first(query, relevance, texts, labels, margin)

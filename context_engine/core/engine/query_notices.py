@@ -11,6 +11,7 @@ from context_engine.core.models import Notice, NoticeCode, PreparedQuery, RawAns
 from context_engine.core.policy.filters import ALWAYS_KNOWN, named_fields, own_fields
 from context_engine.core.query import phrases_held
 from context_engine.core.query.spelling import reworded
+from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import label_of
 from context_engine.errors import did_you_mean
 
@@ -45,7 +46,8 @@ def _about_phrases(query: PreparedQuery, answers: Sequence[RawAnswer]) -> Iterat
     if not query.phrases:
         return
     chunks = [chunk for answer in answers for chunk in answer.chunks]
-    held = phrases_held(query.phrases, [chunk.content for chunk in chunks], [label_of(chunk) for chunk in chunks])
+    texts = [AnalysedText(chunk.content) for chunk in chunks]
+    held = phrases_held(query.phrases, texts, [AnalysedText(label_of(chunk)) for chunk in chunks])
     for phrase in query.phrases:
         if phrase not in held:
             message = f'no text that was found holds the phrase "{phrase}"'

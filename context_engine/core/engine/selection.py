@@ -32,8 +32,13 @@ def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan, scope: 
     tiers = [table.tiers[row] for row in rows]
     boosts = [settings.authority_boosts.of(tier) for tier in TIERS]
     boost = [boosts[tier - 1] if table.trusted(row) else 0.0 for row, tier in zip(rows, tiers)]
+    candidates = [table.candidates[row] for row in rows]
     relevance = exact_matches_first(
-        plan.prepared, [table.relevance[row] for row in rows], [table.chunks[row] for row in rows], settings
+        plan.prepared,
+        [table.relevance[row] for row in rows],
+        (one.text for one in candidates),
+        (one.label for one in candidates),
+        settings,
     )
     for row, value in zip(rows, relevance):
         table.relevance[row] = value

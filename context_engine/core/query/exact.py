@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple, Protocol
 
 from context_engine.core.models import PreparedQuery
 from context_engine.core.query.references import names_sections_only, spellings, words_beside
-from context_engine.core.text import tokens
+from context_engine.core.text import Reading, tokens
 
-__all__ = ["REFERENCE_SHARE", "exact_first", "phrases_held"]
+__all__ = ["REFERENCE_SHARE", "ReadText", "exact_first", "phrases_held"]
 
 REFERENCE_SHARE: Final = 0.2
 """Share of relevance that the section numbers of a question decide. Many books have a section 3.5, and texts cite each
@@ -32,8 +33,26 @@ _NUMBER_SIGN: Final = re.compile(r" no (?=\d)")
 _BEFORE_ITEM: Final = re.compile(r"\s+(?=\()")
 
 
+class ReadText(Protocol):
+    """A text with its reading, as in `ranking.analysed`."""
+
+    @property
+    def text(self) -> str:
+        """As the source gave it."""
+        ...
+
+    @property
+    def reading(self) -> Reading:
+        """Its tokens and terms."""
+        ...
+
+
 def exact_first(
-    query: PreparedQuery, relevance: Sequence[float], texts: Iterable[str], labels: Iterable[str], margin: float
+    query: PreparedQuery,
+    relevance: Sequence[float],
+    texts: Iterable[ReadText],
+    labels: Iterable[ReadText],
+    margin: float,
 ) -> list[float]:
     """Return relevance in [0, 1] in which a text with the query's exact names leads one without.
 
@@ -80,7 +99,7 @@ def _lifted(relevance: Sequence[float], held: Sequence[float], weight: float) ->
     return [(1.0 - weight) * value + weight * share / best for value, share in zip(relevance, held, strict=True)]
 
 
-def phrases_held(phrases: Sequence[str], texts: Sequence[str], labels: Sequence[str]) -> frozenset[str]:
+def phrases_held(phrases: Sequence[str], texts: Sequence[ReadText], labels: Sequence[ReadText]) -> frozenset[str]:
     """Return the quoted phrases that some text or its label holds, their words side by side.
 
     Args:
@@ -92,7 +111,13 @@ def phrases_held(phrases: Sequence[str], texts: Sequence[str], labels: Sequence[
 
 
 class _ExactName(NamedTuple):
-    """What a query names, as written and as it is looked for."""
+    """What a query names.
+
+    Attributes:
+        written: in the query.
+        sought: its tokens between spaces, in each spelling that is looked for.
+        quoted: whether the query has it in quotes.
+    """
 
     written: str
     sought: tuple[str, ...]
@@ -108,20 +133,49 @@ def _sought(name: str) -> tuple[str, ...]:
 
 
 class _Text:
-    """A text and what heads it, as tokens between spaces."""
+    """A text and what heads it, as tokens between spaces; they are put together only where a name may be held."""
 
-    def __init__(self, text: str, label: str) -> None:
-        self._body, self._spelled = _joined(text), text.casefold()
-        self._head = _joined(" ".join((label, *_HEADING.findall(text))))
+    def __init__(self, text: ReadText, label: ReadText) -> None:
+        self._text, self._label = text, label
+
+    @cached_property
+    def _body(self) -> str:
+        return _joined(self._text.text)
+
+    @cached_property
+    def _head(self) -> str:
+        return _joined(" ".join((self._label.text, *_HEADING.findall(self._text.text))))
+
+    @cached_property
+    def _spelled(self) -> str:
+        return self._text.text.casefold()
 
     def held(self, names: Sequence[_ExactName]) -> float:
         """Return the share of the names that are held, 0 of none."""
-        return sum(self._cites(name) or self._is_called(name) for name in names) / max(len(names), 1)
+        possible = filter(self._may_hold, names)
+        return sum(self._cites(name) or self._is_called(name) for name in possible) / max(len(names), 1)
 
     def own(self, names: Sequence[_ExactName]) -> float:
         """Return the share of the names that are the text's own, 0 of none."""
-        called = (self._is_called(name) or (name.quoted and self._cites(name)) for name in names)
+        called = (
+            self._is_called(name) or (name.quoted and self._cites(name)) for name in names if self._may_hold(name)
+        )
         return sum(called) / max(len(names), 1)
+
+    def _may_hold(self, name: _ExactName) -> bool:
+        """Whether text and label have all tokens of a name in some spelling: most have not, and need no closer look.
+
+        A clause counts without its items, which may stand apart from it.
+        """
+        has_items_apart = ".(" in self._text.text or ".(" in self._label.text
+        return has_items_apart or any(all(map(self._has_token, one.split())) for one in name.sought)
+
+    def _has_token(self, token: str) -> bool:
+        clause, bracket, _ = token.partition("(")
+        found, others = self._text.reading.tokens, self._label.reading.tokens
+        if bracket:
+            return any(one.startswith(clause) for one in found) or any(one.startswith(clause) for one in others)
+        return token in found or token in others
 
     def _cites(self, name: _ExactName) -> bool:
         return any(one in self._body for one in name.sought)

@@ -32,11 +32,10 @@ def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequenc
         view: of the base.
         scope: finds the rows that may be found.
         words: `query.spelling.words_to_check` of the query.
-        found: chunks of the scope: most words stand in them, and need not be looked up.
+        found: chunks of the scope, the best first: most words stand in the first, and need not be looked up.
     """
-    missing = _not_in(found[:_FIRST], words)
-    missing = [word for word in missing if not _is_held(view, scope, word)]
-    return tuple(UnknownWord(word, _nearest(view, scope, word.casefold())) for word in _not_in(found[_FIRST:], missing))
+    missing = [word for word in _not_in(found[:_FIRST], words) if not _is_held(view, scope, word)]
+    return tuple(UnknownWord(word, _nearest(view, scope, word.casefold())) for word in missing)
 
 
 def _not_in(chunks: Sequence[Chunk], words: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import pytest
 
 from context_engine.core.query import exact_first, prepare
 from context_engine.core.query.exact import REFERENCE_SHARE
+from context_engine.core.ranking.analysed import AnalysedText
 
 W = (1.0 + 0.5) / 2.0 + 0.001
 TITLE = "MAS Notice 637: Risk Based Capital"
@@ -13,7 +14,12 @@ CITING = "Capital follows MAS Notice 637."
 def lifted(
     query: str, texts: list[str], labels: list[str] | None = None, relevance: list[float] | None = None
 ) -> list[float]:
-    return exact_first(prepare(query), relevance or [0.5] * len(texts), texts, labels or [""] * len(texts), 0.5)
+    labels = labels or [""] * len(texts)
+    return exact_first(prepare(query), relevance or [0.5] * len(texts), read_texts(texts), read_texts(labels), 0.5)
+
+
+def read_texts(texts: list[str]) -> list[AnalysedText]:
+    return [AnalysedText(text) for text in texts]
 
 
 def test_a_text_with_the_phrase_leads_by_more_than_the_margin() -> None:
@@ -77,7 +83,11 @@ def test_what_holds_a_name(query: str, text: str, label: str, held: bool) -> Non
 def test_what_is_called_so_leads_what_cites_it_and_that_what_does_neither(margin: float) -> None:
     relevance, labels = [0.0, 0.5, 1.0, 0.3], [TITLE, "SOP", "Other", TITLE]
     called, citing, neither, too = exact_first(
-        prepare("MAS Notice 637"), relevance, ["Ratios.", CITING, "Capital.", "Scope."], labels, margin
+        prepare("MAS Notice 637"),
+        relevance,
+        read_texts(["Ratios.", CITING, "Capital.", "Scope."]),
+        read_texts(labels),
+        margin,
     )
     weight = min(2.0 * (1.0 + margin) / 3.0 + 0.001, 0.95)
     assert called == pytest.approx((1 - weight) * 0.0 + weight * 1.0)
@@ -91,7 +101,11 @@ def test_what_is_called_so_leads_what_cites_it_and_that_what_does_neither(margin
 @pytest.mark.parametrize("margin", [0.6, 1.0])
 def test_a_margin_that_leaves_no_room_for_three_keeps_the_lead_over_neither(margin: float) -> None:
     called, citing, neither = exact_first(
-        prepare("MAS Notice 637"), [0.0, 1.0, 1.0], ["Ratios.", CITING, "Capital."], [TITLE, "SOP", "Other"], margin
+        prepare("MAS Notice 637"),
+        [0.0, 1.0, 1.0],
+        read_texts(["Ratios.", CITING, "Capital."]),
+        read_texts([TITLE, "SOP", "Other"]),
+        margin,
     )
     assert called - neither >= margin - 1e-9
     assert called >= citing - 0.5 > neither - 0.5
