@@ -120,7 +120,10 @@ def _checked(data: dict[str, Any], path: Path) -> GateFile:
     try:
         gate = GateFile.model_validate(data)
     except ValidationError as error:
-        raise config_error(error, data, GateFile, file=str(path)) from None
+        found = config_error(error, data, GateFile, file=str(path)).each
+        if len(found) == 1:
+            raise found[0] from None
+        raise ConfigError("; ".join(f"{one.key}: {one.problem}" for one in found), file=str(path)) from None
     return gate.model_copy(
         update={
             "measures": _measures(gate.measures, path),

@@ -127,14 +127,14 @@ def open_session(
     source = queries or qrels
     if source is None:
         raise InvalidRequest("there is nothing to evaluate: give --queries FILE and --qrels FILE")
-    asked = with_domains(read_questions(source), setup, domain, source)
+    asked = with_domains(_questions(source, alone=queries is None), setup, domain, source)
     given = read_qrels(qrels) if qrels is not None else {one.id: one.gold for one, _ in asked}
     judged = positive(given)
     known = {question.id for question, _ in asked}
     kept = {question: gold for question, gold in judged.items() if question in known}
     if not kept:
         problem = "no question of it is judged: " if judged else "there is no judgement above 0: "
-        problem += "the ids of questions and judgements must be the same" if judged else "give --qrels FILE"
+        problem += "the ids of questions and judgements must be the same" if judged else _no_grade(qrels)
         raise ConfigError(problem, file=str(qrels or source))
     counter = ApproxTokenCounter()
     corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter, principal)
@@ -157,6 +157,21 @@ def open_session(
         unjudged=unjudged,
         rejected={question: given[question].keys() - gold.keys() for question, gold in kept.items()},
     )
+
+
+def _questions(file: Path, *, alone: bool) -> tuple[EvalQuestion, ...]:
+    """Return the questions of a file; where it is of judgements and stands alone, it must hold them too."""
+    try:
+        return read_questions(file)
+    except ConfigError as error:
+        if not alone:
+            raise
+        problem = f"{error.problem}; as no file of questions (--queries) is given, the judgements must hold them"
+        raise ConfigError(problem, file=error.file, key=error.key) from None
+
+
+def _no_grade(qrels: Path | None) -> str:
+    return "give judgements, --qrels FILE" if qrels is None else "an answer is judged relevant by a grade from 1 on"
 
 
 def with_domains(

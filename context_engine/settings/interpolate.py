@@ -23,6 +23,8 @@ __all__ = ["FromVariable", "Interpolator", "Unfilled", "Unparsed", "plain"]
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
+_OF_SECRET: Final = re.compile("key|token|secret|password")
+"""In the name of a field that holds a secret: a default would write it into the file."""
 _NO_FORM: Final = "'${...}' must hold NAME, NAME:-default or file:/path"
 _NO_FILE: Final = "a file is read for a value of a connection alone: write the value out, or take ${NAME}"
 _FIXED: Final = "takes no variable or file here: write it out ('$${' is a literal '${')"
@@ -163,7 +165,8 @@ class Interpolator:
         if default is not None:
             return value or default
         if value is None:
-            problem = f"the variable {name} is not set: set it, or write ${{{name}:-default}}"
+            other = "" if _OF_SECRET.search(key.rpartition(".")[2]) else f", or write ${{{name}:-default}}"
+            problem = f"the variable {name} is not set: set it{other}"
             raise MissingVariable(problem, file=self.file, key=key)
         return value
 
@@ -181,5 +184,6 @@ class Interpolator:
         except UnicodeDecodeError:
             raise ConfigError(f"the file {path} is not UTF-8 text", file=self.file, key=key) from None
         except OSError as error:
-            problem = f"the file {path} cannot be read ({error.strerror}): put the value there"
+            mend = "let the user who runs this read it" if path.is_file() else "put the value there"
+            problem = f"the file {path} cannot be read ({error.strerror}): {mend}"
             raise MissingVariable(problem, file=self.file, key=key) from None

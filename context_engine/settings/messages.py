@@ -187,7 +187,8 @@ def field_problem(details: ErrorDetails, location: Location, model: type[BaseMod
         return "is required"
     if kind in ("literal_error", "enum"):
         choices = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")
-        return f"must be one of {', '.join(choices)}{got(value)}.{_close(value, choices)}"
+        close = " Write it without quotes." if value in choices else _close(value, choices)
+        return f"must be one of {', '.join(choices)}{got(value)}.{close}"
     if kind in ("value_error", "assertion_error"):
         return str(context["error"])
     return _of_kind(kind, context) + got(value) + (" (put it in quotes)" if kind == "string_type" else "")

@@ -109,6 +109,9 @@ def _asked(account: Account) -> str:
     return str(kept.get("query") or (kept.get("request") or {}).get("query", ""))
 
 
+_NO_RULES: Final = "clearance: not asked for, as no access rules were in force"
+
+
 def _who(account: Account) -> list[str]:
     caller = account.entry.get("caller")
     if not isinstance(caller, Mapping):
@@ -117,7 +120,9 @@ def _who(account: Account) -> list[str]:
     behalf = [f"on behalf of {caller['for']}"] if caller.get("for") else []
     app = [f"app: {account.entry['app']}"] if account.entry.get("app") else []
     known = caller.get("pseudonym") or "nobody was named"
-    return [f"{known}{_clear_name(account)}", *behalf, *names, f"clearance: {caller.get('clearance')}", *app]
+    ruled = (account.entry.get("hashes") or {}).get("policy")
+    cleared = f"clearance: {caller.get('clearance')}" if ruled else _NO_RULES
+    return [f"{known}{_clear_name(account)}", *behalf, *names, cleared, *app]
 
 
 def _clear_name(account: Account) -> str:

@@ -49,8 +49,9 @@ Examples:
 def replay(at: LedgerLocation, record_id: str | None, file: Path | None, query: str | None, as_json: bool) -> None:
     """Compute a recorded answer again from its record alone: no source and no model is asked.
 
-    The second stage and the contexts must come out to the same bytes; else the first field that differs is named, and
-    why. Settings that changed since are named, and what they would change in the answer.
+    The second stage and the contexts must come out to the same bytes, and the answer beside the record in a file must
+    be the record's; else the first field that differs is named, and why. Settings that changed since are named, and
+    what they would change in the answer.
     Exit code: 0 identical, 1 not, 4 the question was not recorded, 2 usage or configuration.
     """
     if (record_id is None) == (file is None):
@@ -83,7 +84,7 @@ def _of_file(at: LedgerLocation, file: Path) -> Replay:
 
     saved = read_saved(file)
     context = open_context(at.configuration, build_demo=False)
-    return _replayed(context, load_result(saved), code_of(saved), ())
+    return _replayed(context, load_result(saved), code_of(saved), (), published=saved if "record" in saved else None)
 
 
 def _replayed(
@@ -91,6 +92,8 @@ def _replayed(
     recorded: SearchResult | Restored,
     recorded_by: str | None,
     contexts: Sequence[Mapping[str, Any]],
+    *,
+    published: Mapping[str, Any] | None = None,
 ) -> Replay:
     from context_engine.audit.review.replay import replay as replay_record
 
@@ -99,6 +102,7 @@ def _replayed(
         recorded,
         code_version=__version__,
         recorded_by=recorded_by,
+        published=published,
         settings_now=_settings_now(context),
         scorer_now=_scorer_now(context),
         contexts=contexts,
@@ -149,7 +153,8 @@ def _print(replayed: Replay) -> None:
         show(console, Text(clean(f"not identical: {replayed.explanation or 'a context differs'}"), "red"))
     if replayed.difference is not None:
         path, was, now = replayed.difference
-        show(console, Text(clean(f"  {path}: recorded {_value(was)}, computed {_value(now)}")))
+        first, second = ("shown", "in the record") if replayed.reason == "answer_altered" else ("recorded", "computed")
+        show(console, Text(clean(f"  {path}: {first} {_value(was)}, {second} {_value(now)}")))
     for one in replayed.contexts:
         said = "identical" if one.identical else one.reason
         show(console, Text(clean(f"context {one.record_id}: {said}"), "" if one.identical else "yellow"))

@@ -79,7 +79,7 @@ def _records(stored: StoredEntry, entry: _Row) -> Iterator[_Row]:
         "caller": caller.get("pseudonym"),
         "roles": _joined(_list(caller.get("roles"))),
         "groups": _joined(_list(caller.get("groups"))),
-        "clearance": caller.get("clearance"),
+        "clearance": caller.get("clearance") if hashes.get("policy") else None,
         "error": _mapping(entry.get("error")).get("code"),
         "query_kept": _mapping(entry.get("query")).get("kept"),
         "sources": _joined(one.get("id") for one in sources),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Final
@@ -39,12 +40,20 @@ class ExportFolder:
         path = self.path / folder
         return {one.name for one in path.iterdir()} if path.is_dir() else set()
 
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file; the partial tiles that a full one takes the place of go."""
+    def put(self, name: str, data: bytes, *, private: bool = False) -> None:
+        """Write a file; the partial tiles that a full one takes the place of go.
+
+        Args:
+            name: its path below the folder.
+            data: what it holds.
+            private: its owner alone may read it.
+        """
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"{path.name}{_UNFINISHED}")
-        unfinished.write_bytes(data)
+        unfinished.unlink(missing_ok=True)  # one that was left may be open to others
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "wb") as file:
+            file.write(data)
         unfinished.replace(path)
         self.written += 1
         if (partial := path.with_name(f"{path.name}{_PARTIAL}")).is_dir():

@@ -128,7 +128,7 @@ def _put_addenda(ledger: Ledger, folder: ExportFolder, *, wanted: bool) -> None:
         folder.kept += len(there & digests)
         for part in parts(sorted(digests - there) if wanted else (), _BATCH):
             for digest, held in ledger.addenda([bytes.fromhex(one) for one in part]).items():
-                folder.put(f"{place}/{digest.hex()}", held.salt + held.data)
+                folder.put(f"{place}/{digest.hex()}", held.salt + held.data, private=True)
 
 
 def _digests(ledger: Ledger, prefix: int) -> set[str]:

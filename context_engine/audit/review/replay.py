@@ -40,6 +40,7 @@ class ReplayReason(StrEnum):
     RERANK_SCORES_MISSING = "rerank_scores_missing"
     CODE_VERSION = "code_version"
     RECORD_ALTERED = "record_altered"
+    ANSWER_ALTERED = "answer_altered"
 
 
 class ChangedSetting(NamedTuple):
@@ -128,6 +129,7 @@ def replay(
     *,
     code_version: str,
     recorded_by: str | None = None,
+    published: Mapping[str, Any] | None = None,
     settings_now: Callable[[SearchResult], EffectiveSettings | None] | None = None,
     scorer_now: Callable[[SearchResult], ChangedScorer | None] | None = None,
     contexts: Sequence[Mapping[str, Any]] = (),
@@ -140,6 +142,7 @@ def replay(
         recorded: a record that was read, or a saved result.
         code_version: of this package.
         recorded_by: the version that made the record; None: as the record says.
+        published: the answer as it stands beside a saved result; None: none does.
         settings_now: gives the settings that the same request would be searched with now; where it gives None, or is
             None, they are not compared.
         scorer_now: gives the model and adapter that compare vectors now, where they are others; None: not compared.
@@ -155,6 +158,11 @@ def replay(
     again = recompute(result)
     difference = None if stage_two_bytes(again) == stage_two_bytes(result) else _difference(result, again)
     reason = None if difference is None else _reason(result, recorded_by, code_version)
+    if difference is None and published is not None:
+        difference = _beside(result, published)
+        same_version = recorded_by in (None, code_version)
+        altered = ReplayReason.ANSWER_ALTERED if same_version else ReplayReason.CODE_VERSION
+        reason = None if difference is None else altered
     made = tuple(_context(entry, again, counter, mask) for entry in contexts)
     replayed = Replay(
         search_id=result.search_id,
@@ -176,6 +184,7 @@ _EXPLANATIONS: Final[Mapping[ReplayReason, str]] = {
     ReplayReason.CODE_VERSION: "the record was made by version {was}, this is version {now}",
     ReplayReason.RECORD_ALTERED: "the same version computes another answer from this record: 'audit verify' says "
     "whether it was altered",
+    ReplayReason.ANSWER_ALTERED: "the record gives the same answer to the byte, but the answer beside it was altered",
 }
 
 
@@ -198,6 +207,12 @@ def _published(result: SearchResult) -> dict[str, Any]:
 
 def _difference(result: SearchResult, again: SearchResult) -> Difference | None:
     return first_difference(_published(result), _published(again))
+
+
+def _beside(result: SearchResult, published: Mapping[str, Any]) -> Difference | None:
+    """Return the first field in which an answer that was published with its record is not what the record says."""
+    shown = json.loads(json.dumps(result.to_dict(demo=published.get("demo") is True), default=str))
+    return first_difference({name: value for name, value in published.items() if name != "record"}, shown)
 
 
 def _reason(result: SearchResult, was: str | None, now: str) -> ReplayReason:

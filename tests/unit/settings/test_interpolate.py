@@ -51,6 +51,12 @@ def test_a_missing_variable_is_named_with_file_and_key() -> None:
     )
 
 
+def test_no_default_is_advised_for_a_secret() -> None:
+    with pytest.raises(MissingVariable) as raised:
+        fill({"dify": {"api_key": "${KEY}"}})
+    assert str(raised.value) == "f.yaml: dify.api_key: the variable KEY is not set: set it"
+
+
 @pytest.mark.parametrize("text", ["${", "${A", "${A:-${B}}", "${}", "${1A}", "${A:d}", "${A B}"])
 def test_a_form_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ConfigError) as raised:

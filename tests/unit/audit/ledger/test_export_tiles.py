@@ -103,6 +103,7 @@ def test_addenda_are_there_when_asked_for_and_go_when_they_are_erased(
     held = [name for name in files(folder) if name.startswith("addenda/")]
     assert len(held) == 3
     for name in held:
+        assert (folder / name).stat().st_mode & 0o077 == 0
         data = (folder / name).read_bytes()
         assert hashlib.sha256(data).hexdigest() == Path(name).name and Path(name).name.startswith(Path(name).parts[1])
     erase(ledger, Wanted(record_ids=("s-1",)), reason="asked for", by="me", clock=FixedClock())

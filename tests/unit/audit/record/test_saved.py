@@ -51,6 +51,7 @@ def assert_same(result):
     back = again(result)
     for one in fields(result):
         assert getattr(back, one.name) == getattr(result, one.name), one.name
+    assert json.dumps(back.to_dict(), default=str) == json.dumps(result.to_dict(), default=str)
     assert stage_two_bytes(back) == stage_two_bytes(result)
     if result.request is not None:
         assert stage_two_bytes(recompute(back)) == stage_two_bytes(recompute(result))

@@ -70,6 +70,23 @@ def test_an_altered_record_is_told_by_the_first_field_that_differs(result):
     assert replayed.reason == "record_altered"
 
 
+def published(result):
+    return {**json.loads(json.dumps(result.to_dict(), default=str)), "record": {}}
+
+
+def test_an_answer_beside_its_record_is_the_records(result):
+    assert replay(result, code_version="0.9", published=published(result)).identical
+
+
+def test_an_answer_altered_beside_its_record_is_told_by_the_first_field(result):
+    beside = published(result)
+    beside["chunks"][0]["content"] = "at least 4 characters"
+    replayed = replay(result, code_version="0.9", recorded_by="0.9", published=beside)
+    assert (replayed.identical, replayed.reason) == (False, "answer_altered")
+    assert replayed.difference[:2] == ("chunks[0].content", "at least 4 characters")
+    assert replay(result, code_version="0.9", recorded_by="0.8", published=beside).reason == "code_version"
+
+
 def test_a_difference_beside_another_version_is_laid_to_it(result):
     altered = replace(result, chunks=result.chunks[:1])
     replayed = replay(altered, code_version="1.0", recorded_by="0.9")
