@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, read_strategies
 from context_engine.core.models import IngestSettings, Notice
@@ -29,7 +29,7 @@ from context_engine.settings.principals import NO_PRINCIPALS, Principals
 from context_engine.settings.resolver import SettingsResolver
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
-__all__ = ["Config", "load_config", "read_config"]
+__all__ = ["UNREAD", "Config", "load_config", "read_config"]
 
 T = TypeVar("T")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -91,6 +91,10 @@ def load_config(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
     return config
 
 
+UNREAD: Final = Connections()
+"""In place of connections that could not be read: which there are, is not known."""
+
+
 def read_config(
     paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None
 ) -> tuple[Config, list[ConfigError]]:
@@ -107,7 +111,7 @@ def read_config(
     pipeline = attempt(lambda: _json(paths, "rag-pipeline.json", env), _EMPTY)
     strategies = plain(pipeline.get("chunking_strategies", {}))
     overlay = attempt(lambda: load_overlay(paths, env=env, name=stage), NO_OVERLAY)
-    connections = attempt(lambda: _connections(paths, env, overlay), Connections())
+    connections = attempt(lambda: _connections(paths, env, overlay), UNREAD)
     config = Config(
         paths=paths,
         files=attempt(lambda: _file_layer(paths, pipeline, env), {}),

@@ -48,7 +48,7 @@ class _Reading:
     """What was read so far, and what must hold between files."""
 
     doc_types: Iterable[str]
-    connections: Iterable[str]
+    connections: Iterable[str] | None
     stage: StageOverlay
     domains: dict[str, DomainSpec] = field(default_factory=dict)
     broken: dict[str, ConfigError] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def load_registry(
     *,
     env: Mapping[str, str],
     stage: StageOverlay = NO_OVERLAY,
-    connections: Iterable[str] = (),
+    connections: Iterable[str] | None = (),
     doc_types: Iterable[str] = (),
 ) -> LoadedRegistry:
     """Return the registry of all manifests. See `read_registry`.
@@ -91,7 +91,7 @@ def read_registry(
     *,
     env: Mapping[str, str],
     stage: StageOverlay = NO_OVERLAY,
-    connections: Iterable[str] = (),
+    connections: Iterable[str] | None = (),
     doc_types: Iterable[str] = (),
 ) -> tuple[LoadedRegistry, list[ConfigError]]:
     """Return the registry, which holds the problems of the manifests, and the problems of the stage.
@@ -100,10 +100,10 @@ def read_registry(
         paths: where the manifests are.
         env: the environment.
         stage: its dataset ids replace those of the manifests.
-        connections: names a source may use.
+        connections: names a source may use; None: not known, so not checked.
         doc_types: rows of the chunking table a document rule may use; empty: not checked.
     """
-    reading = _Reading(tuple(doc_types), tuple(connections), stage)
+    reading = _Reading(tuple(doc_types), None if connections is None else tuple(connections), stage)
     for path in paths.manifests():
         _read(reading, path, paths.label(path), env)
     registry = LoadedRegistry(
@@ -272,8 +272,9 @@ def _source_problems(reading: _Reading, spec: DomainSpec, file: str) -> list[Con
             found.append(ConfigError(_SHARED.format(other.file), file=file, key=place))
             if _guard(other.spec) != _guard(source):
                 reading.refuse(other.domain, ConfigError(_SHARED.format(file), file=other.file, key=place))
-        if source.connection is not None and source.connection not in reading.connections:
-            hint = nearest(source.connection, reading.connections) or " connections.yaml names none."
+        known = reading.connections
+        if source.connection is not None and known is not None and source.connection not in known:
+            hint = nearest(source.connection, known) or " connections.yaml names none."
             problem = f"unknown connection {source.connection!r}.{hint}"
             found.append(ConfigError(problem, file=file, key=f"{place}.connection"))
         for index, rule in enumerate(source.documents):

@@ -12,9 +12,10 @@ from context_engine.core.engine import SystemClock
 from context_engine.core.models import Notice, NoticeCode, Settings, SourceSpec
 from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.text import check_segmenter
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, nearest
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.api_token import read_api_token
+from context_engine.settings.load import UNREAD
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.access import configured_policy
@@ -73,8 +74,9 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         stage: name of an overlay; `CONTEXT_ENGINE_STAGE` if None.
     """
     config, in_config = read_config(paths, env=env, stage=stage)
+    connections = None if config.connections is UNREAD else config.connections.names
     registry, in_stage = read_registry(
-        paths, env=env, stage=config.stage, connections=config.connections.names, doc_types=config.chunking
+        paths, env=env, stage=config.stage, connections=connections, doc_types=config.chunking
     )
     registry = with_installed_adapters(registry)
     found = [_Found(problem) for problem in (*in_config, *in_stage)]
@@ -160,10 +162,15 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
     resolver = config.resolver(registry.files)
     for name, domain in registry.domains.items():
         try:
-            check_segmenter(resolver.base(domain).values.word_segmenter)
+            base = resolver.base(domain)
+            check_segmenter(base.values.word_segmenter)
         except ConfigError as error:
             yield _Found(error, [name])
             continue
+        known = [source.id for source in domain.sources]
+        for source in set(base.values.sources or ()).difference(known):
+            problem = f"domain {name!r} has no source {source!r}.{nearest(source, known)}"
+            yield _Found(ConfigError(problem, file=base.origins.get("sources"), key="sources"), [name])
         for persona in resolver.personas:
             try:
                 settings = resolver.base(domain, persona)

@@ -160,6 +160,14 @@ def test_a_file_that_cannot_be_used_says_where(tmp_path: Path, text: str, said: 
     assert said in " ".join(str(one) for one in found.value.each)
 
 
+def test_all_faults_of_a_gate_file_are_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / "gate.yaml").write_text("version: 1\nmeasure: [R@10]\nallowed_loss: 2\ncollections: {a: {qrels: r}}\n")
+
+    with pytest.raises(ConfigError, match=r"'measures'.*; allowed_loss: must be at most 1") as found:
+        read_gate(tmp_path / "gate.yaml")
+    assert found.value.others == ()
+
+
 # -- the baseline -----------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,54 @@
+"""`config check`: what would refuse a search is said before there is one, in the file where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from context_engine.settings.paths import find_config
+from context_engine.wiring.check import CheckReport, check
+
+MANIFEST = """\
+version: {version}
+domain: {domain}
+sources:
+  - {{id: {source}, type: bank_sop, adapter: dify, connection: dify, dataset_ids: [d]}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests/npa.yaml").write_text(MANIFEST.format(version=1, domain="NPA", source="sops"))
+    (tmp_path / "config/connections.yaml").write_text("dify: {base_url: 'http://127.0.0.1:9/v1', api_key: '${KEY}'}\n")
+    return tmp_path
+
+
+def checked(folder: Path) -> CheckReport:
+    env = {"HOME": str(folder), "KEY": "dataset-of-nobody"}
+    return check(find_config(env=env, cwd=folder), env=env)
+
+
+def problems(folder: Path) -> list[str]:
+    return [str(one) for one in checked(folder).problems]
+
+
+def test_a_setting_of_sources_names_those_of_each_domain(folder: Path) -> None:
+    (folder / "config/rag-pipeline.json").write_text('{"sources": ["sop"]}')
+    (found,) = problems(folder)
+    assert found == "config/rag-pipeline.json: sources: domain 'NPA' has no source 'sop'. Did you mean 'sops'?"
+
+
+def test_a_connection_that_cannot_be_read_is_no_unknown_one(folder: Path) -> None:
+    (folder / "config/connections.yaml").write_text("dify: {base_url: 'http://127.0.0.1:9/v1', tiemout_s: 3}\n")
+    found = problems(folder)
+    assert any("tiemout_s" in one for one in found)
+    assert not any("unknown connection" in one for one in found)
+
+
+def test_a_choice_in_quotes_is_to_be_written_without(folder: Path) -> None:
+    (folder / "manifests/npa.yaml").write_text(MANIFEST.format(version="'1'", domain="NPA", source="sops"))
+    (found,) = problems(folder)
+    assert found.endswith("must be one of 1, got '1'. Write it without quotes.")
