@@ -83,12 +83,18 @@ class ValidatedAnswer(NamedTuple):
     embedding: QueryEmbedding | None = None
 
 
-def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnswer:
+def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bool = False) -> ValidatedAnswer:
     """Return the usable part of an answer.
 
     Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
     counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
     absent; text is made valid, metadata bounded. A notice says each of it.
+
+    Args:
+        answer: of a source.
+        source_id: the source.
+        top_k: most chunks.
+        valid_chunks: its chunks are as `valid_chunk` leaves them; their scores alone are looked at.
 
     Raises:
         SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
@@ -104,7 +110,9 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int) -> ValidatedAnsw
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(chunks, top_k):
-        if _is_chunk(chunk):
+        if valid_chunks:
+            kept.append(_with_valid_scores(chunk, notices))
+        elif _is_chunk(chunk):
             kept.append(valid_chunk(chunk, notices))
         else:
             rejected += 1
@@ -354,7 +362,7 @@ def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
 
 def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
-    kept = []
+    kept: list[Score] = []
     changed = False
     for score in chunk.scores:
         known = type(score) is Score and type(score.kind) is ScoreKind and is_valid_scorer(score.scorer)

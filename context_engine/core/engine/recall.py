@@ -76,6 +76,7 @@ class SourceBulkhead:
         self.source_id, self.source = source_id, source
         self._clock, self._declared = clock, declared
         self._keeps_classes = getattr(source, "access_classes", False) is True
+        self._valid_chunks = getattr(source, "valid_chunks", False) is True
         self._joint = source if isinstance(source, JointlySearchable) else None
         self._preparable = source if isinstance(source, Preparable) else None
         self._bulkhead = Bulkhead(f"source-{source_id}")
@@ -183,7 +184,9 @@ class SourceBulkhead:
                 scope=query.access,
                 keeps_classes=self._keeps_classes,
             )
-            validated = validate_answer(answer, source_id=self.source_id, top_k=query.top_k)
+            validated = validate_answer(
+                answer, source_id=self.source_id, top_k=query.top_k, valid_chunks=self._valid_chunks
+            )
             validated = validated._replace(withheld=withheld)
             return SourceReply(validated, None, self._ms(started), validated.retrieved_at or self._clock.now())
         except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own failure

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from tantivy import Occur, Query
+from tantivy import DocAddress, Occur, Query
 
 from context_engine.adapters.sources.local.evidence import coverage, covered, evidence
 from context_engine.adapters.sources.local.merge import boosted, kind_of, lifted, merged, ranked
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.reader import View
-from context_engine.adapters.sources.local.row_scores import row_scores
 from context_engine.adapters.sources.local.row_scores import scores as scores_of
 from context_engine.core.models import Score, ScoreKind
 
-__all__ = ["Candidates", "LocalQuery", "SearchScope", "candidates", "foresee"]
+__all__ = ["Candidates", "LocalQuery", "SearchScope", "candidates"]
 
 _CLEARLY: Final = 0.5
 
@@ -64,60 +63,71 @@ class Candidates(NamedTuple):
     more: bool
 
 
-class _TextHit(NamedTuple):
-    text: float
-    group: int
-    doc: int
+class _Hits(NamedTuple):
+    """Rows, column by column.
+
+    Attributes:
+        text: the score of the text query, 0 where nothing matches.
+        group: the row that the section begins with.
+        doc: the document; of no row where nobody asks.
+    """
+
+    text: dict[int, float]
+    group: dict[int, int]
+    doc: dict[int, int]
+
+    def add(self, others: _Hits) -> None:
+        """Take the rows of others, too."""
+        self.text.update(others.text)
+        self.group.update(others.group)
+        self.doc.update(others.doc)
+
+    def of(self, rids: Sequence[int]) -> _Hits:
+        """Return some of the rows, in this order."""
+        text, group = ({rid: self.text[rid] for rid in rids}, {rid: self.group[rid] for rid in rids})
+        return _Hits(text, group, {rid: self.doc[rid] for rid in rids if rid in self.doc})
 
 
 class _Found(NamedTuple):
-    """The rows a search begins with, and whether a higher limit might bring more."""
+    """The rows of one scope that a search begins with, and whether a higher limit might bring more."""
 
-    rows: dict[int, _TextHit]
+    rows: _Hits
     full: bool
 
 
-def candidates(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> Candidates:
-    """Return the candidates of a search."""
-    found, full = _found(view, question, scope, limit)
-    if question.vector is None or view.vectors is None:
-        return _by_text(view, question, found, full=full)
-    return _merged(view, question, found, scope, full=full)
+def candidates(view: View, question: LocalQuery, scopes: Sequence[SearchScope], limit: int) -> list[Candidates]:
+    """Return the candidates of a search in each of some scopes, which hold no row in common.
 
-
-def foresee(view: View, question: LocalQuery, scopes: Sequence[SearchScope], limit: int) -> None:
-    """Ask the index what the rows of all these scopes score, in one call, before `candidates` asks for those of one.
-
-    A call for the rows of twenty sources takes a fifth of twenty calls.
+    What the index is asked of rows, it is asked once for those of all scopes: a call for the rows of twenty sources
+    takes a fifth of twenty calls.
     """
-    found = [_found(view, question, scope, limit).rows for scope in scopes]
-    if question.query is not None:
-        coverage(view, question.query, [rid for rows in found for rid, one in rows.items() if one.text > 0.0])
-        if question.options.section_weight:
-            _sections(view, question.query, {one.group for rows in found for one in rows.values()})
+    found = [_found(view, question, scope, limit) for scope in scopes]
+    if question.vector is None or view.vectors is None:
+        return _by_text(view, question, found)
+    return _merged(view, question, found, scopes)
 
 
 def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _Found:
-    return view.once(("found", scope, limit), lambda: _find(view, question, scope, limit))
-
-
-def _find(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _Found:
-    found = {} if question.query is None else _read(view, both(question.query.text, scope.query), limit)
-    full = len(found) >= limit
+    found = _Hits({}, {}, {})
+    if question.query is not None:
+        found = _read(view, both(question.query.text, scope.query), limit, question.options)
+    full = len(found.text) >= limit
     if question.vector is None or view.vectors is None:
         return _Found(found, full)
     rows_of_scope = _ScopeRows(view, question, scope)
     nearest = view.vectors.nearest(question.vector, limit, rows_of_scope, question.options)
-    return _Found({rid: rows_of_scope.read[rid] for rid in nearest} | found, full or len(nearest) >= limit)
+    hits = rows_of_scope.read.of(nearest)
+    hits.add(found)
+    return _Found(hits, full or len(nearest) >= limit)
 
 
 class _ScopeRows:
     """What the vectors may ask of the index about the scope; what is read on the way is kept."""
 
     def __init__(self, view: View, question: LocalQuery, scope: SearchScope) -> None:
-        self._view, self._query, self._scope = view, question.query, scope
+        self._view, self._query, self._scope, self._options = view, question.query, scope, question.options
         self.source_key, self.selective = scope.source_key, scope.selective
-        self.read: dict[int, _TextHit] = {}
+        self.read = _Hits({}, {}, {})
 
     def count(self) -> int:
         """Return how many rows the scope has."""
@@ -133,93 +143,122 @@ class _ScopeRows:
         """Return those of some rows that are in the scope, and keep their true text score, 0 where nothing matches."""
         clauses = [(Occur.Must, rows(rids)), (Occur.Must, self._scope.query)]
         clauses += [(Occur.Should, self._query.text)] if self._query else []
-        self.read |= _read(self._view, Query.boolean_query(clauses), len(rids)) if rids else {}
-        return self.read
+        if rids:
+            self.read.add(_read(self._view, Query.boolean_query(clauses), len(rids), self._options))
+        return self.read.text
 
 
-def _read(view: View, query: Query, limit: int) -> dict[int, _TextHit]:
+def _read(view: View, query: Query, limit: int, options: SearchOptions) -> _Hits:
     hits = view.searcher.search(query, limit=limit, count=False).hits
-    addresses = [address for _, address in hits]
-    rids, groups, docs = (view.searcher.fast_field_values(name, addresses) for name in ("rid", "group", "doc"))
-    return {
-        int(rid or 0): _TextHit(score, int(group or 0), int(doc or 0))
-        for (score, _), rid, group, doc in zip(hits, rids, groups, docs)
-    }
+    places = [place for _, place in hits]
+    rids = _numbers(view, "rid", places)
+    doc = dict(zip(rids, _numbers(view, "doc", places))) if options.neighbour_weight else {}
+    return _Hits(dict(zip(rids, (score for score, _ in hits))), dict(zip(rids, _numbers(view, "group", places))), doc)
 
 
-def _sections(view: View, query: TextQuery, groups: Collection[int]) -> dict[int, float]:
-    """Return the score of the whole section of each group."""
-    return row_scores(view, "section", query, lambda: query.section, groups)
+def _numbers(view: View, field: str, places: list[DocAddress]) -> list[int]:
+    """Return a field that every row has."""
+    found: list[int] = view.searcher.fast_field_values(field, places)  # type: ignore[assignment]
+    return found
 
 
-def _by_text(view: View, question: LocalQuery, found: Mapping[int, _TextHit], *, full: bool) -> Candidates:
-    """The best `depth` by BM25 and coverage are smoothed; what follows keeps its lower score."""
+def _by_text(view: View, question: LocalQuery, found: Sequence[_Found]) -> list[Candidates]:
+    """The best `depth` of each scope by BM25 and coverage are smoothed; what follows keeps its lower score."""
     options, query = question.options, question.query
-    score: dict[int, float] = {}
-    if query is not None:
-        found = _covering(found, coverage(view, query, found))
-        score = {rid: one.text for rid, one in found.items()}
-        score |= _smoothed(view, query, {rid: found[rid] for rid in ranked(score)[: options.depth]}, options)
-        score = _boosted(view, query, score, options) if _boosts(options) else score
+    if query is None:
+        return [Candidates([], lambda _: (), one.full) for one in found]
+    hits = _together(found)
+    text = _covering(hits.text, coverage(view, query, hits.text))
+    score = text | _smoothed(view, query, hits, _best(found, text, options.depth), options)
     scorer = f"local:{view.state.base_id}"
-    return Candidates(ranked(score), lambda rid: (Score(ScoreKind.BM25, score[rid], scorer),), full)
+
+    def of_scope(one: _Found) -> Candidates:
+        own = {rid: score[rid] for rid in one.rows.text}
+        own = _boosted(view, query, own, options) if _boosts(options) else own
+        return Candidates(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], scorer),), one.full)
+
+    return [of_scope(one) for one in found]
 
 
 def _merged(
-    view: View, question: LocalQuery, found: Mapping[int, _TextHit], scope: SearchScope, *, full: bool
-) -> Candidates:
-    assert view.vectors is not None and question.vector is not None
-    options, query = question.options, question.query
-    cosine = view.vectors.cosines(question.vector, found)
-    text = {rid: one.text for rid, one in found.items()}
-    best, trust, kind = 0.0, 1.0, kind_of(options)
+    view: View, question: LocalQuery, found: Sequence[_Found], scopes: Sequence[SearchScope]
+) -> list[Candidates]:
+    vectors, vector, query, options = view.vectors, question.vector, question.query, question.options
+    assert vectors is not None and vector is not None
+    hits = _together(found)
+    text, best, trust = hits.text, 0.0, 1.0
     if query is not None:
-        said = evidence(view, query, [rid for rid, one in found.items() if one.text > 0.0])
-        text = _smoothed(view, query, _covering(found, said.coverage), options)
+        said = evidence(view, query, [rid for rid, score in text.items() if score > 0.0])
+        text = _smoothed(view, query, hits, _covering(text, said.coverage), options)
         best, trust = said.best * _whole(options), said.trust
-    fused = merged(text, best, cosine, options, trust)
-    if query is not None:
-        fused = _boosted(view, query, fused, options) if _boosts(options) else fused
-        fused = _cited_first(view, query, text, best, fused, kind)
-    base, model = f"local:{view.state.base_id}", view.vectors.scorer_id
-    # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
-    scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_id}"
+    base, model, kind = f"local:{view.state.base_id}", vectors.scorer_id, kind_of(options)
 
-    def scores(rid: int) -> tuple[Score, ...]:
-        dense = (Score(ScoreKind.COSINE, cosine[rid], model),) if rid in cosine else ()
-        return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, text[rid], base))
+    def of_scope(one: _Found, scope: SearchScope) -> Candidates:
+        cosine = vectors.cosines(vector, one.rows.text)
+        own = {rid: text[rid] for rid in one.rows.text}
+        fused = merged(own, best, cosine, options, trust)
+        if query is not None:
+            fused = _boosted(view, query, fused, options) if _boosts(options) else fused
+            fused = _cited_first(view, query, own, best, fused, kind)
+        # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
+        scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_id}"
 
-    return Candidates(ranked(fused), scores, full)
+        def scores(rid: int) -> tuple[Score, ...]:
+            dense = (Score(ScoreKind.COSINE, cosine[rid], model),) if rid in cosine else ()
+            return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], base))
+
+        return Candidates(ranked(fused), scores, one.full)
+
+    return [of_scope(one, scope) for one, scope in zip(found, scopes, strict=True)]
 
 
-def _covering(found: Mapping[int, _TextHit], shares: Mapping[int, float]) -> dict[int, _TextHit]:
-    """Return each row with the text score that its share of the question leaves it."""
-    return {rid: _TextHit(covered(text, shares.get(rid, 0.0)), group, doc) for rid, (text, group, doc) in found.items()}
+def _together(found: Sequence[_Found]) -> _Hits:
+    """Return the rows of all scopes."""
+    if len(found) == 1:
+        return found[0].rows
+    hits = _Hits({}, {}, {})
+    for one in found:
+        hits.add(one.rows)
+    return hits
 
 
-def _smoothed(view: View, query: TextQuery, found: Mapping[int, _TextHit], options: SearchOptions) -> dict[int, float]:
+def _best(found: Sequence[_Found], text: dict[int, float], depth: int) -> dict[int, float]:
+    """Return the best so many of each scope."""
+    if all(len(one.rows.text) <= depth for one in found):
+        return text
+    best = (rid for one in found for rid in ranked({rid: text[rid] for rid in one.rows.text})[:depth])
+    return {rid: text[rid] for rid in best}
+
+
+def _covering(text: Mapping[int, float], shares: Mapping[int, float]) -> dict[int, float]:
+    """Return of each row the text score that its share of the question leaves it."""
+    return {rid: covered(score, shares.get(rid, 0.0)) for rid, score in text.items()}
+
+
+def _smoothed(
+    view: View, query: TextQuery, hits: _Hits, text: Mapping[int, float], options: SearchOptions
+) -> dict[int, float]:
     """Return each text score with what its section and its neighbours add.
 
     score + section_weight * BM25 of the whole section + sibling_weight * best score in the section
     + neighbour_weight * (score of the chunk before + score of the chunk after).
-    """
-    sections: Mapping[int, float] = {}
-    if options.section_weight:
-        sections = _sections(view, query, {one.group for one in found.values()})
-    siblings: dict[int, float] = {}
-    for one in found.values():
-        siblings[one.group] = max(one.text, siblings.get(one.group, 0.0))
 
-    smoothed = {
-        rid: one.text
-        + options.section_weight * sections.get(one.group, 0.0)
-        + options.sibling_weight * siblings[one.group]
-        for rid, one in found.items()
-    }
+    Args:
+        hits: where the rows stand, and perhaps more.
+        text: the score of each row; they are each other's siblings and neighbours.
+    """
+    group, best = hits.group, dict[int, float]()
+    for rid, score in text.items():
+        if score > best.get(group[rid], -1.0):
+            best[group[rid]] = score
+    sections = scores_of(view, query.section, best) if options.section_weight else {}
+    section = {one: options.section_weight * sections.get(one, 0.0) for one in best}
+    sibling = {one: options.sibling_weight * score for one, score in best.items()}
+    smoothed = {rid: score + section[group[rid]] + sibling[group[rid]] for rid, score in text.items()}
     if options.neighbour_weight:
-        for rid, one in found.items():
-            beside = (found.get(rid - 1), found.get(rid + 1))
-            near = sum(other.text for other in beside if other is not None and other.doc == one.doc)
+        doc = hits.doc
+        for rid in text:
+            near = sum(text[beside] for beside in (rid - 1, rid + 1) if beside in text and doc[beside] == doc[rid])
             smoothed[rid] += options.neighbour_weight * near
     return smoothed
 

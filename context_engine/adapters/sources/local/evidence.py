@@ -16,7 +16,7 @@ from tantivy import Occur, Query, Searcher
 
 from context_engine.adapters.sources.local.queries import TextQuery
 from context_engine.adapters.sources.local.reader import View
-from context_engine.adapters.sources.local.row_scores import row_scores
+from context_engine.adapters.sources.local.row_scores import scores
 
 __all__ = ["COVERAGE_EXPONENT", "Evidence", "best_hit", "coverage", "covered", "evidence", "trust"]
 
@@ -75,8 +75,8 @@ def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, f
     all; a word that its heading alone has counts half. idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25,
     which lets one frequent term make up for others that are missing; coverage asks for all of them.
     """
-    found = row_scores(view, "coverage", query, lambda: _shares(view.searcher, query), rids)
-    return {rid: min(share, 1.0) for rid, share in found.items()}
+    shares = scores(view, view.once(("shares", query), lambda: _shares(view.searcher, query)), rids)
+    return {rid: min(share, 1.0) for rid, share in shares.items()}
 
 
 def covered(score: float, share: float) -> float:

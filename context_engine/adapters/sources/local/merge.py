@@ -82,4 +82,4 @@ def lifted(scores: Mapping[int, float], holding: Container[int], kind: ScoreKind
 
 def ranked(scores: Mapping[int, float]) -> list[int]:
     """Return the rows, best first, of equal scores the older row first."""
-    return sorted(scores, key=lambda rid: (-scores[rid], rid))
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)

@@ -21,6 +21,7 @@ import tantivy
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.partitions import held_by, readable
+from context_engine.adapters.sources.local.row_chunks import KeptChunks
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.union import union
 from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
@@ -48,8 +49,10 @@ NearWords = dict[str, list[tuple[int, str]]]
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
-_Stamp = tuple[tuple[int, int, int], ...]
+_FileStamp = tuple[int, int, int]
+_Stamp = tuple[_FileStamp, ...]
 _Name = tuple[int, tuple[int, ...]]
+_Moment = tuple[BaseState, _Stamp]
 
 
 class View(NamedTuple):
@@ -62,6 +65,7 @@ class View(NamedTuple):
         partitions: their keys, ascending.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
         near: words of its texts that are near to words asked about before; shared like `resolved`.
+        chunks: of rows that were read before; shared by all views of an unchanged database with indexes up to date.
         known: what was found out of all that it holds (`once`).
     """
 
@@ -73,6 +77,7 @@ class View(NamedTuple):
     vectors: Matrices | None
     partitions: tuple[int, ...]
     near: NearWords
+    chunks: KeptChunks
     known: dict[Hashable, Any]
 
     @property
@@ -192,6 +197,7 @@ class Viewer:
     def __init__(self, root: Path, pool: Pool, vectors: VectorCache | None = None) -> None:
         self._root, self._pool, self._vectors = root, pool, vectors
         self._opened: OrderedDict[_Name, _OpenIndex] = OrderedDict()
+        self._kept: tuple[_Moment | None, KeptChunks] = (None, {})
         self._lock = threading.Lock()
         forget_in_child(self)
 
@@ -214,8 +220,10 @@ class Viewer:
             StoreError: there is no base, it cannot be opened, or it has no such partition any more.
         """
         try:
+            stamp = _database_stamp(self._root)  # before the snapshot begins, which is at least as new
             with self._pool.snapshot() as connection:
-                yield self._view(connection, access, only)
+                view = self._view(connection, access, only)
+                yield view._replace(chunks={} if view.behind else self._chunks_of((view.state, stamp)))
         except sqlite3.DatabaseError as error:
             raise schema.unusable(self._root, error) from error
         except ValueError as error:
@@ -225,6 +233,7 @@ class Viewer:
         """Let the indexes go; the next view opens them again."""
         with self._lock:
             self._opened.clear()
+            self._kept = None, {}
         if self._vectors is not None:
             self._vectors.close()
 
@@ -257,7 +266,15 @@ class Viewer:
         cache = self._vectors
         vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
         resolved = opened.resolved if settled else {}
-        return View(connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, {})
+        return View(connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, {}, {})
+
+    def _chunks_of(self, moment: _Moment) -> KeptChunks:
+        """Return the chunks that are kept of this moment of the database; those of another are let go."""
+        of, chunks = self._kept
+        if of != moment:
+            chunks = {}
+            self._kept = moment, chunks
+        return chunks
 
     def _state(self, connection: sqlite3.Connection) -> BaseState:
         state = schema.read_state(connection, self._root)
@@ -343,10 +360,16 @@ def _unreadable(path: Path, error: Exception) -> StoreError:
     return StoreCorrupt(f"the index in {path} cannot be read ({error}): {_REBUILD}")
 
 
+def _database_stamp(root: Path) -> _Stamp:
+    """Return what changes with every commit, by whomever: of the database and of its log, where there is one."""
+    files = (f"{root}/{schema.DATABASE}", f"{root}/{schema.DATABASE}-wal")
+    return tuple(_stamp(file) for file in files if os.path.exists(file))  # noqa: PTH110  in every search
+
+
 def _stamps(paths: Iterable[Path]) -> tuple[_Stamp, ...]:
-    return tuple(_stamp(path) for path in paths)
+    return tuple(tuple(_stamp(f"{path}/{name}") for name in (indexing.META, indexing.MARK)) for path in paths)
 
 
-def _stamp(path: Path) -> _Stamp:
-    found = [os.stat(f"{path}/{name}") for name in (indexing.META, indexing.MARK)]  # noqa: PTH116  in every search
-    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in found)
+def _stamp(file: str) -> _FileStamp:
+    found = os.stat(file)  # noqa: PTH116  in every search
+    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from tantivy import Occur, Query
@@ -12,12 +13,12 @@ from tantivy import Occur, Query
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.attributes import fields_held
 from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
-from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates, foresee
+from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
 from context_engine.adapters.sources.local.placement import SourcePlace
 from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
-from context_engine.adapters.sources.local.records import decode
+from context_engine.adapters.sources.local.row_chunks import RowChunk, chunks_of_rows
 from context_engine.adapters.sources.local.spelling import unknown_words
 from context_engine.core.models import (
     AccessScope,
@@ -34,7 +35,6 @@ from context_engine.core.policy.filters import matches, own_fields
 __all__ = ["Scope", "answers", "best_of"]
 
 _MOST_HITS: Final = 100_000
-_MOST_PARAMETERS: Final = 900
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,13 @@ class Scope:
     place: SourcePlace | None = None
 
 
+class _Found(NamedTuple):
+    """Chunks, best first, and notices of what was changed in them."""
+
+    chunks: list[Chunk]
+    changed: list[Notice]
+
+
 class _Asked(NamedTuple):
     """A source that is searched: where to look, and the test that its chunks must pass."""
 
@@ -71,11 +78,10 @@ class _Asked(NamedTuple):
 def answers(view: View, question: LocalQuery, top_k: int, scopes: Sequence[Scope]) -> list[SourceAnswer]:
     """Return for each scope the best chunks for a question, and notices of the search (see `LocalBase.answers`)."""
     asked = [_asked(view, question, scope) for scope in scopes]
-    searched = [one.scope for one in asked if isinstance(one, _Asked)]
-    if len(searched) > 1:
-        foresee(view, question, searched, _first_limit(question, top_k))
+    searched = [one for one in asked if isinstance(one, _Asked)]
+    found = iter(_found(view, question, searched, top_k))
     return [
-        _answer(view, question, top_k, scope, one) if isinstance(one, _Asked) else one
+        _answer(view, question, scope, one, next(found)) if isinstance(one, _Asked) else one
         for scope, one in zip(scopes, asked, strict=True)
     ]
 
@@ -93,14 +99,13 @@ def _asked(view: View, question: LocalQuery, scope: Scope) -> _Asked | SourceAns
     return _Asked(SearchScope(Query.boolean_query(clauses), key, scope.filters is not None, scope.source_id), test)
 
 
-def _answer(view: View, question: LocalQuery, top_k: int, scope: Scope, asked: _Asked) -> SourceAnswer:
-    chunks = _found(view, question, asked.scope, asked.test, top_k)
+def _answer(view: View, question: LocalQuery, scope: Scope, asked: _Asked, found: _Found) -> SourceAnswer:
     return SourceAnswer(
-        chunks=chunks,
-        notes=_notes(view, question, scope),
+        chunks=found.chunks,
+        notes=(*_notes(view, question, scope), *found.changed),
         statistics=view.once(("statistics", question.query), lambda: _statistics(view, question)),
         calibration=_calibration(view, question, scope),
-        unknown_words=unknown_words(view, asked.scope.query, question.words, chunks),
+        unknown_words=unknown_words(view, asked.scope.query, question.words, found.chunks),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, asked.scope.source_key)),
     )
 
@@ -127,7 +132,8 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
     key = keys[0] if len(keys) == 1 else None
     scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
-    return SourceAnswer(chunks=_found(view, question, scope, None, top_k), statistics=_statistics(view, question))
+    (found,) = _found(view, question, [_Asked(scope, None)], top_k)
+    return SourceAnswer(chunks=found.chunks, statistics=_statistics(view, question))
 
 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
@@ -198,55 +204,39 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
     return None if pushdown.exact else test
 
 
-def _found(
-    view: View, question: LocalQuery, scope: SearchScope, test: Callable[[Chunk], bool] | None, top_k: int
-) -> list[Chunk]:
-    """Return the best top_k chunks; asks for more while rows are gone or fail the test."""
-    limit, known = _first_limit(question, top_k), dict[int, Chunk | None]()
-    while True:
-        ranked, scores, more = candidates(view, question, scope, limit)
-        found: list[Chunk] = []
-        for start in range(0, len(ranked), top_k):
-            batch = ranked[start : start + top_k]
-            known |= _chunks(view, [rid for rid in batch if rid not in known], test)
-            found += (chunk._replace(scores=scores(rid)) for rid in batch if (chunk := known[rid]) is not None)
-            if len(found) >= top_k:
-                return found[:top_k]
-        if not more or limit >= _MOST_HITS:
-            return found
+def _found(view: View, question: LocalQuery, asked: Sequence[_Asked], top_k: int) -> list[_Found]:
+    """Return the best top_k chunks of each scope; one is asked for more while rows are gone or fail its test."""
+    limit = max(top_k, question.options.depth)
+    found: dict[int, _Found] = {}
+    while len(found) < len(asked):
+        places = [place for place in range(len(asked)) if place not in found]
+        reached = candidates(view, question, [asked[place].scope for place in places], limit)
+        known = chunks_of_rows(view, chain.from_iterable(one.ranked[:top_k] for one in reached))
+        for place, one in zip(places, reached, strict=True):
+            best = _best(view, one.ranked, asked[place].test, known, top_k)
+            if len(best) >= top_k or not one.more or limit >= _MOST_HITS:
+                changed = [notice for _, chunk in best for notice in chunk.notices]
+                found[place] = _Found([chunk.scored(one.scores(rid)) for rid, chunk in best], changed)
         limit = min(4 * limit, _MOST_HITS)
+    return [found[place] for place in range(len(asked))]
 
 
-def _first_limit(question: LocalQuery, top_k: int) -> int:
-    return max(top_k, question.options.depth)
+def _best(
+    view: View, ranked: Sequence[int], test: Callable[[Chunk], bool] | None, known: dict[int, RowChunk], top_k: int
+) -> list[tuple[int, RowChunk]]:
+    """Return the best rows that are there and pass the test, at most top_k.
 
-
-def _chunks(view: View, rids: list[int], test: Callable[[Chunk], bool] | None) -> dict[int, Chunk | None]:
-    """Return the chunk of each row, None where the row fails the test or is not of the view's generation."""
-    out: dict[int, Chunk | None] = dict.fromkeys(rids)
-    for start in range(0, len(rids), _MOST_PARAMETERS):
-        some = rids[start : start + _MOST_PARAMETERS]
-        rows = view.connection.execute(
-            "SELECT rid, partition_key, generation, removed, indexed_at, chunk_id, content, fields FROM chunks"
-            f" JOIN documents USING (doc_key) WHERE rid IN ({','.join('?' * len(some))})",
-            some,
-        )
-        for rid, partition_key, generation, removed, indexed_at, *row in rows:
-            if view.holds(partition_key, generation, removed) and not (removed and _came_again(view, rid)):
-                chunk = decode((row[0], row[1], row[2]), indexed_at)
-                out[rid] = chunk if test is None or test(chunk) else None
-    return out
-
-
-def _came_again(view: View, rid: int) -> bool:
-    """Return whether the document of a row was moved to a partition whose index is ahead, so that it is found there."""
-    found = view.connection.execute(
-        "SELECT now.partition_key, now.generation FROM chunks JOIN documents AS former USING (doc_key)"
-        " JOIN documents AS now ON now.source_key = former.source_key AND now.document_id = former.document_id"
-        " AND now.version = former.version AND now.removed IS NULL WHERE rid = ?",
-        (rid,),
-    ).fetchone()
-    if found is None:
-        return False
-    partition_key, generation = found
-    return partition_key in view.partitions and view.holds(partition_key, generation, None)
+    Args:
+        known: chunks of rows that were read already; takes those of others.
+    """
+    best: list[tuple[int, RowChunk]] = []
+    for start in range(0, len(ranked), top_k):
+        batch = ranked[start : start + top_k]
+        if start:
+            known |= chunks_of_rows(view, batch)
+        best += [
+            (rid, one) for rid in batch if (one := known.get(rid)) is not None and (test is None or test(one.chunk))
+        ]
+        if len(best) >= top_k:
+            break
+    return best[:top_k]

@@ -48,9 +48,11 @@ class LocalSource:
 
     Attributes:
         access_classes: what a caller may not read changes none of its answers (`testing.AccessContract`).
+        valid_chunks: its chunks are as the engine's validation leaves them: the base keeps them so.
     """
 
     access_classes: Final = True
+    valid_chunks: Final = True
 
     def __init__(
         self,

@@ -1,40 +1,27 @@
-"""What rows score is asked of the index once for all sources of a search."""
+"""What rows score is asked of the index in one call for all sources of a search."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tantivy import Query
-
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
 from context_engine.adapters.sources.local.queries import text_query
-from context_engine.adapters.sources.local.row_scores import row_scores, scores
+from context_engine.adapters.sources.local.row_scores import scores
 from context_engine.core.models import Chunk
 
 TEXTS = ("limit desk open", "limit book", "haircut limit limit book open", "open book fee")
 
 
-def test_rows_asked_for_together_score_as_each_by_itself_and_only_new_ones_are_looked_up(folder: Path) -> None:
+def test_rows_asked_for_together_score_as_each_by_itself(folder: Path) -> None:
     with LocalBase.open(folder, create=True) as base:
         with base.writer() as writer:
             for number, text in enumerate(TEXTS):
                 writer.put(f"source-{number % 2}", f"doc-{number}", "", "1", [Chunk(content=text, chunk_id=text)])
         question = text_query("limit haircut", SearchOptions())
         assert question is not None
-        made: list[Query] = []
-
-        def make() -> Query:
-            made.append(question.text)
-            return question.text
-
         with base._viewer.view() as view:
             rids = [rid for (rid,) in view.connection.execute("SELECT rid FROM chunks ORDER BY rid")]
             single = {rid: score for one in rids for rid, score in scores(view, question.text, [one]).items()}
             assert sorted(single) == rids[:3]  # the fourth text holds nothing of the question
-            assert row_scores(view, "coverage", question, make, rids[:2]) == {rid: single[rid] for rid in rids[:2]}
-            assert row_scores(view, "coverage", question, make, rids) == single
-            known = view.known[("coverage", question)]
-            known[rids[0]] = 7.0
-            assert row_scores(view, "coverage", question, make, rids[:1]) == {rids[0]: 7.0}  # read, not asked again
-            assert row_scores(view, "coverage", question, make, []) == {}
-        assert len(made) == 1
+            assert scores(view, question.text, rids) == single
+            assert scores(view, question.text, []) == {}
