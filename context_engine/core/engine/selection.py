@@ -78,4 +78,4 @@ def _drop_passed_over(
 ) -> None:
     for place, row in enumerate(ranked):
         if place not in chosen:
-            table.drop(row, "select", *(passed.get(place) or ("beyond_top_k", place + 1, limit)))
+            table.drop(row, "select", *(passed[place] if place in passed else ("beyond_top_k", place + 1, limit)))

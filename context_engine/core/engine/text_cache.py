@@ -20,10 +20,21 @@ _PER_CJK_CHARACTER: Final = 230
 label of 116; in Chinese, whose pairs of characters are strings of their own, up to 69 kB of 297."""
 
 
-class TextCache:
-    """Keeps analysed texts by the text itself, at most so many bytes of them, the least used dropped first.
+class _Kept:
+    """A text that is kept, and whether it was asked for again since its turn to go."""
 
-    An engine owns one, so nothing is shared beyond it; safe for many threads.
+    __slots__ = ("again", "text")
+
+    def __init__(self, text: AnalysedText) -> None:
+        self.text, self.again = text, False
+
+
+class TextCache:
+    """Keeps analysed texts by the text itself, at most so many bytes of them.
+
+    Where room is needed the oldest goes, unless it was asked for again: that one has another turn (the clock algorithm;
+    it drops about what was used least lately, and what is found needs no lock). An engine owns one, so nothing is
+    shared beyond it; safe for many threads.
 
     Args:
         most_bytes: bound of the estimated sizes' sum; 0 keeps nothing.
@@ -37,27 +48,39 @@ class TextCache:
 
     def forget(self) -> None:
         """Be empty: at a fork another thread may just have been changing what is kept."""
-        self._kept: OrderedDict[str, AnalysedText] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._bytes = 0
 
     def analysed(self, text: str) -> AnalysedText:
         """Return the text with its analysis, the one that is kept where there is one."""
-        with self._lock:
-            found = self._kept.get(text)
-            if found is None:
-                return self._keep(AnalysedText(text))
-            self._kept.move_to_end(text)
-            return found
+        found = self._kept.get(text)
+        if found is None:
+            return self._keep(AnalysedText(text))
+        found.again = True
+        return found.text
 
     def _keep(self, fresh: AnalysedText) -> AnalysedText:
-        """Keep a text unless it is larger than the whole cache; the least used make room for it."""
+        """Keep a text unless it is larger than the whole cache; others make room for it."""
         size = _bytes(fresh)
-        if size <= self._most_bytes:
-            self._kept[fresh.text] = fresh
+        if size > self._most_bytes:
+            return fresh
+        with self._lock:
+            kept = self._kept.setdefault(fresh.text, _Kept(fresh))
+            if kept.text is not fresh:
+                return kept.text
             self._bytes += size
             while self._bytes > self._most_bytes:
-                self._bytes -= _bytes(self._kept.popitem(last=False)[1])
+                self._make_room()
         return fresh
+
+    def _make_room(self) -> None:
+        """Drop the oldest text, or give it another turn."""
+        name, oldest = self._kept.popitem(last=False)
+        if oldest.again:
+            oldest.again = False
+            self._kept[name] = oldest
+        else:
+            self._bytes -= _bytes(oldest.text)
 
     @property
     def bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import chain, compress, count
 from math import fsum, log
 from typing import Final, NamedTuple
@@ -29,6 +29,9 @@ COVERAGE_EXPONENT: Final = 0.75
 """Spreads the low end of coverage, so that 0.15 asks as much of a text as it did of plain idf-weighted coverage: it
 drops no more right answers."""
 
+_NONE: Final[Mapping[str, object]] = {}
+_EMPTY: Final[Set[str]] = frozenset()
+
 
 class LexicalScores(NamedTuple):
     """Per text, in the order given.
@@ -43,15 +46,17 @@ class LexicalScores(NamedTuple):
 
 
 class _Matches(NamedTuple):
-    """What a text holds of the question.
+    """What the texts hold of the question, column by column.
 
     Attributes:
-        counts: how often it holds each term and pair, in the order in which they appear.
+        counts: how often each holds each term and pair, in the order in which they appear.
         close: the terms that are at most CLOSE terms from another of the question's.
+        heads: the terms that its label holds, in the order in which they appear.
     """
 
-    counts: dict[str, int]
-    close: set[str]
+    counts: list[dict[str, int]]
+    close: list[Set[str]]
+    heads: list[Mapping[str, object]]
 
 
 def lexical_scores(
@@ -93,54 +98,43 @@ def lexical_scores(
     if not singles or not texts:
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
-    found = [_matches(text, singles, pairs) for text in texts]
-    heads = [_held_by_label(label, singles) for label in labels] or [{} for _ in texts]
-    scores = _scores(texts, [one.counts for one in found], heads, singles, pairs)
-    held = [one.counts.keys() | head.keys() for one, head in zip(found, heads, strict=True)]
+    found = _matches(texts, labels, singles, pairs)
+    held = [{**counts, **head} if head else counts for counts, head in zip(found.counts, found.heads)]
     information = rarity(singles, held, statistics)
     whole = fsum(information.values())  # exact: the same on every version of Python, in every order
-    coverage = [(_held(information, one, head) / whole) ** COVERAGE_EXPONENT for one, head in zip(found, heads)]
-    return LexicalScores(scores, coverage)
+    coverage = [(_held(information, *one) / whole) ** COVERAGE_EXPONENT for one in zip(*found)]
+    return LexicalScores(_scores(texts, found, singles, pairs), coverage)
 
 
 def _scores(
-    texts: Sequence[AnalysedText],
-    found: Sequence[dict[str, int]],
-    heads: Sequence[Mapping[str, object]],
-    singles: Mapping[str, float],
-    pairs: Mapping[str, float],
+    texts: Sequence[AnalysedText], found: _Matches, singles: Mapping[str, float], pairs: Mapping[str, float]
 ) -> list[float]:
     """Return BM25 over the pool, with what the labels add."""
-    idf, in_labels = _idf({**pairs, **singles}, found), _idf(singles, heads)
+    idf, in_labels = _idf({**pairs, **singles}, found.counts), _idf(singles, found.heads)
     in_label = {
         term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
     }
-    mean = sum(text.reading.length for text in texts) / len(texts) or 1.0
+    lengths = [text.reading.length for text in texts]
+    mean, most = sum(lengths) / len(texts) or 1.0, K1 + 1
     scores: list[float] = []
-    for text, counts, head in zip(texts, found, heads, strict=True):
-        norm = K1 * (1 - B + B * text.reading.length / mean)
+    for length, counts, head in zip(lengths, found.counts, found.heads, strict=True):
+        norm = K1 * (1 - B + B * length / mean)
         score = 0.0
         for term, tf in counts.items():
-            score += idf[term] * tf * (K1 + 1) / (tf + norm)
-        scores.append(score + sum(map(in_label.__getitem__, head)))
+            score += idf[term] * tf * most / (tf + norm)
+        scores.append(score + sum([in_label[term] for term in head]) if head else score)
     return scores
 
 
-def _held_by_label(label: AnalysedText, singles: Mapping[str, float]) -> dict[str, None]:
-    """Return the query's terms that a label holds, in the order in which they appear."""
-    return dict.fromkeys(filter(singles.__contains__, label.reading.terms))
-
-
-def _held(information: Mapping[str, float], text: _Matches, head: Mapping[str, object]) -> float:
+def _held(
+    information: Mapping[str, float], counts: Mapping[str, int], close: Set[str], head: Mapping[str, object]
+) -> float:
     """Return how much of the query's information a text holds."""
-    counts, close = text
     alone = 1.0 if len(information) == 1 else SCATTERED
-    held = []
-    for term, value in information.items():
-        if term in close or term in head:
-            held.append(value)
-        elif term in counts:
-            held.append(alone * value)
+    held = [information[term] for term in head]
+    for term in counts:
+        if term in information and term not in head:
+            held.append(information[term] if term in close else alone * information[term])
     return fsum(held)
 
 
@@ -150,8 +144,29 @@ def _idf(weights: Mapping[str, float], found: Sequence[Mapping[str, object]]) ->
     return {name: weight * log(1 + len(found) / max(holders[name], 1)) for name, weight in weights.items()}
 
 
-def _matches(text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[str, float]) -> _Matches:
-    """Return what the text holds of the query's terms and pairs.
+def _matches(
+    texts: Sequence[AnalysedText],
+    labels: Sequence[AnalysedText],
+    singles: Mapping[str, float],
+    pairs: Mapping[str, float],
+) -> _Matches:
+    """Return what texts and labels hold of the query's terms and pairs."""
+    found = _Matches([], [], [_held_by_label(label, singles) for label in labels] or [_NONE] * len(texts))
+    for text in texts:
+        counts, close = _held_by_text(text, singles, pairs)
+        found.counts.append(counts)
+        found.close.append(close)
+    return found
+
+
+def _held_by_label(label: AnalysedText, singles: Mapping[str, float]) -> Mapping[str, object]:
+    return dict.fromkeys(filter(singles.__contains__, label.reading.terms)) or _NONE
+
+
+def _held_by_text(
+    text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[str, float]
+) -> tuple[dict[str, int], Set[str]]:
+    """Return how often a text holds each term and pair, and the terms that are close to another.
 
     A term is as far from another as from the nearest occurrence of any other, which is the one before or after it.
     """
@@ -168,4 +183,4 @@ def _matches(text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[st
                 close.add(last)
                 close.add(term)
         last, before = term, place
-    return _Matches(counts, close)
+    return counts, close or _EMPTY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from datetime import date
 from typing import Final, NamedTuple
 
 from tantivy import DocAddress, Occur, Query
@@ -41,12 +42,14 @@ class SearchScope(NamedTuple):
         source_key: of its source; None: it may hold rows of any.
         selective: it may leave few rows of the source: it holds a filter, or other sources.
         source_id: what is searched, as callers know it; row keys would tell how many sources the base has.
+        name: tells the rows from those of any other scope of the view; None where they are not all of a source.
     """
 
     query: Query
     source_key: int | None
     selective: bool
     source_id: str
+    name: tuple[int, date | None] | None = None
 
 
 class Candidates(NamedTuple):
@@ -84,7 +87,7 @@ class _Hits(NamedTuple):
 
     def of(self, rids: Sequence[int]) -> _Hits:
         """Return some of the rows, in this order."""
-        text, group = ({rid: self.text[rid] for rid in rids}, {rid: self.group[rid] for rid in rids})
+        text, group = {rid: self.text[rid] for rid in rids}, {rid: self.group[rid] for rid in rids}
         return _Hits(text, group, {rid: self.doc[rid] for rid in rids if rid in self.doc})
 
 

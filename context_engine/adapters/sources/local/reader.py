@@ -25,7 +25,7 @@ from context_engine.adapters.sources.local.row_chunks import KeptChunks
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.union import union
 from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
-from context_engine.core.models import AccessScope
+from context_engine.core.models import AccessScope, UnknownWord
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ _MOST_OPEN = 16
 T = TypeVar("T")
 NearWords = dict[str, list[tuple[int, str]]]
 """To words that no text of some source holds: (slips, word) for those near to them."""
+FoundWords = dict[tuple[Hashable, str], tuple[UnknownWord, ...]]
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
@@ -65,6 +66,7 @@ class View(NamedTuple):
         partitions: their keys, ascending.
         resolved: conditions that were turned into queries for this searcher before; shared by all its views.
         near: words of its texts that are near to words asked about before; shared like `resolved`.
+        words: which words were found to be unknown to a source, `SearchScope.name` (`unknown_words`); shared likewise.
         chunks: of rows that were read before; shared by all views of an unchanged database with indexes up to date.
         known: what was found out of all that it holds (`once`).
     """
@@ -77,6 +79,7 @@ class View(NamedTuple):
     vectors: Matrices | None
     partitions: tuple[int, ...]
     near: NearWords
+    words: FoundWords
     chunks: KeptChunks
     known: dict[Hashable, Any]
 
@@ -183,6 +186,7 @@ class _OpenIndex(NamedTuple):
     marks: tuple[int, ...]
     resolved: dict[str, tantivy.Query]
     near: NearWords
+    words: FoundWords
 
 
 class Viewer:
@@ -266,7 +270,9 @@ class Viewer:
         cache = self._vectors
         vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
         resolved = opened.resolved if settled else {}
-        return View(connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, {}, {})
+        return View(
+            connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, opened.words, {}, {}
+        )
 
     def _chunks_of(self, moment: _Moment) -> KeptChunks:
         """Return the chunks that are kept of this moment of the database; those of another are let go."""
@@ -331,7 +337,7 @@ class Viewer:
         marks = [indexing.read_mark(path, meta) for path, meta in zip(paths, metas, strict=True)]
         if any(mark.base_id != base_id for mark in marks):
             raise StoreCorrupt(f"the index in {self._root} belongs to another base: {_REBUILD}")
-        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {})
+        return _OpenIndex(paths, stamps, union(paths, metas), tuple(mark.generation for mark in marks), {}, {}, {})
 
 
 def _await_log(connection: sqlite3.Connection) -> None:

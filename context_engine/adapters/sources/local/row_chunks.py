@@ -38,7 +38,7 @@ class RowChunk:
         notices: what was changed in it.
     """
 
-    __slots__ = ("_after", "_before", "_nested", "chunk", "notices")
+    __slots__ = ("_nested", "chunk", "notices")
 
     def __init__(self, decoded: Chunk) -> None:
         notices: list[Notice] = []
@@ -46,15 +46,13 @@ class RowChunk:
         self.notices = tuple(notices)
         mappings = (self.chunk.metadata, self.chunk.extra)
         self._nested = any(isinstance(one, Mapping | list) for mapping in mappings for one in mapping.values())
-        self._before, self._after = self.chunk[:3], self.chunk[4:-2]
-        assert (*Chunk._fields[2:4], *Chunk._fields[-2:]) == ("source_id", "scores", "metadata", "extra")
 
     def scored(self, scores: tuple[Score, ...]) -> Chunk:
         """Return the chunk with scores; its mappings are copies: whoever changes them changes no other search."""
-        metadata, extra = self.chunk[-2:]
+        content, chunk_id, source_id, _, *others, metadata, extra = self.chunk
         copy = deepcopy if self._nested else dict
-        own = (copy(metadata) if metadata else metadata, copy(extra) if extra else extra)
-        return Chunk._make((*self._before, scores, *self._after, *own))
+        own = copy(metadata) if metadata else metadata, copy(extra) if extra else extra
+        return Chunk._make((content, chunk_id, source_id, scores, *others, *own))
 
 
 def chunks_of_rows(view: View, rids: Iterable[int]) -> dict[int, RowChunk]:

@@ -96,7 +96,9 @@ def _asked(view: View, question: LocalQuery, scope: Scope) -> _Asked | SourceAns
     clauses = [(Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", key), 0.0))]
     clauses += in_force(scope.as_of) if scope.as_of is not None else []
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
-    return _Asked(SearchScope(Query.boolean_query(clauses), key, scope.filters is not None, scope.source_id), test)
+    name = None if scope.filters is not None else (key, scope.as_of)
+    query = Query.boolean_query(clauses)
+    return _Asked(SearchScope(query, key, scope.filters is not None, scope.source_id, name), test)
 
 
 def _answer(view: View, question: LocalQuery, scope: Scope, asked: _Asked, found: _Found) -> SourceAnswer:
@@ -105,7 +107,7 @@ def _answer(view: View, question: LocalQuery, scope: Scope, asked: _Asked, found
         notes=(*_notes(view, question, scope), *found.changed),
         statistics=view.once(("statistics", question.query), lambda: _statistics(view, question)),
         calibration=_calibration(view, question, scope),
-        unknown_words=unknown_words(view, asked.scope.query, question.words, found.chunks),
+        unknown_words=unknown_words(view, asked.scope, question.words, found.chunks),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, asked.scope.source_key)),
     )
 

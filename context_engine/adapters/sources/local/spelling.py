@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import chain, groupby
 from typing import Final
 
 from tantivy import Occur, Query
 
+from context_engine.adapters.sources.local.candidates import SearchScope
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
 from context_engine.adapters.sources.local.queries import both
 from context_engine.adapters.sources.local.reader import View
@@ -18,11 +20,14 @@ from context_engine.core.text import terms
 __all__ = ["unknown_words"]
 
 _MOST_KEPT: Final = 4096
+_MOST_WORDS: Final = 65_536
 _FIRST: Final = 5
 """Chunks that are read before the index is asked: most words stand in the best few."""
 
 
-def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequence[Chunk]) -> tuple[UnknownWord, ...]:
+def unknown_words(
+    view: View, scope: SearchScope, words: Sequence[str], found: Sequence[Chunk]
+) -> tuple[UnknownWord, ...]:
     """Return those of some words that no text of a scope holds, each with the nearest word of its texts.
 
     The nearest is the one parted by the fewest slips; of several, the one that most texts hold. It begins with the
@@ -30,18 +35,30 @@ def unknown_words(view: View, scope: Query, words: Sequence[str], found: Sequenc
 
     Args:
         view: of the base.
-        scope: finds the rows that may be found.
+        scope: the rows that may be found.
         words: `query.spelling.words_to_check` of the query.
         found: chunks of the scope, the best first: most words stand in the first, and need not be looked up.
     """
-    missing = [word for word in _not_in(found[:_FIRST], words) if not _is_held(view, scope, word)]
-    return tuple(UnknownWord(word, _nearest(view, scope, word.casefold())) for word in missing)
+    texts = cache(lambda: "\n".join(chunk.content.casefold() for chunk in found[:_FIRST]))
+    return tuple(chain.from_iterable(_unknown(view, scope, word, texts) for word in words))
 
 
-def _not_in(chunks: Sequence[Chunk], words: Sequence[str]) -> list[str]:
-    """Return the words that stand in no chunk by themselves."""
-    texts = "\n".join(chunk.content.casefold() for chunk in chunks) if words else ""
-    return [word for word in words if not _is_in(texts, word.casefold())]
+def _unknown(view: View, scope: SearchScope, word: str, texts: Callable[[], str]) -> tuple[UnknownWord, ...]:
+    """Return a word if the scope does not hold it. What the index says of a whole source is kept: words come again."""
+    said = None if scope.name is None else view.words.get((scope.name, word))
+    if said == () or _is_in(texts(), word.casefold()):
+        return ()
+    if said is None:
+        said = _looked_up(view, scope.query, word)
+        if scope.name is not None:
+            if len(view.words) >= _MOST_WORDS:
+                view.words.clear()
+            view.words[scope.name, word] = said
+    return said
+
+
+def _looked_up(view: View, scope: Query, word: str) -> tuple[UnknownWord, ...]:
+    return () if _is_held(view, scope, word) else (UnknownWord(word, _nearest(view, scope, word.casefold())),)
 
 
 def _is_in(texts: str, word: str) -> bool:
