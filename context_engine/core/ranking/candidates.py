@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 def label_of(chunk: Chunk) -> str:
     """What heads a text: it tells what the text is about, and by what it is cited."""
     named = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
-    return " ".join([str(one) for one in named if one])
+    return " ".join(map(str, filter(None, named)))
 
 
 def pool(

@@ -8,7 +8,7 @@ own section label and header lines are set aside first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from math import ceil
 from typing import Final, Literal, NamedTuple, Protocol
@@ -102,10 +102,13 @@ class _KeptTexts:
 
     def __init__(self, texts: Sequence[AnalysedText], threshold: float) -> None:
         self._texts = texts
-        places: dict[tuple[str, ...], list[int]] = {}
+        first: dict[tuple[str, ...], int] = {}
+        alike: dict[int, list[int]] = {}
         for index, text in enumerate(texts):
-            places.setdefault(text.body.carried, []).append(index)
-        groups = [_Group({place: texts[place].body for place in same}, threshold) for same in _several(places)]
+            same = first.setdefault(text.body.carried, index)
+            if same != index:
+                alike.setdefault(same, [same]).append(index)
+        groups = [_Group({place: texts[place].body for place in places}, threshold) for places in alike.values()]
         self._groups = {place: group for group in groups for place in group.bodies}
         self._left = MOST_GUARDED
 
@@ -128,10 +131,6 @@ class _KeptTexts:
         new, kept = self._texts[index].body, self._texts[other].body
         self._left -= len(new.text) + len(kept.text) + _PAIR
         return self._left >= 0 and _says_the_same(new, kept)
-
-
-def _several(places: Mapping[tuple[str, ...], list[int]]) -> Iterable[list[int]]:
-    return (same for same in places.values() if len(same) > 1)
 
 
 class _Group:

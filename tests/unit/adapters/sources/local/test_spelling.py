@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import LocalBase, LocalSource, spelling
 from context_engine.core.models import Chunk, Condition, FilterOp, SourceQuery, UnknownWord
 
 TEXTS = {
@@ -105,3 +105,28 @@ def test_a_filter_brings_the_fields_of_the_source(base: LocalBase) -> None:
     assert other.filter_fields is not None
     assert "owner" not in other.filter_fields
     assert source.search(SourceQuery(text="password", domain="NPA", top_k=5)).filter_fields is None
+
+
+def test_what_was_found_out_of_a_word_holds_until_the_source_is_written_to(base: LocalBase) -> None:
+    for _ in range(2):
+        assert unknown(base, "minimun pasword") == {"minimun": "minimum", "pasword": "password"}
+        assert unknown(base, "pasword", source="web") == {"pasword": ""}
+    with base.writer() as writer:
+        writer.put("sop", "typo", "typo.md", "typo", [Chunk(content="The pasword of the printer.", chunk_id="typo")])
+    assert unknown(base, "minimun pasword") == {"minimun": "minimum"}
+    assert unknown(base, "pasword", source="web") == {"pasword": ""}
+
+
+def test_what_was_found_out_of_a_word_under_a_filter_is_not_said_of_the_whole_source(base: LocalBase) -> None:
+    it_alone = Condition("owner", FilterOp.EQ, "IT")
+    for _ in range(2):
+        assert unknown(base, "vault", filters=it_alone) == {"vault": ""}
+        assert unknown(base, "vault") == {}
+
+
+def test_no_more_words_are_kept_than_there_is_room_for(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spelling, "_MOST_WORDS", 2)
+    for _ in range(2):
+        assert unknown(base, "pizza dough oven flour") == dict.fromkeys(("pizza", "dough", "oven", "flour"), "")
+        with base._viewer.view() as view:
+            assert len(view.words) <= 2
