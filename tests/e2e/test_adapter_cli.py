@@ -170,6 +170,9 @@ def test_an_evaluation_compares_with_and_without() -> None:
     assert [(one["name"], one["measures"]["R@1"]["mean"]) for one in (found, found["baseline"])] == [
         ("adapter=off", 1.0), ("as configured", 0.0),
     ]  # fmt: skip
+    compared = run("eval", "run", *measured[:-1], "--set", "adapter=off", "--baseline", "default", "--html", "r.html")
+    for said in (compared.stdout, Path("r.html").read_text("utf-8")):
+        assert "Questions that it was learnt from are answered better" in " ".join(said.split())
 
 
 def test_a_replay_says_which_adapter_compared_then_and_which_would_now(bank: Path) -> None:
