@@ -97,6 +97,8 @@ def ingest(
     jobs = [_job(file, root, wanted, source_id, alone=not place.is_dir()) for file in files]
     run.scan.listed.update(job.names[0] for job in jobs)
     _read_files(jobs, run, memory, progress or _no_progress)
+    if progress:
+        progress(len(files), len(files), "")
     run.commit()
     of = wanted if source_id is None else [spec for spec in wanted if spec.id == source_id]
     if prune:
@@ -106,8 +108,6 @@ def ingest(
     run.commit()
     if memory and not dry_run:
         memory.save(root)
-    if progress:
-        progress(len(files), len(files), "")
     return run.report(len(files), time.monotonic() - started)
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from context_engine.core.models import NOBODY, Caller, Principal, principal_from_dict
+from context_engine.errors import InvalidRequest
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment, open_deployment
 from context_engine.service.query import answer_query
@@ -86,9 +87,13 @@ class RAGPipeline:
                 clearance; it decides what may be searched. None: nobody in particular.
 
         Raises:
-            InvalidRequest: a principal or a field that cannot be used; the limits of a server do not hold here.
+            InvalidRequest: no request, or a principal or a field that cannot be used; no limits of a server hold here.
             ContextEngineError: as `answer_query`.
         """
+        if not isinstance(request, RAGQueryRequest):
+            raise InvalidRequest(
+                f"a request is a RAGQueryRequest, got a {type(request).__name__}: RAGQueryRequest(**it)"
+            )
         return answer_query(self._deployment, request, principal=_principal(principal), caller=_CALLER)
 
     async def aclose(self) -> None:

@@ -58,6 +58,7 @@ _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_COMPARE_MODE": "compare_mode",
 }
 _SEED_RERANKERS: Final = ("noop", "cross_encoder", "llm")
+_OWN: Final = f"A variable of your own takes a name that does not begin with {PREFIX}"
 _HYBRID: Final = "HYBRID_SEARCH_ENABLED"
 
 
@@ -148,12 +149,11 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
         ConfigError: a value that cannot be read, or a name that is close to a known one.
     """
     found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
-    known = {key.upper() for key in FIELDS}
-    problems: list[ContextEngineError] = []
-    for name in sorted(found.keys() - known - _RESERVED):
-        close = closest(name, known | _RESERVED)
-        if close is not None:
-            problems.append(ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}?", key=PREFIX + name))
+    problems: list[ContextEngineError] = [
+        ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}? {_OWN}", key=name)
+        for name, close in _unknown_variables(env)
+        if close is not None
+    ]
     layer: dict[str, Setting] = {}
     for name, text in found.items():
         if name.lower() in model.model_fields:
@@ -184,17 +184,23 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
 
 
 def environment_notices(env: Mapping[str, str]) -> tuple[Notice, ...]:
-    """Return a notice for each variable that looks like ours and changes nothing."""
-    known = {key.upper() for key in FIELDS} | _RESERVED
-    unknown = sorted(name for name in env if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in known)
+    """Return a notice for each variable that looks like ours and changes nothing; a misspelt setting is an error."""
     return tuple(
         Notice(
             NoticeCode.VARIABLE_UNKNOWN,
             name,
             f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it",
         )
-        for name in unknown
+        for name, close in _unknown_variables(env)
+        if close is None
     )
+
+
+def _unknown_variables(env: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    """Return the variables that begin as ours do and are not known, each with the known name that is close to it."""
+    known = {key.upper() for key in FIELDS} | _RESERVED
+    written = sorted(name.removeprefix(PREFIX) for name, text in env.items() if name.startswith(PREFIX) and text)
+    return [(PREFIX + name, closest(name, known)) for name in written if name not in known]
 
 
 def _parsed(key: str, text: str, variable: str) -> Any:

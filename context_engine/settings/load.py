@@ -23,6 +23,7 @@ from context_engine.settings.layers import (
     seed_layer,
 )
 from context_engine.settings.messages import unknown_key
+from context_engine.settings.misnamed import misnamed_notices
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.personas import BUILT_IN, Persona, built_in_personas, read_personas
 from context_engine.settings.principals import NO_PRINCIPALS, Principals
@@ -126,7 +127,7 @@ def read_config(
         connections=connections,
         principals=attempt(lambda: _principals(paths, env), NO_PRINCIPALS),
         stage=overlay,
-        notices=(*environment_notices(env), *connections.notices()),
+        notices=(*misnamed_notices(paths), *environment_notices(env), *connections.notices()),
     )
     if not problems:
         attempt(config.resolver().base, None)

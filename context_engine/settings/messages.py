@@ -191,7 +191,8 @@ def field_problem(details: ErrorDetails, location: Location, model: type[BaseMod
         return f"must be one of {', '.join(choices)}{got(value)}.{close}"
     if kind in ("value_error", "assertion_error"):
         return str(context["error"])
-    return _of_kind(kind, context) + got(value) + (" (put it in quotes)" if kind == "string_type" else "")
+    quotes = kind == "string_type" and not isinstance(value, (dict, list, tuple))
+    return _of_kind(kind, context) + got(value) + (" (put it in quotes)" if quotes else "")
 
 
 def _of_kind(kind: str, context: Mapping[str, Any]) -> str:

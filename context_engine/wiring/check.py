@@ -25,7 +25,7 @@ from context_engine.wiring.audit_report import audit_notices
 from context_engine.wiring.build import Setup
 from context_engine.wiring.models import Models
 from context_engine.wiring.openings import key_source
-from context_engine.wiring.privacy import ConfiguredMask, Masking, masking, masking_notices
+from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
 from context_engine.wiring.reranker_choice import unknown_reranker
 from context_engine.wiring.vector_notices import vector_notices
 
@@ -126,9 +126,12 @@ def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
 
 def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Path) -> Iterator[_Found]:
     """Yield why nothing can be masked: domains that should be are not searched then, none if it is the log."""
+    base = config.resolver().base
     try:
         if masked.on:
-            ConfiguredMask(config.resolver().base, env=env, cwd=cwd).opened()
+            ConfiguredMask(base, env=env, cwd=cwd).opened()
+        else:
+            check_patterns(base())
     except ConfigError as error:
         yield _Found(error, None if masked.logs else sorted({*masked.contexts, *masked.stored_queries}))
 

@@ -22,7 +22,7 @@ from context_engine.wiring.adapters import MASKERS, find_adapter, load_adapter
 if TYPE_CHECKING:
     from context_engine.core.policy.masking import PseudonymMask
 
-__all__ = ["ConfiguredMask", "Masking", "mask_log_records", "masking", "masking_notices"]
+__all__ = ["ConfiguredMask", "Masking", "check_patterns", "mask_log_records", "masking", "masking_notices"]
 
 _NO_KEY: Final = (
     f"personal data is masked without {PRIVACY_KEY}: pseudonyms are of a random key, so that the same person has "
@@ -85,6 +85,20 @@ class ConfiguredMask:
         further = [_open_masker(name, given, effective) for name, given in values.maskers.items()]
         key = read_privacy_key(self._env, self._cwd) or _process_key()
         return PseudonymMask([built_in, *further], key, values.mask_allow)
+
+
+def check_patterns(effective: EffectiveSettings) -> None:
+    """Check the bank's own patterns, whether or not anything is masked.
+
+    Raises:
+        ConfigError: one cannot be used.
+    """
+    from context_engine.adapters.maskers.own_patterns import read_patterns
+
+    try:
+        read_patterns(effective.values.mask_patterns)
+    except ConfigError as error:
+        raise _placed(ConfigError(error.problem, key=f"mask_patterns.{error.key}"), effective) from None
 
 
 class Masking(NamedTuple):

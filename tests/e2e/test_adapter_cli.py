@@ -138,6 +138,29 @@ def test_the_setting_overrides_what_is_in_force(bank: Path) -> None:
     assert "the setting adapter = off overrides what is in force" in run("doctor", "--no-query").stdout
 
 
+def test_doctor_says_where_a_learnt_blend_is_for_other_cosines_as_the_search_does(bank: Path) -> None:
+    (plain,) = scorers()
+    name = keep(1)
+    blend = {"measured_by": "weighted", "cosine": f"{plain}+{name}"}
+    terms = {"cosine": {"weight": 1.0, "mean": 0.3, "deviation": 0.1}}
+    settings = {"settings": {"learnt_blend": {**blend, "terms": terms}}}
+    (bank / "manifests/bank.yaml").write_text(MANIFEST + json.dumps(settings)[1:-1] + "\n", "utf-8")
+
+    def said() -> tuple[bool, bool]:
+        found = json.loads(run("search", "a gift to the branch", "--domain", "BANK", "--json").stdout)
+        notes = json.loads(run("doctor", "--no-query", "--json").stdout)["notes"]
+        return (
+            any(one["code"] == "learnt_blend_not_used" for one in found["notices"]),
+            any(one.startswith("learnt_blend of BANK is not used") for one in notes),
+        )
+
+    assert said() == (True, True)
+    run("kb", "adapter", "use", name)
+    assert said() == (False, False)
+    (bank / "config/rag-pipeline.json").write_text(json.dumps({**PIPELINE, "adapter": "off"}), "utf-8")
+    assert said() == (True, True)
+
+
 def test_an_evaluation_compares_with_and_without() -> None:
     """No text holds the question's words; its vector points to the gift, and under the adapter to the branch."""
     to_the_branch = np.eye(4)[[0, 1, 3, 2]]
@@ -147,6 +170,9 @@ def test_an_evaluation_compares_with_and_without() -> None:
     assert [(one["name"], one["measures"]["R@1"]["mean"]) for one in (found, found["baseline"])] == [
         ("adapter=off", 1.0), ("as configured", 0.0),
     ]  # fmt: skip
+    compared = run("eval", "run", *measured[:-1], "--set", "adapter=off", "--baseline", "default", "--html", "r.html")
+    for said in (compared.stdout, Path("r.html").read_text("utf-8")):
+        assert "Questions that it was learnt from are answered better" in " ".join(said.split())
 
 
 def test_a_replay_says_which_adapter_compared_then_and_which_would_now(bank: Path) -> None:

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from context_engine.adapters.sources.local.lock import WriterLock
 from context_engine.apps.cli import main
-from context_engine.apps.cli.ingest_target import noting_sleep
+from context_engine.apps.cli.ingest_target import noting_once, noting_sleep
 from context_engine.testing import FakeDataset, FakeDify
 
 KEY = "dataset-commandlinesecret2"
@@ -154,6 +154,14 @@ def test_a_long_wait_for_dify_is_said_seldom(
     for _ in range(100):
         wait(1.0)
     assert re.findall(r"(\d+) s so far", capsys.readouterr().err) == ["10", "30", "90"]
+
+
+def test_an_outage_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    tell = noting_once()
+    for problem in ("Dify failed inside (500)", "Dify failed inside (500)", "cannot be reached"):
+        tell(problem)
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["Dify failed inside (500); trying again …", "cannot be reached; trying again …"]
 
 
 def test_prune_takes_out_what_the_folder_lost(bank: Path, dify: FakeDify) -> None:

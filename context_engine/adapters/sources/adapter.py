@@ -59,12 +59,14 @@ class SinkOptions:
     Attributes:
         dry_run: nothing may be written; the sink is asked for `documents` alone.
         repair: compare every document with what was written to it and repair what differs.
-        sleep: waits some seconds, and may tell the user why.
+        sleep: waits some seconds, and may tell the user so.
+        tell: told what failed and is tried again.
     """
 
     dry_run: bool = False
     repair: bool = False
     sleep: Callable[[float], None] = time.sleep
+    tell: Callable[[str], None] = lambda _problem: None
 
 
 SourceFactory = Callable[[SourceSpec, SourceContext], Source]

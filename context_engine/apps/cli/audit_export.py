@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import click
 
-from context_engine.apps.cli.audit_ledger import LedgerLocation, opened_ledger, say_unproved, unproved, with_ledger
+from context_engine.apps.cli.audit_ledger import (
+    LedgerLocation,
+    opened_ledger,
+    say_unknown_domain,
+    say_unproved,
+    unproved,
+    with_ledger,
+)
 from context_engine.apps.cli.console import note, print_json
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
@@ -85,6 +92,8 @@ def export(
             ledger.integrate()
             indices = _indices(ledger, since, until, domain) if chosen else None
             facts = _lines(ledger, form, out, indices, rows, with_texts=with_texts)
+            if indices == []:
+                say_unknown_domain(opened, domain)
         missing = _unproved(ledger) if form == "tiles" else ()
     if as_json:
         print_json(json.dumps({"schema_version": SCHEMA_VERSION, "format": form, **facts, "not_proved": missing}))

@@ -13,6 +13,7 @@ import click
 from context_engine.apps.cli.acting import require_operator
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
+from context_engine.errors import nearest
 from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = [
     "LedgerLocation",
     "OpenLedger",
     "opened_ledger",
+    "say_unknown_domain",
     "say_unproved",
     "unproved",
     "with_ledger",
@@ -113,6 +115,17 @@ def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
     own = any(signature.by(key) for signature in signatures)
     cosigned = any(signature.name != key.name for signature in signatures)
     return (*(() if own else (_BY_OTHER,)), *(() if cosigned else (_NO_WITNESS,)))
+
+
+def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:
+    """Say that neither the configuration nor a record knows of a domain of which nothing was found, if that is so."""
+    from context_engine.audit.ledger.statistics import ledger_statistics
+
+    known = {*opened.context.setup.registry.names, *ledger_statistics(opened.ledger).domains}
+    if domain is not None and domain not in known:
+        note(
+            f"{domain!r} is no domain of the configuration, nor of any record.{nearest(domain, known)}", style="yellow"
+        )
 
 
 def say_unproved(sentences: Iterable[str]) -> None:

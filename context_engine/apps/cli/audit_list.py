@@ -12,7 +12,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.audit_ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
+from context_engine.apps.cli.audit_ledger import (
+    NO_KEY,
+    LedgerLocation,
+    opened_ledger,
+    say_unknown_domain,
+    say_unproved,
+    with_ledger,
+)
 from context_engine.apps.cli.console import clean, note, out, print_json, print_json_line, show
 from context_engine.apps.cli.moment import Moment
 from context_engine.apps.cli.words import counted
@@ -86,6 +93,8 @@ def list_records(
         more = population is None and len(rows) > limit
         listed = [Listed(row, _refused_with(ledger, row)) for row in (rows[:limit] if population is None else rows)]
         unsigned = ledger.keyring is None
+        if not listed:
+            say_unknown_domain(opened, wanted["domain"])
     if as_json:
         facts = {} if population is None else {"sample": {"seed": seed, "size": len(rows), "population": population}}
         records = [one.to_dict() for one in listed]

@@ -13,7 +13,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
-from context_engine.apps.cli.doctor_adapters import adapter_report, adapter_text
+from context_engine.apps.cli.doctor_adapters import adapter_report, adapter_text, blend_notes
 from context_engine.apps.cli.doctor_audit import audit_lines
 from context_engine.apps.cli.doctor_external import external_is_good
 from context_engine.apps.cli.doctor_models import ModelReport, model_reports
@@ -90,7 +90,8 @@ def doctor(
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
     scope, adapters = _scope(context, domain), adapter_report(context, domain)
-    notes, access, privacy = _notes(reports), _access(context), privacy_report(setup)
+    notes = [*_notes(reports), *blend_notes(context, adapters, domain)]
+    access, privacy = _access(context), privacy_report(setup)
     audit, service = audit_report(setup, context.data_dir), service_report(context)
     ok = all(one.ok for one in reports) and all(one.ok for one in models)
     ok = ok and privacy.problem is None and audit.problem is None and service.problem is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -184,7 +185,8 @@ def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
     from context_engine.evaluation.summary import summary
 
     title = options["title"] or ("Retrieval on the demo bank" if demo else "Retrieval evaluation")
-    write_reports(evaluation_report(compared, title=title), options)
+    report = evaluation_report(compared, title=title)
+    write_reports(replace(report, notes=[*report.notes, *_adapted(compared)]), options)
     if options["as_json"]:
         write_json(summary(compared), demo=demo)
     else:
@@ -233,9 +235,13 @@ def _lines(compared: Compared) -> list[Text]:
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
     if run.embedder is not None:
         lines.append(Text(str(run.embedder)))
-    if any(under_adapter(answer.embedded_by) for answer in run.answers):
-        lines.append(Text(_ADAPTED, "yellow"))
-    return lines
+    return [*lines, *(Text(said, "yellow") for said in _adapted(compared))]
+
+
+def _adapted(compared: Compared) -> list[str]:
+    """Return what to know of numbers that were measured under an adapter; nothing where none was in force."""
+    answers = [answer for one in compared.both if one.run is not None for answer in one.run.answers]
+    return [_ADAPTED] if any(under_adapter(answer.embedded_by) for answer in answers) else []
 
 
 for command in (gate, judge, tune, scope):

@@ -20,7 +20,7 @@ from context_engine.apps.cli.context import CliContext, ConfigLocation, open_con
 from context_engine.apps.cli.domain_option import only_domain, with_domain
 from context_engine.apps.cli.ingest_next import next_commands
 from context_engine.apps.cli.ingest_report import print_report
-from context_engine.apps.cli.ingest_target import noting_sleep, target_sources
+from context_engine.apps.cli.ingest_target import noting_once, noting_sleep, target_sources
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError
 
@@ -159,7 +159,7 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
     specs = target_sources(order.domain, domain.sources, order.to, order.source_id, sink_names)
     models = context.setup.models(context.data_dir)
     sleep = noting_sleep(f"{order.to} (its rate limit, its indexing or an outage)")
-    options = SinkOptions(dry_run=order.dry_run, repair=order.repair, sleep=sleep)
+    options = SinkOptions(dry_run=order.dry_run, repair=order.repair, sleep=sleep, tell=noting_once())
     with open_sink(
         context.setup, domain, specs, order.to, options, data_dir=context.data_dir, embedder=models.embedder
     ) as sink:

@@ -10,7 +10,7 @@ from context_engine.apps.cli.console import note
 from context_engine.core.models import SourceSpec
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["noting_sleep", "target_sources"]
+__all__ = ["noting_once", "noting_sleep", "target_sources"]
 
 _FIRST_NOTE_S: Final = 10.0
 
@@ -41,6 +41,18 @@ def target_sources(
         ids = [source.id for source in fitting]
         raise InvalidRequest(f"source {source_id!r} is not one that --to {to} writes to.{nearest(source_id, ids)}")
     return named
+
+
+def noting_once() -> Callable[[str], None]:
+    """Return a function that says of a problem, once, that what failed is tried again."""
+    said = set[str]()
+
+    def tell(problem: str) -> None:
+        if problem not in said:
+            said.add(problem)
+            note(f"{problem}; trying again …")
+
+    return tell
 
 
 def noting_sleep(what: str) -> Callable[[float], None]:

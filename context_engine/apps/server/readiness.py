@@ -69,8 +69,16 @@ class Readiness:
 
     @property
     def problems(self) -> Mapping[tuple[str, str], str | None]:
-        """By domain and source why it cannot be searched, None where it can; empty before the first examination."""
+        """By domain and source why it cannot be searched, None where it can; empty before the first examination.
+
+        The source is "" where a manifest cannot be used, the domain too where it does not say which it holds.
+        """
         return {} if self._found is None else self._found.problems
+
+    @property
+    def manifest_unusable(self) -> bool:
+        """Whether a manifest cannot be used; anybody may be told that, as of a reload that failed, but not of which."""
+        return any(problem and not source for (_, source), problem in self.problems.items())
 
     def look(self) -> Future[None] | None:
         """Have the sources examined beside, unless what is known is fresh; return what is done when that is."""
@@ -116,7 +124,8 @@ def _problems(deployment: Deployment) -> dict[tuple[str, str], str | None]:
     calls = [lambda domain=domain, spec=spec: problem(domain, spec) for domain, spec in pairs]
     futures = submit_all(calls, width=_WIDTH, name="context-engine-readiness")
     found = {(domain.domain, spec.id): one.result() for (domain, spec), one in zip(pairs, futures, strict=True)}
-    return {**{(name, ""): str(problem) for name, problem in registry.broken.items()}, **found}
+    unread = {("", ""): "; ".join(map(str, registry.unread))} if registry.unread else {}
+    return {**unread, **{(name, ""): str(problem) for name, problem in registry.broken.items()}, **found}
 
 
 def _problem_of_parts(report: SourceReport) -> str:

@@ -41,11 +41,17 @@ def unknown_words(text: str, answers: Sequence[RawAnswer]) -> list[UnknownWord]:
 
 
 def with_suggestions(plan: SearchPlan, answers: Sequence[RawAnswer]) -> SearchPlan:
-    """Return the plan with what the sources suggest for unknown words beside the suggestions of the glossary."""
+    """Return the plan with what the sources suggest for unknown words beside the suggestions of the glossary.
+
+    A word that nothing is near tells of another subject ("who wins the world cup"): beside one, a short word that is
+    near to another is more likely a word of that subject, so confident suggestions alone are offered.
+    """
     prepared = plan.prepared
     if prepared is None or prepared.corrected:
         return plan
-    found = [(one.word, one.suggestion) for one in unknown_words(prepared.text, answers) if one.suggestion]
+    unknown = unknown_words(prepared.text, answers)
+    known_subject = all(one.suggestion for one in unknown)
+    found = [(one.word, one.suggestion) for one in unknown if one.suggestion and (known_subject or confident(*one))]
     suggestions = tuple(dict.fromkeys((*prepared.suggestions, *found)))
     return replace(plan, prepared=replace(prepared, suggestions=suggestions)) if found else plan
 

@@ -237,6 +237,7 @@ class NoticeCode(StrEnum):
     AUDIT_LEDGER_WRITABLE = "audit_ledger_writable", "Every user of this machine may change the ledger, or its folder."
     AUDIT_CHECKPOINT_STUCK = "audit_checkpoint_stuck", "A checkpoint could not be handed to all that are set.", "ways"
     AUDIT_RECORDS_LOST = "audit_records_lost", "Searches are not recorded: the ledger was down or slow.", "count"
+    FILE_MISNAMED = "file_misnamed", "A file looks like one of ours, and is not read because of its name.", "name"
     FILE_PASSED_OVER = "file_passed_over", "A file cannot be used and may be another program's.", "problem"
 
     # A plugin package; the subject is the key that names a file, or the platform

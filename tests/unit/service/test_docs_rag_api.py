@@ -13,6 +13,7 @@ from context_engine import errors
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.models import Chunk
+from context_engine.errors import InvalidRequest
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.pipeline import RAGPipeline
 
@@ -31,6 +32,11 @@ def test_its_request_is_answered(make_deployment: Any):
     deployment = make_deployment({"NPA": [(ROW, [chunk])]})
     answer = RAGPipeline(deployment=deployment).run(RAGQueryRequest(**json.loads(block("request"))))
     assert [one.title for one in answer.chunks] == ["Approval"]
+
+
+def test_a_dict_is_no_request_and_the_error_says_what_makes_one(make_deployment: Any):
+    with pytest.raises(InvalidRequest, match=r"got a dict: RAGQueryRequest\(\*\*it\)"):
+        RAGPipeline(deployment=make_deployment({"NPA": [(ROW, [])]})).run({"query": "x"})  # type: ignore[arg-type]
 
 
 def test_its_program_runs(

@@ -61,10 +61,17 @@ def test_C4_C6_the_older_names() -> None:
 
 
 def test_variables_that_change_nothing_are_named() -> None:
-    found = environment_notices({"CONTEXT_ENGINE_DIFY_KEY": "k", "X": "1"})
+    found = environment_notices({"CONTEXT_ENGINE_HANDBOOK_FOLDER": "k", "CONTEXT_ENGINE_EMPTY": "", "X": "1"})
     assert [(notice.code, notice.subject) for notice in found] == [
-        ("variable_unknown", "CONTEXT_ENGINE_DIFY_KEY"),
+        ("variable_unknown", "CONTEXT_ENGINE_HANDBOOK_FOLDER"),
     ]
+
+
+def test_a_misspelt_variable_is_an_error_and_not_called_harmless_beside() -> None:
+    env = {"CONTEXT_ENGINE_DEDUP_TRESHOLD": "0.9"}
+    with pytest.raises(ConfigError, match="Did you mean 'CONTEXT_ENGINE_DEDUP_THRESHOLD'"):
+        environment_layer(env)
+    assert environment_notices(env) == ()
 
 
 def test_the_seeds_names_of_hybrid_search() -> None:

@@ -52,3 +52,15 @@ def test_a_choice_in_quotes_is_to_be_written_without(folder: Path) -> None:
     (folder / "manifests/npa.yaml").write_text(MANIFEST.format(version="'1'", domain="NPA", source="sops"))
     (found,) = problems(folder)
     assert found.endswith("must be one of 1, got '1'. Write it without quotes.")
+
+
+def test_a_pattern_of_a_mask_is_tried_where_nothing_is_masked_yet(folder: Path) -> None:
+    (folder / "config/rag-pipeline.json").write_text('{"privacy": {"mask_patterns": {"staff": "[a-", "desk": "DSK"}}}')
+    found = problems(folder)
+    assert any(one.startswith("config/rag-pipeline.json: mask_patterns.staff: is not a regular") for one in found)
+
+
+def test_a_list_for_a_text_is_not_to_be_put_in_quotes(folder: Path) -> None:
+    manifest = MANIFEST.format(version=1, domain="NPA", source="sops")
+    (folder / "manifests/npa.yaml").write_text(manifest.replace("dify,", "local, documents: [{include: ['*.md']}],", 1))
+    assert any(one.endswith("documents.0.include: must be text, got a list") for one in problems(folder))

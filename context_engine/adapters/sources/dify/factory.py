@@ -50,6 +50,7 @@ def open_dify_sink(specs: Sequence[SourceSpec], context: SourceContext, options:
             read_only=options.dry_run,
             repair=options.repair,
             sleep=options.sleep,
+            tell=options.tell,
         )
         try:
             yield sink

@@ -65,13 +65,13 @@ def ask_each(
         datasets: the one that each job searches; the jobs are then refused as busy at once where the server cannot
             serve all of them in time. None: each waits as long as it may.
     """
-    not_begun = deque(datasets or ())
+    not_begun, given_s = deque(datasets or ()), max(left(), 0.0)
     flow = Flow(left, patient=True) if datasets is None else Flow(left, not_begun.copy)
     tickets = [Ticket(left, flow) for _ in jobs]
 
     def result(job: Callable[[Ticket], T], ticket: Ticket) -> T | SourceError:
         if left() <= 0:
-            return _timed_out(begun=False)
+            return _timed_out(given_s, begun=False)
         if not_begun:
             not_begun.popleft()
         try:
@@ -89,10 +89,11 @@ def ask_each(
     for future, ticket, done in zip(futures, tickets, in_time, strict=True):
         if not done:
             ticket.abandon()
-        results.append(future.result() if done else _timed_out(begun=not future.cancelled()))
+        results.append(future.result() if done else _timed_out(given_s, begun=not future.cancelled()))
     return results
 
 
-def _timed_out(*, begun: bool) -> SourceTimeout:
-    problem = "no answer in time" if begun else "not asked in time: other datasets took all of it"
+def _timed_out(given_s: float, *, begun: bool) -> SourceTimeout:
+    within = f"within {given_s:.3g} s"
+    problem = f"no answer {within}" if begun else f"not asked {within}: other datasets took all of it"
     return SourceTimeout(problem, retryable=True)

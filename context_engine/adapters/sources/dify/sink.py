@@ -53,6 +53,7 @@ class DifySink:
             what is empty and says nothing of itself is removed.
         indexing_s: how long a document may be indexed.
         sleep: waits.
+        tell: told what failed and is tried again.
 
     Attributes:
         refusals: documents that Dify did not take.
@@ -71,10 +72,11 @@ class DifySink:
         repair: bool = False,
         indexing_s: float = INDEXING_S,
         sleep: Callable[[float], None] = time.sleep,
+        tell: Callable[[str], None] = lambda _problem: None,
     ) -> None:
         self.refusals: list[Refusal] = []
         self._specs = {spec.id: spec for spec in specs}
-        self._workspace, self._clock, self._sleep = workspace, clock, sleep
+        self._workspace, self._clock, self._sleep, self._tell = workspace, clock, sleep, tell
         self._read_only, self._repair, self._indexing_s = read_only, repair, indexing_s
         self._writes: dict[str, Writes] = {}
         self._named: dict[str, dict[str, str]] = {}
@@ -214,7 +216,7 @@ class DifySink:
         connection = spec.connection or ""
         if connection not in self._writes:
             workspace = self._workspace(connection)
-            self._writes[connection] = Writes(workspace, self._clock, self._sleep)
+            self._writes[connection] = Writes(workspace, self._clock, self._sleep, self._tell)
         if not spec.dataset_ids and connection not in self._named:
             infos = list_datasets(self._workspace(connection), self._clock)
             self._named[connection] = {info.name: info.dataset_id for info in infos}

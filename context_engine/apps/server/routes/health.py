@@ -30,7 +30,7 @@ class Health(BaseModel):
 class SourceState(BaseModel):
     """Whether one source can be searched."""
 
-    domain: str
+    domain: str = Field(description="Empty where a manifest cannot be read, and so of a domain that is not known.")
     source_id: str = Field(description="Empty where the whole domain cannot be used.")
     state: Literal["ok", "failed"]
     problem: str | None = Field(None, description="Why not; shown to an operator's token alone.")
@@ -40,7 +40,8 @@ class ReadyReport(BaseModel):
     """Whether questions should be sent here, and what is wrong."""
 
     state: Literal["ready", "degraded"] = Field(
-        description="ready; degraded: it answers, but a source that the caller may know is down, or a reload failed."
+        description="ready; degraded: it answers, but a source that the caller may know is down, a manifest cannot be "
+        "used, or a reload failed."
     )
     reload_failed: bool = Field(description="The last new configuration was refused; the one before is in force.")
     reload_problem: str | None = Field(None, description="Why; shown to an operator's token alone.")
@@ -68,8 +69,8 @@ async def readyz(request: Request) -> JSONResponse:
 
     That is every source, or what some tokens are checked with.
 
-    Without a token the state alone is told, of the sources that anybody may search; with one the sources that it may
-    know are named, with an operator's why one is down.
+    Without a token the state alone is told, of the manifests and of the sources that anybody may search; with one the
+    sources that it may know are named, with an operator's why one is down.
     Sources are asked at most every 15 seconds, however often this is.
     """
     service = service_of(request)
@@ -97,7 +98,7 @@ def _caller(request: Request) -> Authenticated | None:
 def _report(service: Service, caller: Authenticated | None) -> ReadyReport:
     problem = service.readiness.reload_problem
     known = _sources(service, caller or Authenticated(principal=NOBODY))
-    down = any(one.state == "failed" for one in known)
+    down = any(one.state == "failed" for one in known) or service.readiness.manifest_unusable
     return ReadyReport(
         state="degraded" if down or problem is not None else "ready",
         reload_failed=problem is not None,

@@ -82,6 +82,14 @@ def test_records_are_filtered(tmp_path: Path, options: list[str], expected: list
     assert ids(run(tmp_path, "list", "--json", *options)) == expected
 
 
+def test_a_domain_that_nothing_knows_is_said_with_the_nearest(tmp_path: Path) -> None:
+    ledger_file(tmp_path)
+    for command in (("list",), ("list", "--json"), ("export", "--format", "csv")):
+        said = run(tmp_path, *command, "--domain", "NPX").stderr
+        assert "'NPX' is no domain of the configuration, nor of any record. Did you mean 'NPA'?" in said
+    assert "is no domain" not in run(tmp_path, "list", "--domain", "NPA", "--kind", "search").stderr
+
+
 def test_a_caller_is_found_under_the_key_and_by_pseudonym(tmp_path: Path) -> None:
     ledger_file(tmp_path, KEY)
     found = run(tmp_path, "list", "--json", "--caller", "ana", key=KEY)

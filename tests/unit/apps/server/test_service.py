@@ -54,6 +54,22 @@ def test_a_source_that_is_down_degrades_what_those_are_told_who_may_know_it(fold
     assert everybody == {"degraded"}
 
 
+@pytest.mark.parametrize(("text", "domain"), [("domain: HR\nsauces: []\n", "HR"), ("- no manifest\n", "")])
+def test_a_manifest_that_cannot_be_used_degrades_what_everybody_is_told_and_an_operator_is_told_which(
+    tmp_path: Path, text: str, domain: str
+) -> None:
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "manifests/hr.yaml").write_text(text)
+    service = Service(LiveDeployment(lambda: small_bank(tmp_path)), Tokens())
+    with client_of(service) as client:
+        told = {name: client.get("/readyz", headers=given) for name, given in CALLERS.items()}
+    service.close()
+    assert {one.json()["state"] for one in told.values()} == {"degraded"}
+    assert [name for name, one in told.items() if "hr.yaml" in one.text or '"HR"' in one.text] == ["auditor"]
+    first = told["auditor"].json()["sources"][0]
+    assert (first["domain"], first["source_id"], first["state"]) == (domain, "", "failed")
+
+
 CALLERS = {"nobody": {}, "stranger": {"Authorization": "Bearer x"}, "clerk": as_(CLERK), "auditor": as_(AUDITOR)}
 
 

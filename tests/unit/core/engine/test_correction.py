@@ -110,6 +110,10 @@ def test_a_short_word_is_offered_and_not_used_by_itself(engine: Engine) -> None:
     assert (notice.code, notice.detail["suggested"]) == (NoticeCode.SPELLING_SUGGESTED, "vault")
 
 
+def test_a_short_word_beside_one_that_nothing_is_near_is_taken_for_one_of_another_subject(engine: Engine) -> None:
+    assert codes(ask(engine, "pizza vautl")) == []
+
+
 def test_a_suggested_spelling_that_finds_nothing_leaves_the_first_decision(engine: Engine) -> None:
     result = ask(engine, "wages of keyholdesr who travel by steamship", overrides={"scope_threshold": 0.9})
     plain = ask(engine, "wages of teachers who travel by steamship", overrides={"scope_threshold": 0.9})

@@ -451,6 +451,15 @@ def test_what_a_dataset_needs_is_made_again_after_a_failure_that_passes(
     assert [contents for _, contents, _ in held(dify, "sops")] == [["Text."]]
 
 
+@pytest.mark.parametrize("endpoint", ["documents", "create_by_text", "create_segments", "indexing_status"])
+def test_what_failed_is_told_before_it_is_tried_again(dify: FakeDify, sink: Opener, endpoint: Any) -> None:
+    dify.inject("status_500", endpoint=endpoint, calls={1})
+    told: list[str] = []
+    write(sink(sleep=lambda _seconds: None, tell=told.append), "h", "Text.")
+    assert told and all("Dify failed inside (500)" in problem for problem in told)
+    assert [contents for _, contents, _ in held(dify)] == [["Text."]]
+
+
 def test_a_rate_limit_that_does_not_end_ends_the_run(dify: FakeDify, sink: Opener) -> None:
     dify.inject("status_429", endpoint="create_by_text")
     with pytest.raises(SourceRateLimited):
