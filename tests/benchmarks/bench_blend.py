@@ -36,12 +36,12 @@ from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.engine import Engine
 from context_engine.core.models import LearntBlend
 from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.learning.adapter_gate import parts_of
 from context_engine.evaluation.learning.blend_lessons import BlendLesson, BlendLessons, blend_lessons
 from context_engine.evaluation.learning.blend_tune import blended_hits, scores_of, trial_of
 from context_engine.evaluation.learning.folds import learn_all, learn_by_folds
 from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.learning.lessons import lessons_of
+from context_engine.evaluation.learning.parts import parts_of
 from context_engine.evaluation.learning.stacked import standing_for
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.run import Depth
@@ -99,7 +99,7 @@ def stacked(
     judged = judged_pairs(names, session.qrels, held)
     pairs = lessons_of(judged.pairs, held, embedder)
     seed = pairs.seed(base.model_id)
-    learnt = learn_by_folds(pairs, parts_of(judged.pairs.questions, 5), measures=MEASURES, seed=seed)
+    learnt = learn_by_folds(pairs, parts_of(judged.pairs.questions, None, 5).places, measures=MEASURES, seed=seed)
     found: dict[str, BlendLesson] = {}
     for fold in learnt.folds:
         choice = OFF
