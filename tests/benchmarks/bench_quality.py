@@ -42,8 +42,7 @@ from context_engine.core.ranking.relevance import normalise_pool
 from context_engine.core.ranking.rerank import blended
 
 DEPTH = 40
-WEIGHTS = ("pairs_weight", "head_weight", "written_weight", "section_weight", "sibling_weight")
-PLAIN: dict[str, Any] = dict.fromkeys(WEIGHTS, 0.0)
+PLAIN: dict[str, Any] = {"pairs_weight": 0.0, "head_weight": 0.0, "section_weight": 0.0, "sibling_weight": 0.0}
 
 
 class Step(NamedTuple):
@@ -59,9 +58,8 @@ class Step(NamedTuple):
 STEPS = (
     Step("BM25, stems", None, PLAIN, False),
     Step("+ headings", "BM25, stems", {**PLAIN, "head_weight": 0.2}, False),
-    Step("+ pairs of words", "+ headings", {**PLAIN, "head_weight": 0.2, "pairs_weight": 0.5}, False),
-    Step("+ words as written", "+ pairs of words", {"section_weight": 0.0, "sibling_weight": 0.0}, False),
-    Step("+ section text", "+ words as written", {"sibling_weight": 0.0}, False),
+    Step("+ pairs of words", "+ headings", {"section_weight": 0.0, "sibling_weight": 0.0}, False),
+    Step("+ section text", "+ pairs of words", {"sibling_weight": 0.0}, False),
     Step("+ siblings = text default", "+ section text", {}, False),
     Step("text + neighbours .05", "+ siblings = text default", {"neighbour_weight": 0.05}, False),
     Step("text + title boost .3", "+ siblings = text default", {"title_boost": 0.3}, False),

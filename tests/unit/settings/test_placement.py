@@ -72,7 +72,6 @@ OTHER: dict[str, Any] = {
     "rrf_k": 10,
     "pairs_weight": 0.3,
     "head_weight": 0.1,
-    "written_weight": 0.1,
     "section_weight": 0.3,
     "sibling_weight": 0.1,
     "neighbour_weight": 0.05,

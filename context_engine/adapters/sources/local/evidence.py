@@ -1,7 +1,7 @@
 """What the texts of a base say of a question: how much of it each row holds, and how far its best hit is trusted.
 
 Measured on questions of three kinds with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gives +.002 / +.005
-to the text of regulation and changes nothing in an FAQ or in abstracts; trust gives +.090 / +.106 to words and vectors
+to the text of regulation and changes nothing in an FAQ or in abstracts; trust gives +.088 / +.103 to words and vectors
 in an FAQ that is asked in other words than it answers in, and costs neither of the others more than .001
 (tests/benchmarks/bench_collections.py).
 """
@@ -24,8 +24,6 @@ COVERAGE_EXPONENT: Final = 0.25
 """Of the share of the question that a row holds; .2 to .33 measured alike."""
 _EVIDENCE: Final = 4.0
 """How many times the doubt the evidence must be beyond it, to be trusted fully; 3.5 to 5 measured alike."""
-_CHANCE: Final = 1.25
-"""How many times the doubt is no evidence yet: pairs and words as they are written count what a word counts already."""
 _WHOLE: Final = 4
 """Power of the best hit's share: .84 of the question is half of it."""
 
@@ -91,7 +89,7 @@ def covered(score: float, share: float) -> float:
 
 
 def trust(best: float, chunks: int, held: float) -> float:
-    """Return how far a base's text is trusted on one question, [0, 1]: max((best / ln(1 + N) - 5/4) / 4, held ** 4).
+    """Return how far the text of a base is trusted on one question, [0, 1]: max((best / ln(1 + N) - 1) / 4, held ** 4).
 
     A BM25 score is the log odds by which a text's words speak for it (Robertson and Zaragoza 2009), ln N are about the
     odds against any one of N texts before they are read: the best hit is worth best / ln N words that no other text
@@ -104,9 +102,9 @@ def trust(best: float, chunks: int, held: float) -> float:
         held: share of the question that the best hit holds, [0, 1].
 
     >>> [round(trust(best, 999, 0.5), 2) for best in (6.9, 13.8, 20.7, 34.5)]
-    [0.06, 0.19, 0.44, 0.94]
+    [0.06, 0.25, 0.5, 1.0]
     """
-    beyond = (best / log(1 + max(chunks, 1)) - _CHANCE) / _EVIDENCE
+    beyond = (best / log(1 + max(chunks, 1)) - 1.0) / _EVIDENCE
     return min(max(beyond, held**_WHOLE), 1.0)
 
 

@@ -10,11 +10,10 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
-from context_engine.adapters.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA, WORDS
+from context_engine.adapters.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.core.models import Expansion
-from context_engine.core.query.spelling import is_offered
-from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
+from context_engine.core.text import bigrams, term_weights, terms
 
 __all__ = ["MOST_TERMS", "Held", "TextQuery", "both", "constant", "rows", "text_query"]
 
@@ -45,7 +44,7 @@ class TextQuery(NamedTuple):
 
     Attributes:
         terms: of the text and of the other words for it, each once.
-        text: body, pairs, headings and words as they are written; its BM25 is the text score.
+        text: body, pairs and headings; its BM25 is the text score.
         held: of which terms a row may hold more or fewer; each row that `text` finds holds one of them.
         section: the text of whole sections.
         title: scores the share of the words that titles and headings hold, [0, 1].
@@ -68,10 +67,8 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     """Return the query for a user's text and other words for it, None if there is nothing in them to search for.
 
     Words count in the body fully and in headings and metadata by `head_weight`; a term with a digit (a code, a clause
-    number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A word of four
-    letters or more that a chunk has in the same form, not the stem alone, counts by `written_weight` beside it: stems
-    make one of `rated` and `rates`, and who asks for one of them more often means that. A piece of a code counts less
-    (`text.term_weights`). A term that has other names counts by the one a chunk holds best, never twice;
+    number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A piece of a code
+    counts less (`text.term_weights`). A term that has other names counts by the one a chunk holds best, never twice;
     of another name of several words count the pairs alone.
     """
     weights = term_weights(text)
@@ -84,16 +81,13 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
         word: weight * (_CODE_WEIGHT if any(map(str.isdigit, word)) else options.head_weight)
         for word, weight in kept.items()
     }
-    written = {word: options.written_weight * weight for word, weight in _as_written(text, kept).items()}
     share = 1.0 / max(len(kept), 1)
     title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
     names = _names(words)
     others = (word for one in expansions for word in terms(one.text))
     return TextQuery(
         tuple(dict.fromkeys((*kept, *others))),
-        Query.boolean_query(
-            [*_by_name(kept, pairs, expansions, options), *_clauses("head", head), *_clauses(WORDS, written)]
-        ),
+        Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
         tuple(_held(kept, expansions, options)),
         Query.boolean_query(list(_clauses("section", kept))),
         Query.boolean_query(title),
@@ -124,7 +118,7 @@ def both(*queries: Query) -> Query:
 
 
 def _term(field: str, word: str) -> Query:
-    return Query.term_query(SCHEMA, field, word, "basic" if field == WORDS else INDEX_OPTION)
+    return Query.term_query(SCHEMA, field, word, INDEX_OPTION)
 
 
 def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, Query]]:
@@ -132,15 +126,6 @@ def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, 
         if weight > 0.0:
             query = _term(field, word)
             yield Occur.Should, query if weight == 1.0 else Query.boost_query(query, weight)
-
-
-def _as_written(text: str, kept: Mapping[str, float]) -> dict[str, float]:
-    """Return the words of the text that stand in the index as they are written, each with the weight of its stem.
-
-    R@10 / MAP@10 of words rise by .001 / .002 in regulation and by .006 / .005 in an FAQ; abstracts stay as they are.
-    """
-    stems = {word: stem for word in filter(is_offered, tokens(text)) for stem in terms_of_word(word)}
-    return {word: kept[stem] for word, stem in stems.items() if stem in kept}
 
 
 def _by_name(

@@ -13,7 +13,7 @@ from context_engine.adapters.sources.local.merge import merged
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import Chunk, Expansion, ScoreKind
 
-TERM = SearchOptions(section_weight=0.0, sibling_weight=0.0, pairs_weight=0.0, written_weight=0.0)
+TERM = SearchOptions(section_weight=0.0, sibling_weight=0.0, pairs_weight=0.0)
 
 
 @pytest.fixture
@@ -60,53 +60,9 @@ class TestCoverage:
         assert found == {"other": pytest.approx(0.5 * idf(1) * share**0.25, rel=1e-4)}
 
 
-class TestWordsAsWritten:
-    """All texts are of one length, so BM25 gives each word its idf, once by its stem and again by its form."""
-
-    @pytest.fixture
-    def base(self, folder: Path) -> LocalBase:
-        texts = {"same": "rates desk", "other": "rated desk", "none": "cost desk"}
-        base = LocalBase.open(folder, create=True)
-        with base.writer() as writer:
-            for name, text in texts.items():
-                writer.put("sop", name, "", "1", [Chunk(content=text, chunk_id=name)])
-        return base
-
-    def scores(self, base: LocalBase, question: str, weight: float) -> dict[str, float]:
-        base.options = TERM.model_copy(update={"written_weight": weight})
-        return text_scores(base, question)
-
-    def test_a_word_in_the_form_of_the_question_counts_beside_its_stem(self, base: LocalBase) -> None:
-        """The stem stands in two of three texts, the form in one."""
-        stem, form = log(1 + 1.5 / 2.5), log(1 + 2.5 / 1.5)
-        alone = pytest.approx(stem, rel=1e-4)
-        assert self.scores(base, "rates", 0.0) == {"same": alone, "other": alone}
-        both = pytest.approx(stem + 0.2 * form, rel=1e-4)
-        assert self.scores(base, "rates", 0.2) == {"same": both, "other": alone}
-
-    def test_it_finds_nothing_that_the_stem_does_not_find(self, base: LocalBase) -> None:
-        assert self.scores(base, "rating", 0.2).keys() == {"same", "other"}
-        assert self.scores(base, "cost", 0.2).keys() == {"none"}
-
-    def test_short_words_and_codes_have_one_form(self, base: LocalBase) -> None:
-        with base.writer() as writer:
-            writer.put("sop", "short", "", "1", [Chunk(content="fee NPA-001", chunk_id="short")])
-        assert self.scores(base, "fee NPA-001", 5.0) == self.scores(base, "fee NPA-001", 0.0) != {}
-
-    def test_a_word_that_asks_counts_little_in_its_form_too(self, base: LocalBase) -> None:
-        """`explain` weighs a fifth beside a word that names; nothing holds `limit`."""
-        with base.writer() as writer:
-            writer.put("sop", "asks", "", "1", [Chunk(content="explain desk", chunk_id="asks")])
-        idf = log(1 + 3.5 / 1.5)
-        share = 0.2 * idf / (0.2 * idf + log(1 + 4.5 / 0.5))
-        expected = (0.2 * idf + 0.2 * 0.2 * idf) * share**0.25
-        assert self.scores(base, "explain limit", 0.2) == {"asks": pytest.approx(expected, rel=1e-4)}
-
-
 class TestTrust:
     @pytest.mark.parametrize(
-        ("best", "expected"),
-        [(0.0, 0.0), (1.25 * log(100), 0.0), (2 * log(100), 0.1875), (5.25 * log(100), 1.0), (99.0, 1.0)],
+        ("best", "expected"), [(0.0, 0.0), (log(100), 0.0), (2 * log(100), 0.25), (5 * log(100), 1.0), (99.0, 1.0)]
     )
     def test_evidence_counts_beyond_the_odds_against_any_one_text(self, best: float, expected: float) -> None:
         assert trust(best, 99, 0.0) == pytest.approx(expected)

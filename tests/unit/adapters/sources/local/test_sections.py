@@ -9,7 +9,7 @@ import pytest
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
 from context_engine.core.models import Chunk, ScoreKind
 
-ALONE = {"section_weight": 0.0, "sibling_weight": 0.0, "neighbour_weight": 0.0, "written_weight": 0.0}
+ALONE = {"section_weight": 0.0, "sibling_weight": 0.0, "neighbour_weight": 0.0}
 RULES = (
     Chunk(content="Limits of a desk are approved yearly.", chunk_id="a", heading_path=("Limits",)),
     Chunk(content="The committee decides within ten days.", chunk_id="b", heading_path=("Limits",)),
