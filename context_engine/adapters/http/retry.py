@@ -60,6 +60,7 @@ def retried(
     backoff: Backoff,
     sleep: Callable[[float], None] = nap,
     outages: tuple[type[SourceError], ...] = OUTAGES,
+    tell: Callable[[str], None] = lambda _problem: None,
 ) -> T:
     """Return what a call returns, made again through an outage while tries and time are left.
 
@@ -72,6 +73,7 @@ def retried(
         backoff: pauses where the server asks for none, or for shorter ones.
         sleep: waits.
         outages: errors after which a call is made again, if they are retryable.
+        tell: told of each of these before the wait.
 
     Raises:
         SourceError: the last one.
@@ -91,6 +93,7 @@ def retried(
             tenacity.stop_after_attempt(budget.attempts)(state) or state.upcoming_sleep >= left() or not budget.more()
         ),
         sleep=sleep,
+        before_sleep=lambda state: tell(str(state.outcome.exception() if state.outcome else "")),
         reraise=True,
     )(call)
 

@@ -362,7 +362,7 @@ def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
 
 def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
-    kept: list[Score] = []
+    kept = []
     changed = False
     for score in chunk.scores:
         known = type(score) is Score and type(score.kind) is ScoreKind and is_valid_scorer(score.scorer)

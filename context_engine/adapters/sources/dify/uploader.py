@@ -72,7 +72,7 @@ class Uploader:
             if self._outage is not None:
                 if number == _ROUNDS:
                     raise self._outage
-                self._target.writes.pause(after(number), self._outage)
+                self._target.writes.pause_after(self._outage, after(number))
         for upload in uploads:
             self._refused(upload, f"{upload.lost}: run the command again when no other run writes to the dataset")
 

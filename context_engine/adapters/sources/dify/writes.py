@@ -76,8 +76,7 @@ class Writes:
         sleep: Callable[[float], None] = time.sleep,
         tell: Callable[[str], None] = lambda _problem: None,
     ) -> None:
-        self._workspace, self._clock, self._sleep, self._tell = workspace, clock, sleep, tell
-        self._failed: SourceError | None = None  # why the last call did
+        self._workspace, self._clock, self._sleep, self.tell = workspace, clock, sleep, tell
         self.calls = 0
         self.waited_s = 0.0
 
@@ -196,15 +195,15 @@ class Writes:
         except SourceNotFound:
             logger.debug("document %s was gone already", document_id)
 
-    def pause(self, seconds: float, failed: SourceError | None = None) -> None:
-        """Wait, where something failed until it is tried again."""
-        if failed is not None:
-            self._tell(str(failed))
+    def pause(self, seconds: float) -> None:
+        """Wait."""
         self.waited_s += seconds
         self._sleep(seconds)
 
-    def _pause_after_failure(self, seconds: float) -> None:
-        self.pause(seconds, self._failed)
+    def pause_after(self, failed: SourceError, seconds: float) -> None:
+        """Wait until what failed is tried again."""
+        self.tell(str(failed))
+        self.pause(seconds)
 
     def _pages(self, path: str) -> Iterator[list[Any]]:
         """Yield the rows of each page of a list."""
@@ -232,7 +231,7 @@ class Writes:
                 raise
 
         outages = (*UNCLEAR, SourceProtocolError)
-        return retried(make_or_find, RetryBudget(_ATTEMPTS), _patient, _BACKOFF, self._pause_after_failure, outages)
+        return retried(make_or_find, RetryBudget(_ATTEMPTS), _patient, _BACKOFF, self.pause, outages, self.tell)
 
     def _mapping(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
@@ -251,7 +250,7 @@ class Writes:
     ) -> HttpAnswer:
         """Make a call; wait as long as the rate limit lasts, and repeat one that may be repeated through an outage."""
         call, tries = HttpCall(method, path, body), RetryBudget(_ATTEMPTS if again else 1)
-        return retried(lambda: self._in_rate(call), tries, _patient, _BACKOFF, self._pause_after_failure, UNCLEAR)
+        return retried(lambda: self._in_rate(call), tries, _patient, _BACKOFF, self.pause, UNCLEAR, self.tell)
 
     def _in_rate(self, call: HttpCall) -> HttpAnswer:
         """Make a call, waiting as long as the rate limit lasts."""
@@ -262,21 +261,16 @@ class Writes:
 
         def wait(seconds: float) -> None:
             logger.info("the rate limit of Dify is reached, waiting %.0f s", seconds)
-            self._pause_after_failure(seconds)
+            self.pause(seconds)
 
         tries, outages = RetryBudget(_RATE_ATTEMPTS), (SourceRateLimited,)
-        return retried(lambda: self._once(call), tries, left, _RATE_BACKOFF, wait, outages)
+        return retried(lambda: self._once(call), tries, left, _RATE_BACKOFF, wait, outages, self.tell)
 
     def _once(self, call: HttpCall) -> HttpAnswer:
         due = self._clock.monotonic() + _CALL_S
         self.calls += 1
         ticket = Ticket(lambda: due - self._clock.monotonic())
-        self._failed = None
-        try:
-            return self._workspace.ask(call, self._workspace.access(), ticket, most_s=_CALL_S)
-        except SourceError as error:
-            self._failed = error
-            raise
+        return self._workspace.ask(call, self._workspace.access(), ticket, most_s=_CALL_S)
 
 
 def _patient() -> float:

@@ -87,8 +87,10 @@ class _Hits(NamedTuple):
 
     def of(self, rids: Sequence[int]) -> _Hits:
         """Return some of the rows, in this order."""
-        text, group = {rid: self.text[rid] for rid in rids}, {rid: self.group[rid] for rid in rids}
-        return _Hits(text, group, {rid: self.doc[rid] for rid in rids if rid in self.doc})
+        text = {rid: self.text[rid] for rid in rids}
+        group = {rid: self.group[rid] for rid in rids}
+        doc = {rid: self.doc[rid] for rid in rids if rid in self.doc}
+        return _Hits(text, group, doc)
 
 
 class _Found(NamedTuple):

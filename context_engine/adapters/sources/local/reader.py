@@ -224,10 +224,9 @@ class Viewer:
             StoreError: there is no base, it cannot be opened, or it has no such partition any more.
         """
         try:
-            stamp = _database_stamp(self._root)  # before the snapshot begins, which is at least as new
+            stamp = _database_stamp(self._root)
             with self._pool.snapshot() as connection:
-                view = self._view(connection, access, only)
-                yield view._replace(chunks={} if view.behind else self._chunks_of((view.state, stamp)))
+                yield self._view(connection, access, only, stamp)
         except sqlite3.DatabaseError as error:
             raise schema.unusable(self._root, error) from error
         except ValueError as error:
@@ -241,11 +240,16 @@ class Viewer:
         if self._vectors is not None:
             self._vectors.close()
 
-    def _view(self, connection: sqlite3.Connection, access: AccessScope | None, only: int | None) -> View:
+    def _view(
+        self, connection: sqlite3.Connection, access: AccessScope | None, only: int | None, stamp: _Stamp
+    ) -> View:
         """Take a snapshot that knows every field value of the indexes: one that began after they were opened.
 
         One that began before it may lack the last commit; where commits come too fast for another, what is read of
         it is not kept for later views.
+
+        Args:
+            stamp: of the database, from before the snapshot: of this moment or an earlier one.
         """
         for left in reversed(range(_TRIES)):
             state = self._state(connection)
@@ -269,9 +273,18 @@ class Viewer:
         behind = {key: held for key, held in marked if held is not None}
         cache = self._vectors
         vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
-        resolved = opened.resolved if settled else {}
         return View(
-            connection, state, opened.searcher, behind, resolved, vectors, keys, opened.near, opened.words, {}, {}
+            connection=connection,
+            state=state,
+            searcher=opened.searcher,
+            behind=behind,
+            resolved=opened.resolved if settled else {},
+            vectors=vectors,
+            partitions=keys,
+            near=opened.near,
+            words=opened.words,
+            chunks={} if behind else self._chunks_of((state, stamp)),
+            known={},
         )
 
     def _chunks_of(self, moment: _Moment) -> KeptChunks:

@@ -1,6 +1,6 @@
 """The chunks of rows. One that was read for one search is kept for the next: popular chunks come again.
 
-A row is never changed, but it may be removed; so what is kept holds for one generation of one base.
+A row is never changed, but it may be removed; so what is kept holds for one moment of the database.
 """
 
 from __future__ import annotations
