@@ -93,8 +93,11 @@ class _RecordedReranking:
         return self.reranked
 
 
-def _recorded_reranking(result: SearchResult) -> _RecordedReranking:
+def _recorded_reranking(result: SearchResult) -> _RecordedReranking | None:
+    """Return the reranker of a result; None where it had none, or one without an opinion."""
     failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
+    if not (failures or result.rerank_scores):
+        return None
     reranked = Reranked(result.rerank_scores, result.rerank_adapter)
     return _RecordedReranking(reranked, next(iter(failures), None))
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.exact_match import exact_matches_first
 from context_engine.core.engine.search_plan import SearchPlan
+from context_engine.core.engine.shortlist import boosts
 from context_engine.core.engine.suspicion import flag_injections
 from context_engine.core.engine.tagging import ranked_chunk
-from context_engine.core.models import TIERS, RankedChunk, ScopeThreshold, Settings, Swap
+from context_engine.core.models import Fate, Outcome, RankedChunk, ScopeThreshold, Settings, Swap
 from context_engine.core.ranking.authority import final_scores
 from context_engine.core.ranking.diversity import Choice, Passed, choose
 from context_engine.core.ranking.select import Contenders, order, swaps
@@ -30,8 +31,7 @@ def select(table: CandidateTable, rows: Sequence[int], plan: SearchPlan, scope: 
     """Return the best of the rows; every row has its fate then."""
     rows, settings = sorted(rows), plan.settings
     tiers = [table.tiers[row] for row in rows]
-    boosts = [settings.authority_boosts.of(tier) for tier in TIERS]
-    boost = [boosts[tier - 1] if table.trusted(row) else 0.0 for row, tier in zip(rows, tiers)]
+    boost = boosts(table, rows, settings)
     candidates = [table.candidates[row] for row in rows]
     relevance = exact_matches_first(
         plan.prepared,
@@ -66,7 +66,7 @@ def _chosen(table: CandidateTable, ranked: Sequence[int], finals: Sequence[float
     return choose(
         finals,
         documents,
-        [table.candidates[row].text for row in ranked],
+        (table.candidates[row].text for row in ranked),
         top_k=settings.stage2_top_k,
         max_per_document=settings.max_per_document,
         mmr_lambda=settings.mmr_lambda,
@@ -76,6 +76,9 @@ def _chosen(table: CandidateTable, ranked: Sequence[int], finals: Sequence[float
 def _drop_passed_over(
     table: CandidateTable, ranked: Sequence[int], chosen: Set[int], passed: Mapping[int, Passed], limit: int
 ) -> None:
+    dropped, keys, fates = Outcome.DROPPED, table.keys, table.fates
     for place, row in enumerate(ranked):
-        if place not in chosen:
-            table.drop(row, "select", *(passed[place] if place in passed else ("beyond_top_k", place + 1, limit)))
+        if place in passed:
+            table.drop(row, "select", *passed[place])
+        elif place not in chosen:
+            fates[row] = Fate(*keys[row], dropped, "select", "beyond_top_k", place + 1, limit)

@@ -7,17 +7,19 @@ Pure: the same inputs give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 
 from context_engine.core.engine.blending import blend_pool, blend_relevance
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.limits import Limits, decide_limits, how_to_get
 from context_engine.core.engine.selection import select
+from context_engine.core.engine.shortlist import shortlist
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.engine.stage_two_output import StageTwoOutput
-from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, StageTrace, distinct
+from context_engine.core.models import Chunk, Notice, NoticeCode, Outcome, Score, ScoreKind, StageTrace, distinct
 from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
+from context_engine.core.policy.freshness import is_expired
 from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.copies import best_of_lower_copies
@@ -47,7 +49,13 @@ def rank(
         analyse: gives a text its analysis: an engine's cache of them, or each anew.
         match: finds the near-duplicates.
     """
-    return _StageTwo(inputs, rerank, timer, analyse, match).run()
+    if rerank is not None:
+        output = _StageTwo(inputs, rerank, timer, analyse, match).run()
+        if output.rerank_scores or output.rerank_failed is not None:
+            return output  # else it had no opinion, as if it were not there
+    stage_two = _StageTwo(inputs, None, timer, analyse, match, shortlisting=True)
+    output = stage_two.run()
+    return output if stage_two.is_decided else _StageTwo(inputs, None, timer, analyse, match).run()
 
 
 def pool_of(
@@ -67,7 +75,12 @@ def pool_of(
 
 
 class _StageTwo:
-    """One run of the steps. Each takes the rows that are left, records the fate of those it drops, returns the rest."""
+    """One run of the steps. Each takes the rows that are left, records the fate of those it drops, returns the rest.
+
+    Args:
+        shortlisting: set rows aside that are most likely not in the answer (`shortlist`); where the run turns out not
+            to be decided without them (`is_decided`), another one must look at all.
+    """
 
     def __init__(
         self,
@@ -76,6 +89,8 @@ class _StageTwo:
         timer: Callable[[], float],
         analyse: Callable[[str], AnalysedText],
         match: Deduplicate,
+        *,
+        shortlisting: bool = False,
     ) -> None:
         self.plan, self.settings = inputs.plan, inputs.plan.settings
         self.rerank, self.timer, self.match = rerank, timer, match
@@ -86,13 +101,21 @@ class _StageTwo:
         self.rerank_failed: str | None = None
         self.scope = scope_threshold(self.settings, [answer.calibration for answer in inputs.answers])
         self.scope_tested, self.limits = 0, Limits()
+        self.shortlisting, self.aside = shortlisting, list[int]()
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the answer would be the same had no row been set aside: none of them came into it, and what was
+        looked at was in scope and needed no `min_chunks`."""
+        returned = any(self.table.fates[row].outcome is Outcome.RETURNED for row in self.aside)
+        return not self.aside or (self.limits.in_scope and not self.limits.kept and not returned)
 
     def run(self) -> StageTwoOutput:
-        """Run all steps."""
-        rows = self.measured_rows()
+        """Run all steps; the rows set aside are ranked with the others by what is known of them."""
+        rows = [*self.measured_rows(), *self.aside]
         started = self.timer()
         selection = select(self.table, rows, self.plan, self.scope)
-        self._trace("select", rows, selection.chunks, started)
+        self._trace("select", len(rows), len(selection.chunks), started)
         return StageTwoOutput(
             chunks=selection.chunks,
             fates=tuple(self.table.fates[row] for row in range(len(self.table.keys))),
@@ -109,8 +132,9 @@ class _StageTwo:
         )
 
     def measured_rows(self) -> list[int]:
-        """Run the steps until every candidate that is left has its relevance; return these."""
+        """Run the steps until every candidate that is left has its relevance; return these, without those set aside."""
         rows = list(range(len(self.table.keys)))
+        before = len(rows)
         steps = (
             ("filter", self.matching_filters),
             ("as_of", self.in_force),
@@ -125,12 +149,12 @@ class _StageTwo:
         for name, step in steps:
             started = self.timer()
             left = step(rows)
-            self._trace(name, rows, left, started)
+            self._trace(name, before, before := len(left) + len(self.aside), started)
             rows = left
         return rows
 
-    def _trace(self, name: str, rows: Sized, left: Sized, started: float) -> None:
-        self.stages.append(StageTrace(name, len(rows), len(left), round((self.timer() - started) * 1000.0, 3)))
+    def _trace(self, name: str, before: int, left: int, started: float) -> None:
+        self.stages.append(StageTrace(name, before, left, round((self.timer() - started) * 1000.0, 3)))
 
     def matching_filters(self, rows: list[int]) -> list[int]:
         """The filters again, whatever the source made of them."""
@@ -176,27 +200,29 @@ class _StageTwo:
     def not_expired(self, rows: list[int]) -> list[int]:
         """Expired content is flagged; under `refuse` it is dropped, under `demote` it ranks as tier 5 from here on."""
         table = self.table
-        left = []
-        for row in rows:
-            if table.chunks[row].fetched_at is not None:
-                age = table.candidates[row].freshness(self.plan.clock.now)
-                if age.state == "expired":
-                    if self.settings.expired == "refuse":
-                        table.drop(row, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
-                        continue
-                    table.flag(row, "expired")
-                    if self.settings.expired == "demote":
-                        table.tiers[row] = 5
-            left.append(row)
-        return left
+        now = self.plan.clock.now
+        expired = {row for row in rows if is_expired(table.chunks[row], table.candidates[row].spec, now=now)}
+        for row in sorted(expired):
+            if self.settings.expired == "refuse":
+                age = table.candidates[row].freshness(now)
+                table.drop(row, "expiry", "expired", age.fetched_at.isoformat(), age.ttl_seconds)
+                continue
+            table.flag(row, "expired")
+            if self.settings.expired == "demote":
+                table.tiers[row] = 5
+        return [row for row in rows if row not in expired] if self.settings.expired == "refuse" else rows
 
     def with_relevance(self, rows: list[int]) -> list[int]:
         """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
         table, prepared = self.table, self.plan.prepared
+        known = None
+        if self.shortlisting and (best := shortlist(table, rows, self.plan, self.statistics)) is not None:
+            self.aside = sorted(set(rows) - set(best))
+            rows, known = best, [table.relevance[row] for row in best]
         candidates = [table.candidates[row] for row in rows]
         query = prepared.words if prepared and prepared.words else self.plan.query
         for wording in (query, *(variants(prepared) if prepared else ())):
-            measured = measure(wording, candidates, self.statistics)
+            measured = measure(wording, candidates, self.statistics, known)
             table.take_words(rows, measured)
             for row, relevance, absolute in zip(rows, measured.relevance, measured.absolute):
                 table.relevance[row] = max(table.relevance[row], relevance)

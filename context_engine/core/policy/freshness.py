@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from context_engine.core.models import Chunk, FetchedAtBasis, SourceSpec
 
-__all__ = ["Freshness", "freshness"]
+__all__ = ["Freshness", "freshness", "is_expired"]
 
 
 class Freshness(NamedTuple):
@@ -32,5 +32,12 @@ def freshness(chunk: Chunk, spec: SourceSpec, *, now: datetime, retrieved_at: da
     basis = chunk.fetched_at_basis or FetchedAtBasis.ORIGIN
     if basis is FetchedAtBasis.RETRIEVED:
         return Freshness(chunk.fetched_at, basis, ttl, "unknown")
-    expired = (now - chunk.fetched_at).total_seconds() > ttl
-    return Freshness(chunk.fetched_at, basis, ttl, "expired" if expired else "fresh")
+    return Freshness(chunk.fetched_at, basis, ttl, "expired" if is_expired(chunk, spec, now=now) else "fresh")
+
+
+def is_expired(chunk: Chunk, spec: SourceSpec, *, now: datetime) -> bool:
+    """Return whether the state of a chunk's freshness is "expired"."""
+    if chunk.fetched_at is None or chunk.fetched_at_basis is FetchedAtBasis.RETRIEVED:
+        return False
+    ttl = spec.ttl_seconds if chunk.ttl_seconds is None else chunk.ttl_seconds
+    return (now - chunk.fetched_at).total_seconds() > ttl

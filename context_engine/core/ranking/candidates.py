@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import NamedTuple
 
 from context_engine.core.models import Chunk, Key, Notice, NoticeCode, RawAnswer, Score, SourceSpec
 from context_engine.core.policy.freshness import Freshness, freshness
@@ -15,20 +14,43 @@ from context_engine.core.text import content_sha256
 __all__ = ["Candidate", "label_of", "pool"]
 
 
-class Candidate(NamedTuple):
+class Candidate:
     """A chunk under its identity (source_id, chunk_id), with its authority and the time its source answered.
 
-    Attributes:
-        text, label: its content and what heads it (`label_of`), analysed.
+    Args:
+        analysed: gives a text its analysis.
     """
 
-    key: Key
-    chunk: Chunk
-    text: AnalysedText
-    label: AnalysedText
-    spec: SourceSpec
-    authority: EffectiveAuthority
-    retrieved_at: datetime
+    __slots__ = ("_analysed", "_label", "_text", "authority", "chunk", "key", "retrieved_at", "spec")
+
+    def __init__(
+        self,
+        key: Key,
+        chunk: Chunk,
+        spec: SourceSpec,
+        authority: EffectiveAuthority,
+        retrieved_at: datetime,
+        analysed: Callable[[str], AnalysedText],
+    ) -> None:
+        self.key, self.chunk, self.spec = key, chunk, spec
+        self.authority, self.retrieved_at = authority, retrieved_at
+        self._analysed = analysed
+        self._text: AnalysedText | None = None
+        self._label: AnalysedText | None = None
+
+    @property
+    def text(self) -> AnalysedText:
+        """Its content, analysed when first asked for."""
+        if self._text is None:
+            self._text = self._analysed(self.chunk.content)
+        return self._text
+
+    @property
+    def label(self) -> AnalysedText:
+        """What heads it (`label_of`), likewise."""
+        if self._label is None:
+            self._label = self._analysed(label_of(self.chunk))
+        return self._label
 
     @property
     def tier(self) -> int:
@@ -38,6 +60,10 @@ class Candidate(NamedTuple):
     def freshness(self, now: datetime) -> Freshness:
         """Return whether the content is still fresh."""
         return freshness(self.chunk, self.spec, now=now, retrieved_at=self.retrieved_at)
+
+    def under(self, key: Key, chunk: Chunk) -> Candidate:
+        """Return it under another identity, or with other scores; the text is the same."""
+        return Candidate(key, chunk, self.spec, self.authority, self.retrieved_at, self._analysed)
 
 
 def label_of(chunk: Chunk) -> str:
@@ -66,9 +92,8 @@ def pool(
         for chunk in answer.chunks:
             source_id = chunk.source_id if chunk.source_id and spec.trust_document_metadata else own
             key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
-            text, label = analysed(chunk.content), analysed(label_of(chunk))
             authority = effective_authority(chunk, spec, declared)
-            candidate = Candidate(key, chunk, text, label, spec, authority, answer.retrieved_at)
+            candidate = Candidate(key, chunk, spec, authority, answer.retrieved_at, analysed)
             if found.setdefault(candidate.key, candidate) is not candidate:
                 again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
     notices: list[Notice] = []
@@ -98,7 +123,7 @@ def _rename(candidate: Candidate, found: dict[Key, Candidate], again: dict[Key, 
     key = (source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}")
     while key in found and found[key].chunk.content != candidate.chunk.content:
         key = (source_id, key[1] + "~")
-    renamed = candidate._replace(key=key)
+    renamed = candidate.under(key, candidate.chunk)
     if key in again:
         again[key].append(renamed)  # its turn comes: it sorts after the id it is made from
     else:
@@ -118,4 +143,4 @@ def _joined(same: list[Candidate]) -> Candidate:
         if key not in best or score.value > best[key].value:
             best[key] = score
     first = min(same, key=lambda one: (-one.tier, one.spec.id, repr(one.chunk)))
-    return first._replace(chunk=first.chunk._replace(scores=tuple(best[key] for key in sorted(best))))
+    return first.under(first.key, first.chunk._replace(scores=tuple(best[key] for key in sorted(best))))

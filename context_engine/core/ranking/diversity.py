@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from context_engine.core.ranking.analysed import AnalysedText
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 def choose(
     finals: Sequence[float],
     documents: Sequence[tuple[str, str] | None],
-    texts: Sequence[AnalysedText],
+    texts: Iterable[AnalysedText],
     *,
     top_k: int,
     max_per_document: int | None = None,
@@ -53,7 +53,7 @@ def choose(
     Args:
         finals: final scores, descending.
         documents: (source_id, document_id) of each; None counts as a document of its own.
-        texts: the text of each.
+        texts: the text of each; read with `mmr_lambda` alone.
         max_per_document: most chunks of one document; a freed place goes to the next chunk.
         mmr_lambda: [0, 1]; 1 is the ranking alone, None does not compare texts.
     """
@@ -72,7 +72,7 @@ class _Picking:
         self,
         finals: Sequence[float],
         documents: Sequence[tuple[str, str] | None],
-        texts: Sequence[AnalysedText],
+        texts: Iterable[AnalysedText],
         most: int | None,
         mmr: float | None,
     ) -> None:

@@ -15,7 +15,7 @@ from context_engine.core.ranking.candidates import Candidate, label_of
 from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
 from context_engine.core.ranking.logistic import logistic
 
-__all__ = ["Measured", "label_of", "measure", "normalise_pool", "with_cosine"]
+__all__ = ["Measured", "label_of", "measure", "normalise_pool", "relevance_by_scores", "with_cosine"]
 
 _SHARED_KINDS: Final = (
     ScoreKind.RERANK,
@@ -51,7 +51,10 @@ class Measured(NamedTuple):
 
 
 def measure(
-    query: str, candidates: Sequence[Candidate], statistics: Mapping[str, TermStatistics] = NOTHING
+    query: str,
+    candidates: Sequence[Candidate],
+    statistics: Mapping[str, TermStatistics] = NOTHING,
+    known: Sequence[float] | None = None,
 ) -> Measured:
     """Return relevance and absolute signal of each candidate.
 
@@ -68,6 +71,7 @@ def measure(
         query: the question.
         candidates: the pool.
         statistics: how common the question's terms are where a source searched, by the source's id.
+        known: the relevance that they have in a larger pool (`relevance_by_scores`); None: they are the whole pool.
     """
     declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
     open_ = [index for index, value in enumerate(declared) if value is None]
@@ -76,8 +80,8 @@ def measure(
     if not open_:
         return Measured(relevance, absolute, "declared", [], [])
     pool = [candidates[index] for index in open_]
-    known = [statistics.get(one.spec.id) for one in pool]
-    lexical = lexical_scores(query, [one.text for one in pool], [one.label for one in pool], known)
+    collections = [statistics.get(one.spec.id) for one in pool]
+    lexical = lexical_scores(query, [one.text for one in pool], [one.label for one in pool], collections)
     kind = _common_kind(pool)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]
@@ -87,7 +91,23 @@ def measure(
     for index, share, signal in zip(open_, normalise_pool(values), signals):
         relevance[index] = signal if len(open_) == 1 else share
         absolute[index] = signal
+    if known is not None:
+        relevance = list(known)
     return Measured(relevance, absolute, str(kind or ScoreKind.LEXICAL), lexical.score, lexical.coverage)
+
+
+def relevance_by_scores(candidates: Sequence[Candidate]) -> list[float] | None:
+    """Return the relevance that `measure` gives several candidates; None where that takes their texts.
+
+    It takes them where a source declares relevance, where nothing but words or cosines compares the sources, and where
+    a reranker's scores may be logits, which the pool decides.
+    """
+    kinds = {score.kind for candidate in candidates for score in candidate.chunk.scores}
+    kind = _common_kind(candidates) if candidates else None
+    compared = kind is not None and (kind is not ScoreKind.COSINE or _one_source(candidates))
+    if kind is None or not compared or kinds & {ScoreKind.RELEVANCE, ScoreKind.RERANK}:
+        return None
+    return normalise_pool([_measured_by(candidate, kind, set()) for candidate in candidates])
 
 
 def normalise_pool(scores: Sequence[float]) -> list[float]:
