@@ -13,8 +13,8 @@ again    each question of the session a second time, right after the first
 
 Both checkouts search the same bases, each in a process of its own, in turn; times are CPU of the whole process, all
 threads, medians over questions and rounds. Printed beside them are what they are of one source's, the quality of the
-answers (where tiers differ authority moves right answers down too), and how many of the published results are the same
-to the byte in both. `--overrides '{"stage1_top_k": 12}'` asks each source for 12.
+answers (where tiers differ authority moves right answers down too), and how many answers (the chunks as published, the
+decision), and how many whole results with the fate of every candidate, are the same to the byte in both. `--overrides '{"stage1_top_k": 12}'` asks each source for 12.
 """
 
 from __future__ import annotations
@@ -86,8 +86,12 @@ def report(given: argparse.Namespace, vectors: Path | None, folder: Path, enviro
             parts = {part: median([one["parts"].get(part, 0.0) for one in measured]) for part in measured[0]["parts"]}
             print("      " + ", ".join(f"{part} {value:.2f}" for part, value in parts.items() if value >= 0.05))
         if len(rounds) == 2:
-            pairs = list(zip(*(measured[0]["results"] for measured in rounds.values()), strict=True))
-            print(f"      results identical: {sum(one == other for one, other in pairs)} of {len(pairs)}", flush=True)
+            same = [
+                [one == other for one, other in zip(*(measured[0][what] for measured in rounds.values()), strict=True)]
+                for what in ("answers", "results")
+            ]
+            answers, results = map(sum, same)
+            print(f"      identical of {len(same[0])}: {answers} answers, {results} whole results", flush=True)
 
 
 def run(what: str, environ: dict[str, str], given: argparse.Namespace, *args: Any) -> str:
@@ -158,7 +162,7 @@ def measured(
     kinds = list(SourceType)
     specs = tuple(SourceSpec(id=name, type=kinds[place % len(kinds)]) for place, name in enumerate(names))
     registry = Registry(domains={"BENCH": DomainSpec(version=1, domain="BENCH", sources=specs)})
-    out: dict[str, Any] = {phase: [] for phase in PHASES} | {"results": []}
+    out: dict[str, Any] = {phase: [] for phase in PHASES} | {"answers": [], "results": []}
     parts: dict[str, list[float]] = defaultdict(list)
     quality: list[tuple[float, float]] = []
     with LocalBase.open(folder, embedder=embedder) as base, ExitStack() as opened:
@@ -185,7 +189,9 @@ def measured(
             stages = {stage.name: stage.elapsed_ms for stage in result.stages}
             for name, part in {**stages, "engine": took - sum(stages.values())}.items():
                 parts[name].append(part)
-            out["results"].append(digest(result.to_dict()))
+            published = result.to_dict()
+            out["answers"].append(digest({key: published[key] for key in ("chunks", "decision")}))
+            out["results"].append(digest(published))
             quality.append(judged([chunk.chunk_id for chunk in result.chunks], gold[question["id"]]))
             out["again"].append(ask(session, question["text"])[0])
     means = {name: mean(values) for name, values in parts.items()}
@@ -200,7 +206,7 @@ def judged(found: Sequence[str], wanted: set[str]) -> tuple[float, float]:
 
 
 def digest(result: dict[str, Any]) -> str:
-    """Return the hash of a published result without how long anything took."""
+    """Return the hash of a published result, or of part of it, without how long anything took."""
     text = re.sub(r'"elapsed_ms": [\d.e-]+', '"elapsed_ms": 0', json.dumps(result, sort_keys=True, default=str))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -13,9 +13,9 @@ from context_engine.core.ranking.relevance import relevance_by_scores
 
 __all__ = ["boosts", "shortlist"]
 
-_LEAST: Final = 60
-"""Most rows by relevance, and as many by final score. Of 265 questions to twenty sources, 800 candidates each, the answer
-of ten was decided among 60 for all, among 40 for 264."""
+_LEAST: Final = 40
+"""Rows by relevance, and as many by final score. Of 265 questions to twenty sources, 800 candidates each, the answer of
+ten was decided among 40 for 264, among 60 for all."""
 _PER_PLACE: Final = 4
 """The same for each place of a longer answer."""
 

@@ -83,11 +83,11 @@ def answer(result: SearchResult) -> list[dict[str, Any]]:
 
 
 def test_the_best_by_relevance_and_by_final_score_are_looked_at(ask, spec_of, looked_at, monkeypatch):
-    # The best sixty by relevance are the first twelve of each source. Relevance goes from 1 to 0 in 199 steps of .005,
-    # a final score of .6 * relevance + .4 * boost from tier 1 has .16, from tier 5 nothing: 53 steps of relevance.
+    # The best forty by relevance are the first eight of each source. Relevance goes from 1 to 0 in 199 steps of .005; of
+    # the final score, .6 * relevance + .4 * boost, tier 1 has .16 by its boost and tier 5 nothing: 53 steps of relevance.
     result = ask(pool(spec_of))
     (count,) = looked_at
-    assert 60 < count < 120
+    assert 40 < count < 80
     assert answer(result) == answer(whole(monkeypatch, lambda: ask(pool(spec_of))))
     assert len(result.fates) == PER_SOURCE * SOURCES, "none is lost"
     assert [(one.name, one.entered, one.left) for one in result.stages] == [
@@ -129,18 +129,18 @@ def test_an_equal_text_is_merged_wherever_it_stands(ask, spec_of, looked_at, mon
 
 
 def test_where_the_best_fall_away_all_are_looked_at(ask, spec_of, looked_at, monkeypatch):
-    # The first 24 of each source hold no word of the question: the absolute signal of 120 texts is 0.
+    # The first 16 of each source hold no word of the question: the absolute signal of 80 texts is 0.
     changed = {
         f"s{source}x{place}": rule(f"s{source}x{place}", scored(place, source), f"Nothing of it here, {source} {place}.")
         for source in range(SOURCES)
-        for place in range(24)
+        for place in range(16)
     }
     result = ask(pool(spec_of, **changed))
-    assert 60 < looked_at[0] < 150
+    assert 40 < looked_at[0] < 80
     assert len(result.chunks) == 8
     assert not {chunk.chunk_id for chunk in result.chunks} & changed.keys()
     assert answer(result) == answer(whole(monkeypatch, lambda: ask(pool(spec_of, **changed))))
-    assert sum(one.reason == "below_min_relevance" for one in result.fates) == 120, "and all are accounted for"
+    assert sum(one.reason == "below_min_relevance" for one in result.fates) == 80, "and all are accounted for"
 
 
 def test_what_is_out_of_scope_is_decided_by_all(ask, spec_of, looked_at, monkeypatch):
@@ -197,8 +197,7 @@ def test_all_are_looked_at_where_one_cannot_be_compared(ask, spec_of, looked_at,
 
 
 def test_few_candidates_are_all_looked_at(ask, spec_of, looked_at):
-    three = pool(spec_of)[:3]  # 120 are twice sixty
-    ask(three)
+    ask(pool(spec_of)[:2])  # 80 are twice forty
     assert looked_at == [0]
     ask(pool(spec_of), stage2_top_k=25)  # four for each place: 200 are twice a hundred
     assert looked_at == [0, 0]
