@@ -14,7 +14,8 @@ again    each question of the session a second time, right after the first
 Both checkouts search the same bases, each in a process of its own, in turn; times are CPU of the whole process, all
 threads, medians over questions and rounds. Printed beside them are what they are of one source's, the quality of the
 answers (where tiers differ authority moves right answers down too), and how many answers (the chunks as published, the
-decision), and how many whole results with the fate of every candidate, are the same to the byte in both. `--overrides '{"stage1_top_k": 12}'` asks each source for 12.
+decision), and how many whole results with the fate of every candidate, are the same to the byte in both.
+`--overrides '{"stage1_top_k": 12}'` asks each source for 12.
 """
 
 from __future__ import annotations

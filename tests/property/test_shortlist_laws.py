@@ -36,7 +36,9 @@ def random_pool(rng, spec_of):
                 content=f"{' '.join(rng.choices(WORDS, k=rng.randint(2, 12)))} {rng.randint(1, 10**9)}",
                 chunk_id=f"c{number}",
                 document_id=rng.choice("DEFG"),
-                scores=(Score(ScoreKind.BM25, max(20.0 + rng.choice([0.0, spread]) * rng.random(), 0.0), "local:base"),),
+                scores=(
+                    Score(ScoreKind.BM25, max(20.0 + rng.choice([0.0, spread]) * rng.random(), 0.0), "local:base"),
+                ),
             )
             for number in range(rng.randint(20, 40))
         ]

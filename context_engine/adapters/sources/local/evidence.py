@@ -20,8 +20,8 @@ from context_engine.adapters.sources.local.row_scores import scores
 
 __all__ = ["COVERAGE_EXPONENT", "Evidence", "best_hit", "coverage", "covered", "evidence", "trust"]
 
-COVERAGE_EXPONENT: Final = 0.25
-"""Of the share of the question that a row holds; .2 to .33 measured alike."""
+COVERAGE_EXPONENT: Final = 0.3
+"""Of the share of the question that a row holds; .25 to .33 measured alike."""
 _EVIDENCE: Final = 4.0
 """How many times the doubt the evidence must be beyond it, to be trusted fully; 3.5 to 5 measured alike."""
 _WHOLE: Final = 4
@@ -72,8 +72,9 @@ def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, f
     """Return the share of the question that each of some rows holds, (0, 1]; rows that hold nothing are left out.
 
     It is the sum of weight * idf over the question's terms that the row holds, by any of their names, over the sum of
-    all; a word that its heading alone has counts half. idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25,
-    which lets one frequent term make up for others that are missing; coverage asks for all of them.
+    all; a word that its heading alone has counts half, one that it has in another form than the question .6
+    (`queries.Held`). idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25, which lets one frequent term make
+    up for others that are missing; coverage asks for all of them.
     """
     shares = scores(view, view.once(("shares", query), lambda: _shares(view.searcher, query)), rids)
     return {rid: min(share, 1.0) for rid, share in shares.items()}
@@ -82,8 +83,8 @@ def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, f
 def covered(score: float, share: float) -> float:
     """Return score * share ** COVERAGE_EXPONENT.
 
-    >>> covered(8.0, 0.0625)
-    4.0
+    >>> round(covered(8.0, 1 / 1024), 6)
+    1.0
     """
     return float(score * share**COVERAGE_EXPONENT)
 

@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query
 
-from context_engine.adapters.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA
+from context_engine.adapters.sources.local.index import INDEX_OPTION, JOINT, MOST_DEFINED, SCHEMA, WORDS
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.core.models import Expansion
-from context_engine.core.text import bigrams, term_weights, terms
+from context_engine.core.query.spelling import is_offered
+from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
 
 __all__ = ["MOST_TERMS", "Held", "TextQuery", "both", "constant", "rows", "text_query"]
 
@@ -23,6 +24,8 @@ MOST_TERMS: Final = 256
 _CODE_WEIGHT: Final = 2.0
 _HEADED: Final = 0.5
 """What a word in heading or metadata is of one in the text; a code there counts fully."""
+_INFLECTED: Final = 0.6
+"""What a word in another form than the question's is of one in the same; .5 to .7 measured alike."""
 _MOST_WORDS_BESIDE: Final = 3
 _FEW_ROWS: Final = 400
 
@@ -31,7 +34,8 @@ class Held(NamedTuple):
     """A term of the text, or of other words for the whole of it.
 
     Attributes:
-        query: scores 1 what holds the term, by any name, in its text, _HEADED what has it in its heading alone.
+        query: scores 1 what holds the term, by any name, in its text, _INFLECTED where it has none but other forms of
+            the word, _HEADED what has it in its heading alone.
     """
 
     term: str
@@ -88,7 +92,7 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     return TextQuery(
         tuple(dict.fromkeys((*kept, *others))),
         Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
-        tuple(_held(kept, expansions, options)),
+        tuple(_held(kept, _as_written(text), expansions, options)),
         Query.boolean_query(list(_clauses("section", kept))),
         Query.boolean_query(title),
         constant(Query.term_set_query(SCHEMA, "defines", names), 1.0) if names else None,
@@ -148,7 +152,12 @@ def _by_name(
     yield from _clauses("pairs", beside)
 
 
-def _held(kept: Mapping[str, float], expansions: Sequence[Expansion], options: SearchOptions) -> Iterator[Held]:
+def _held(
+    kept: Mapping[str, float],
+    written: Mapping[str, Query],
+    expansions: Sequence[Expansion],
+    options: SearchOptions,
+) -> Iterator[Held]:
     """Yield the terms in the order of their names: a term counts where any name of it stands."""
     names: dict[str, list[Query]] = {}
     weights = dict(kept)
@@ -158,8 +167,34 @@ def _held(kept: Mapping[str, float], expansions: Sequence[Expansion], options: S
             names.setdefault(word, []).append(_name(one, options))
     for word, weight in sorted(weights.items()):
         text = Query.boolean_query([(Occur.Should, query) for query in (_term("body", word), *names.get(word, ()))])
+        held = constant(text, 1.0)
+        if word in written and word not in names:
+            held = Query.boolean_query(
+                [
+                    (Occur.Should, constant(text, _INFLECTED)),
+                    (Occur.Should, constant(written[word], 1.0 - _INFLECTED)),
+                ]
+            )
         head = constant(_term("head", word), 1.0 if any(map(str.isdigit, word)) else _HEADED)
-        yield Held(word, weight, Query.disjunction_max_query([constant(text, 1.0), head]))
+        yield Held(word, weight, Query.disjunction_max_query([held, head]))
+
+
+def _as_written(text: str) -> dict[str, Query]:
+    """Return of each stem the query for the forms that its words have in the text, where the index holds them all.
+
+    A stem makes one of words that a question tells apart: who asks for what is `rated` seldom means `rates`. A text
+    with another form holds a word a little less, which gives words alone, R@10 / MAP@10, +.002 / +.004 in regulation
+    with COVERAGE_EXPONENT .3 for .25, +.001 / +.002 in an FAQ and nothing in abstracts.
+    """
+    forms: dict[str, list[str]] = {}
+    for word in dict.fromkeys(tokens(text)):
+        for stem in terms_of_word(word):
+            forms.setdefault(stem, []).append(word)
+    return {
+        stem: Query.boolean_query([(Occur.Should, Query.term_query(SCHEMA, WORDS, word, "basic")) for word in found])
+        for stem, found in forms.items()
+        if all(map(is_offered, found))
+    }
 
 
 def _name(expansion: Expansion, options: SearchOptions) -> Query:

@@ -83,8 +83,8 @@ def answer(result: SearchResult) -> list[dict[str, Any]]:
 
 
 def test_the_best_by_relevance_and_by_final_score_are_looked_at(ask, spec_of, looked_at, monkeypatch):
-    # The best forty by relevance are the first eight of each source. Relevance goes from 1 to 0 in 199 steps of .005; of
-    # the final score, .6 * relevance + .4 * boost, tier 1 has .16 by its boost and tier 5 nothing: 53 steps of relevance.
+    # The best forty by relevance are the first eight of each source. Relevance goes from 1 to 0 in 199 steps of .005;
+    # of the final score, .6 * relevance + .4 * boost, tier 1 has .16 by its boost and tier 5 nothing: 53 such steps.
     result = ask(pool(spec_of))
     (count,) = looked_at
     assert 40 < count < 80
@@ -131,7 +131,9 @@ def test_an_equal_text_is_merged_wherever_it_stands(ask, spec_of, looked_at, mon
 def test_where_the_best_fall_away_all_are_looked_at(ask, spec_of, looked_at, monkeypatch):
     # The first 16 of each source hold no word of the question: the absolute signal of 80 texts is 0.
     changed = {
-        f"s{source}x{place}": rule(f"s{source}x{place}", scored(place, source), f"Nothing of it here, {source} {place}.")
+        f"s{source}x{place}": rule(
+            f"s{source}x{place}", scored(place, source), f"Nothing of it here, {source} {place}."
+        )
         for source in range(SOURCES)
         for place in range(16)
     }
