@@ -1,11 +1,11 @@
 """What a blend learnt for a domain does to questions it was not learnt on, and how many judged ones it takes.
 
     python tests/benchmarks/bench_blend.py BENCH [--vectors FOLDER] [--tokens FOLDER] [--curve 50,100,200,500,1000]
-        [--adapter]
+        [--adapter] [--folds 5]
 
 BENCH is a folder as bench_quality.py reads it, the other folders as embed_corpus.py writes them: with vectors the base
 is searched by both, with tokens max-sim reranks. The first table is what `context-engine eval tune --blend` measures,
-through the engine, with five folds. With --curve a blend is learnt from so many of the questions and measured on all
+through the engine, with so many folds. With --curve a blend is learnt from so many of the questions and measured on all
 others, three draws each. With --adapter each question is searched for under an adapter that was learnt from the others,
 as `eval tune --adapter --blend` does, and the first table is of the blend on top of it.
 """
@@ -61,6 +61,7 @@ def main() -> None:
     options.add_argument("--tokens", type=Path)
     options.add_argument("--curve", type=lambda text: [int(one) for one in text.split(",")], default=[])
     options.add_argument("--adapter", action="store_true")
+    options.add_argument("--folds", type=int, default=5)
     given = options.parse_args()
     _, queries, gold = read(given.bench)
     passages = with_headings(given.bench)
@@ -73,12 +74,12 @@ def main() -> None:
             write(base, {"one": passages})
             started = time.process_time()
             if given.adapter:
-                lessons = stacked(session, base, embedder, reranker, depth)
+                lessons = stacked(session, base, embedder, reranker, depth, given.folds)
             else:
                 with engine_over(session, base, reranker) as engine:
                     lessons = blend_lessons(session, engine, "BENCH", depth)
             print(f"{len(lessons.of)} questions searched for in {time.process_time() - started:.0f} s of CPU")
-        folds(session, lessons, depth)
+        folds(session, lessons, depth, given.folds)
         curve(session, lessons, depth, given.curve)
 
 
@@ -92,14 +93,14 @@ def engine_over(session: Session, base: LocalBase, reranker: MaxSimReranker | No
 
 
 def stacked(
-    session: Session, base: LocalBase, embedder: Any, reranker: MaxSimReranker | None, depth: Depth
+    session: Session, base: LocalBase, embedder: Any, reranker: MaxSimReranker | None, depth: Depth, count: int
 ) -> BlendLessons:
     """Return each question as it is found under the adapter of its fold, as `stacked_lessons` does."""
     held, names = base.held_vectors(["one"]), [question for question, _ in session.questions]
     judged = judged_pairs(names, session.qrels, held)
     pairs = lessons_of(judged.pairs, held, embedder)
     seed = pairs.seed(base.model_id)
-    learnt = learn_by_folds(pairs, parts_of(judged.pairs.questions, None, 5).places, measures=MEASURES, seed=seed)
+    learnt = learn_by_folds(pairs, parts_of(judged.pairs.questions, None, count).places, measures=MEASURES, seed=seed)
     found: dict[str, BlendLesson] = {}
     for fold in learnt.folds:
         choice = OFF
@@ -133,9 +134,9 @@ def session_of(folder: Path, queries: list[dict[str, Any]], gold: dict[str, set[
     )
 
 
-def folds(session: Session, lessons: BlendLessons, depth: Depth) -> None:
+def folds(session: Session, lessons: BlendLessons, depth: Depth, count: int) -> None:
     """Print what the gate measures and says."""
-    found = trial_of(session, lessons, measures=MEASURES, folds=5, depth=depth)
+    found = trial_of(session, lessons, measures=MEASURES, folds=count, depth=depth)
     print(f"learnt on {found.taught} of {len(found.before)} questions; {found.refusal or 'better beyond noise'}\n")
     for measure, row in found.held_out.items():
         mean, low, high = row["difference"]

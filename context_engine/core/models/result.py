@@ -40,6 +40,7 @@ class Fate(NamedTuple):
 
     Attributes:
         stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select: the stage of that name in `stages`.
+            "beyond_top_k" of select also stands for one whose scores alone put it there, its text unread.
         value, limit: the number that was tested and what it was tested against, where there is one.
         into: the survivor it was merged into.
     """
