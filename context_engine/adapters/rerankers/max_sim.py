@@ -1,8 +1,9 @@
 """Token max-sim: for each token of the question the passage's most similar token, by the embedder's own token vectors.
 
-    s = sum over the question's tokens t of idf(t) * max over the passage's tokens d of cos(t, d) / sum of idf(t)
+    s = (sum over the question's tokens t of idf(t) * (max over the passage's tokens d of cos(t, d)) ** p
+         / sum of idf(t)) ** (1 / p)
 
-and the score is s normalised over the pool by `normalise_pool`, as stage 1's relevance is, for s alone differs by a
+with p = 1, the mean, unless `power` says otherwise; a cosine below 0 counts as 0 in other powers. The score is s normalised over the pool by `normalise_pool`, as stage 1's relevance is, for s alone differs by a
 quarter between the best and the worst of forty candidates. A single passage keeps s.
 
 This is the late interaction of ColBERT (Khattab and Zaharia 2020) with a model that was not trained for it, weighted by
@@ -38,6 +39,7 @@ from context_engine.errors import ConfigError, EmbedderError, MissingExtra, Rera
 __all__ = ["MaxSimOptions", "MaxSimReranker", "open_max_sim"]
 
 CACHE_MIB: Final = 256
+MEAN: Final = 1.0
 
 
 class MaxSimOptions(Options):
@@ -46,9 +48,13 @@ class MaxSimOptions(Options):
     Attributes:
         cache_mib: memory for the token vectors of passages seen before, MiB; a passage of 150 tokens takes 0.1 MiB at
             384 dimensions. 0 for none.
+        power: p of the power mean over the question's tokens. The higher, the more those count that the passage matches
+            best. 4 finds more in regulation and in abstracts, and less in an FAQ that is asked in other words: measure
+            it on your own questions.
     """
 
     cache_mib: Annotated[int, Field(ge=0, le=1_000_000)] = CACHE_MIB
+    power: Annotated[float, Field(ge=1.0, le=32.0)] = MEAN
 
 
 class MaxSimReranker:
@@ -56,20 +62,20 @@ class MaxSimReranker:
 
     Args:
         embedder: gives token vectors.
-        cache_mib: see `MaxSimOptions`.
+        cache_mib, power: see `MaxSimOptions`.
 
     Raises:
         MissingExtra: numpy is not installed.
     """
 
-    def __init__(self, embedder: TokenEmbedder, *, cache_mib: int = CACHE_MIB) -> None:
+    def __init__(self, embedder: TokenEmbedder, *, cache_mib: int = CACHE_MIB, power: float = MEAN) -> None:
         try:
             import numpy as np
         except ImportError as error:
             raise MissingExtra("reranker 'max_sim'", "vectors") from error
         self._numpy: Any = np
         self.name = "max_sim"
-        self._embedder = embedder
+        self._embedder, self._power = embedder, power
         self._most = cache_mib * 1024 * 1024
         self.forget()
         forget_in_child(self)
@@ -113,7 +119,10 @@ class MaxSimReranker:
         if not len(passage):
             return 0.0
         best = (question @ self._mapped(passage.astype(self._numpy.float32), by).T).max(axis=1)
-        return min(max(float(weights @ best / weights.sum()), 0.0), 1.0)
+        if self._power != MEAN:
+            best = best.clip(0.0) ** self._power
+        mean = min(max(float(weights @ best / weights.sum()), 0.0), 1.0)
+        return float(mean ** (1.0 / self._power))
 
     def _mapped(self, vectors: Any, by: Any) -> Any:
         """Return vectors, the rows, times a map, of unit length again; None: as they are."""
@@ -177,4 +186,4 @@ def open_max_sim(options: Mapping[str, Any], context: ModelContext) -> Reranker:
             "reranker 'max_sim' needs token vectors, which this embedder does not give: use 'sentence_transformers' or "
             "'onnx' as embedder, or another reranker"
         )
-    return MaxSimReranker(cast(TokenEmbedder, embedder), cache_mib=chosen.cache_mib)
+    return MaxSimReranker(cast(TokenEmbedder, embedder), cache_mib=chosen.cache_mib, power=chosen.power)

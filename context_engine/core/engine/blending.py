@@ -78,11 +78,13 @@ def blend_pool(table: CandidateTable, rows: Sequence[int], settings: Settings) -
 
 
 def reranker_id(settings: Settings, adapter: str | None = None) -> str:
-    """Return what names the reranker of a search: its kind, its model where the options name one, and the adapter that
-    it compared vectors under.
+    """Return what names the reranker of a search: its kind, its model and its power where the options name one, and the
+    adapter that it compared vectors under.
 
     >>> reranker_id(Settings(reranker="cross_encoder", reranker_options={"model": "small"}))
     'cross_encoder small'
+    >>> reranker_id(Settings(reranker="max_sim", reranker_options={"power": 4}))
+    'max_sim power 4'
     >>> reranker_id(Settings(reranker="max_sim"), "0f3a")
     'max_sim+0f3a'
     """
@@ -90,5 +92,6 @@ def reranker_id(settings: Settings, adapter: str | None = None) -> str:
     if settings.rerank_by is not None:
         row = settings.rerankers.get(settings.rerank_by, {})
         name, options = row.get("reranker", settings.rerank_by), row.get("options", {})
-    model = options.get("model")
-    return scorer_name(f"{name} {model}" if model else str(name), adapter)
+    model, power = options.get("model"), options.get("power")
+    named = (str(name), *([str(model)] if model else ()), *([f"power {power}"] if power else ()))
+    return scorer_name(" ".join(named), adapter)

@@ -1,7 +1,7 @@
 """What the texts of a base say of a question: how much of it each row holds, and how far its best hit is trusted.
 
-Measured on questions of three kinds with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gives +.002 / +.005
-to the text of regulation and changes nothing in an FAQ or in abstracts; trust gives +.088 / +.103 to words and vectors
+Measured on questions of three kinds with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gives +.004 / +.009
+to the text of regulation and changes nothing in an FAQ or in abstracts; trust gives +.093 / +.110 to words and vectors
 in an FAQ that is asked in other words than it answers in, and costs neither of the others more than .001
 (tests/benchmarks/bench_collections.py).
 """

@@ -1,8 +1,8 @@
 """How a base searches: the weights of its parts, and how two rankings become one.
 
 The defaults were measured on 2 788 questions over 13 012 passages of financial regulation, R@10 / MAP@10 (see
-tests/benchmarks/bench_quality.py; bench_collections.py for other kinds of text): the text alone .800 / .667, of which
-siblings are about +.003 / +.003; merged by weight with the vectors of a small model .812 / .690. Neutral there:
+tests/benchmarks/bench_quality.py; bench_collections.py for other kinds of text): the text alone .802 / .671, of which
+siblings are about +.003 / +.003; merged by weight with the vectors of a small model .813 / .691. Neutral there:
 neighbours, windows of long texts, headings put before a text that is embedded. A boost of titles costs .005.
 """
 

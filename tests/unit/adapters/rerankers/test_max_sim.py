@@ -56,6 +56,27 @@ def test_the_score_is_the_idf_weighted_mean_of_the_best_matches(chunks: Any) -> 
     assert scores == pytest.approx([0.05 / 0.45, 1.0, 0.25 / 0.45], abs=3e-3)
 
 
+def test_a_power_counts_the_best_matches_more(chunks: Any) -> None:
+    def one(power: float) -> float:
+        (score,) = MaxSimReranker(Words(), power=power).rerank("limit risk", chunks("cap")) or ()
+        return score
+
+    # One passage holds neither word: both weigh ln 2. limit against "cap" is .8, risk .6.
+    assert one(1.0) == pytest.approx(0.7, abs=1e-3)
+    assert one(2.0) == pytest.approx(sqrt((0.64 + 0.36) / 2), abs=1e-3)
+    assert one(32.0) == pytest.approx(0.8 * 0.5 ** (1 / 32), abs=1e-3)
+
+
+def test_what_speaks_against_a_question_is_nothing_in_any_power(chunks: Any) -> None:
+    scores = MaxSimReranker(Words(), power=2.0).rerank("limit risk", chunks("cake", "limit"))
+    assert scores == [0.0, 1.0]
+
+
+def test_a_power_below_the_mean_is_refused(context: ModelContext) -> None:
+    with pytest.raises(ConfigError, match="power"):
+        open_max_sim({"power": 0.5}, context)
+
+
 def test_a_word_that_every_passage_holds_weighs_least(chunks: Any) -> None:
     scores = MaxSimReranker(Words()).rerank("limit risk", chunks("limit cap", "risk cap", "limit"))
 
