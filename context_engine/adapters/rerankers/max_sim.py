@@ -3,8 +3,9 @@
     s = (sum over the question's tokens t of idf(t) * (max over the passage's tokens d of cos(t, d)) ** p
          / sum of idf(t)) ** (1 / p)
 
-with p = 1, the mean, unless `power` says otherwise; a cosine below 0 counts as 0 in other powers. The score is s normalised over the pool by `normalise_pool`, as stage 1's relevance is, for s alone differs by a
-quarter between the best and the worst of forty candidates. A single passage keeps s.
+with p = 1, the mean, unless `power` says otherwise; a cosine below 0 counts as 0 in other powers. The score is s
+normalised over the pool by `normalise_pool`, as stage 1's relevance is, for s alone differs by a quarter between the
+best and the worst of forty candidates. A single passage keeps s.
 
 This is the late interaction of ColBERT (Khattab and Zaharia 2020) with a model that was not trained for it, weighted by
 idf(t) = ln(1 + N / max(df(t), 1)) over the N passages at hand. It is worth adding to the first stage, never in its
