@@ -85,6 +85,8 @@ def reranker_id(settings: Settings, adapter: str | None = None) -> str:
     'cross_encoder small'
     >>> reranker_id(Settings(reranker="max_sim", reranker_options={"power": 4}))
     'max_sim power 4'
+    >>> reranker_id(Settings(reranker="max_sim", reranker_options={"power": 1.0}))
+    'max_sim'
     >>> reranker_id(Settings(reranker="max_sim"), "0f3a")
     'max_sim+0f3a'
     """
@@ -93,5 +95,5 @@ def reranker_id(settings: Settings, adapter: str | None = None) -> str:
         row = settings.rerankers.get(settings.rerank_by, {})
         name, options = row.get("reranker", settings.rerank_by), row.get("options", {})
     model, power = options.get("model"), options.get("power")
-    named = (str(name), *([str(model)] if model else ()), *([f"power {power}"] if power else ()))
+    named = (str(name), *([str(model)] if model else ()), *([f"power {power}"] if power not in (None, 1) else ()))
     return scorer_name(" ".join(named), adapter)

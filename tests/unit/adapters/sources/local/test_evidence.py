@@ -16,15 +16,19 @@ from context_engine.core.models import Chunk, Expansion, ScoreKind
 TERM = SearchOptions(section_weight=0.0, sibling_weight=0.0, pairs_weight=0.0)
 
 
-@pytest.fixture
-def base(folder: Path) -> LocalBase:
-    """Four texts of three words each: `limit` stands in two, `desk` in one, `haircut` in one."""
-    texts = {"both": "limit desk open", "one": "limit book open", "other": "haircut book open", "none": "open book fee"}
+def base_of(folder: Path, texts: dict[str, str]) -> LocalBase:
     base = LocalBase.open(folder, create=True, options=TERM)
     with base.writer() as writer:
         for name, text in texts.items():
             writer.put("sop", name, "", "1", [Chunk(content=text, chunk_id=name)])
     return base
+
+
+@pytest.fixture
+def base(folder: Path) -> LocalBase:
+    """Four texts of three words each: `limit` stands in two, `desk` in one, `haircut` in one."""
+    texts = {"both": "limit desk open", "one": "limit book open", "other": "haircut book open", "none": "open book fee"}
+    return base_of(folder, texts)
 
 
 def text_scores(base: LocalBase, question: str, expansions: tuple[Expansion, ...] = ()) -> dict[str, float]:
@@ -66,11 +70,7 @@ class TestForms:
     @pytest.fixture
     def base(self, folder: Path) -> LocalBase:
         texts = {"same": "rates desk", "other": "rated desk", "none": "cost desk", "short": "fee book"}
-        base = LocalBase.open(folder, create=True, options=TERM)
-        with base.writer() as writer:
-            for name, text in texts.items():
-                writer.put("sop", name, "", "1", [Chunk(content=text, chunk_id=name)])
-        return base
+        return base_of(folder, texts)
 
     def test_a_word_in_another_form_is_held_by_six_tenths(self, base: LocalBase) -> None:
         both = idf(2)
