@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import time
@@ -86,6 +87,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("reworded"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("wording")])
         items[:] = [item for item in items if not item.get_closest_marker("wording")]
+
+
+def pytest_collection_finish() -> None:
+    """Fourteen thousand tests are no garbage: looking for some among them takes an eighth of the time they run."""
+    gc.collect()
+    gc.freeze()
 
 
 def _reworded(

@@ -39,6 +39,7 @@ def call(data: Path, *args: str, stdin: bytes = b"", **more: str) -> subprocess.
     )
 
 
+@pytest.mark.slow
 def test_stdout_is_one_object_while_the_base_is_built(tmp_path: Path) -> None:
     done = call(tmp_path, *QUERY, "--json")
     assert done.returncode == 0
@@ -143,13 +144,14 @@ def test_no_color_and_pipes_have_no_escape_codes(data: Path) -> None:
     assert b"\x1b" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(
     ("more", "coloured"),
     [
         ({}, True),
-        pytest.param({"NO_COLOR": "1"}, False, marks=pytest.mark.slow),
-        pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.slow),
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
     ],
 )
 def test_a_terminal_gets_colour_unless_told_not_to(data: Path, more: dict[str, str], coloured: bool) -> None:

@@ -37,7 +37,14 @@ CODES = {
 }
 """The other faults are answers that do not keep the contract: "protocol"."""
 
+FEW = {"status_500", "rate_limited", "unauthorized", "html", "dropped", "score_null"}
+"""One of each kind; CI tries them all."""
+
 SETTINGS = {"attempts": 1, "cache_ttl_s": 0}
+
+
+def each(faults: set[str]) -> list[Any]:
+    return [pytest.param(fault, marks=() if fault in FEW else pytest.mark.slow) for fault in sorted(faults)]
 
 
 def engine_of(dify: FakeDify, connections: int = 4, **settings: Any) -> Engine:
@@ -76,7 +83,7 @@ def start() -> Iterator[Callable[..., tuple[FakeDify, Engine]]]:
         close()
 
 
-@pytest.mark.parametrize("fault", sorted(FAULTS))
+@pytest.mark.parametrize("fault", each(set(FAULTS)))
 @pytest.mark.parametrize("place", [0, *(pytest.param(place, marks=pytest.mark.slow) for place in (1, 2, 3, 4))])
 def test_one_dataset_of_five_goes_wrong(fault: str, place: int, start: Any) -> None:
     dify, engine = start()
@@ -96,7 +103,7 @@ def test_one_dataset_of_five_goes_wrong(fault: str, place: int, start: Any) -> N
     assert result.decision is Decision.ANSWERED
 
 
-@pytest.mark.parametrize("fault", sorted(set(FAULTS) - HARMLESS - {"slow_head", "slow_body"}))
+@pytest.mark.parametrize("fault", each(set(FAULTS) - HARMLESS - {"slow_head", "slow_body"}))
 def test_no_answer_is_silently_empty(fault: str, start: Any) -> None:
     dify, engine = start()
     dify.inject(fault, endpoint="retrieve")
@@ -127,6 +134,7 @@ def test_a_lookup_that_fails_with_nothing_to_stand_in_is_a_failure(fault: str, s
     assert result.sources[0].state == "partial"
 
 
+@pytest.mark.slow
 def test_what_dify_said_last_stands_in_for_what_it_does_not_say(start: Any) -> None:
     dify, engine = start(lookup_ttl_s=1.0)
     assert titles(search(engine)) == set(NAMES)
@@ -137,6 +145,7 @@ def test_what_dify_said_last_stands_in_for_what_it_does_not_say(start: Any) -> N
     assert ("dataset_not_described", "cache") in {(one.code, one.detail.get("used")) for one in result.notices}
 
 
+@pytest.mark.slow
 def test_a_dataset_that_hangs_does_not_hold_a_connection_for_the_next_searches(start: Any) -> None:
     dify, engine = start(connections=2)
     assert titles(search(engine)) == set(NAMES)  # the lookups are made

@@ -103,6 +103,7 @@ def until(reached: Any) -> None:
         time.sleep(0.001)
 
 
+@pytest.mark.slow
 def test_sixty_connections_are_used_and_twenty_searches_complete(dify: FakeDify) -> None:
     with engine_of(dify, 60, SystemClock()) as engine:
         searches = Searches(engine)

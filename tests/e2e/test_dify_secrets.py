@@ -59,11 +59,16 @@ def source_of(dify: FakeDify, **fields: Any) -> DifySource:
 
 QUERY = SourceQuery(text="how long are records kept", domain="NPA", top_k=5, timeout_s=30.0)
 HASTY = replace(QUERY, timeout_s=1.0)
+FEW = {"status_500", "unauthorized", "html", "dropped"}
+"""One of each kind; CI tries them all."""
+OTHERS = sorted(set(FAULTS) - FEW - {"huge", "huge_chunked", "rate_limited"})
 SLOW = {"delay", "slow_head", "slow_body"}
 """These last as long as they are waited for. The others get time enough that a busy machine still makes the call."""
 
 
-@pytest.mark.parametrize("fault", [*sorted(set(FAULTS) - {"huge", "huge_chunked", "rate_limited"}), "echo", None])
+@pytest.mark.parametrize(
+    "fault", [*sorted(FEW), "echo", None, *(pytest.param(fault, marks=pytest.mark.slow) for fault in OTHERS)]
+)
 def test_the_key_is_nowhere(fault: str | None, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with FakeDify([DATASET], api_key=KEY, cookies=True) as dify:

@@ -109,6 +109,7 @@ def first(question: str, *args: str) -> str:
     return str(found["chunks"][0]["document_id"])
 
 
+@pytest.mark.slow
 def test_a_language_that_the_model_does_not_know_is_learnt_put_in_force_and_taken_back():
     wrong = sum(first(f"{name(place, 'que')} when") != f"SOP-{place}" for place in range(5))
     assert wrong >= 3

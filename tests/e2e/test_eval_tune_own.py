@@ -17,6 +17,8 @@ from click.testing import CliRunner, Result
 from context_engine.apps.cli import main
 from context_engine.testing import FakeEmbedder
 
+pytestmark = pytest.mark.slow
+
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 COUNT, DIMENSION = 80, 32

@@ -199,6 +199,7 @@ def test_every_module_in_the_package_imports_with_its_requirements_alone(unpacke
     assert extras == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "room", ["apps/cli", "apps/server", "apps/mcp", "apps/packaging", "evaluation", "testing", "settings/templates"]
 )
@@ -207,6 +208,7 @@ def test_what_no_tool_of_the_plugin_needs_stays_out(package: Path, room: str) ->
     assert not [name for name in zipfile.ZipFile(package).namelist() if name.startswith(f"context_engine/{room}/")]
 
 
+@pytest.mark.slow
 def test_the_metadata_names_the_adapters_that_are_carried_and_no_others(unpacked: Path) -> None:
     (text,) = [path.read_text() for path in unpacked.glob("dify_context_engine-*.dist-info/entry_points.txt")]
     named = re.findall(r"= ([\w.]+):", text)

@@ -22,6 +22,8 @@ from context_engine.apps.cli import main
 from context_engine.errors import ContextEngineError
 from context_engine.wiring import load_setup
 
+pytestmark = pytest.mark.slow
+
 KEY = "dataset-Hq6Zt8Wm2Xv4Lr9Kp3Yc"
 BODY = KEY.removeprefix("dataset-")
 DATASET = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0"

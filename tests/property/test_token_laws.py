@@ -112,6 +112,7 @@ def test_no_other_letter_anywhere_opens(bank: Bank, data: st.DataObject) -> None
     assert bank.caller(f"Bearer {token[:place]}{letter}{token[place + 1 :]}") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1], ids=["ES256", "EdDSA"])
 def test_a_jwt_with_any_byte_changed_is_refused(bank: Bank, which: int) -> None:
     parts = [base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in bank.jwts[which].split(".")]

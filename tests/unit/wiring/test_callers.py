@@ -162,6 +162,7 @@ class TestRenewal:
 
 
 class TestAProvider:
+    @pytest.mark.slow
     def test_keys_rotate_while_it_runs(self, bank: Bank, provider: Any, identity: Any) -> None:
         callers = bank.open(bank.setup(oidc(provider, identity)))
         assert until(lambda: callers.problems() == ())
@@ -173,6 +174,7 @@ class TestAProvider:
         provider.down = True
         assert opens(callers, new) == "b.iyer"
 
+    @pytest.mark.slow
     def test_without_keys_the_service_is_not_ready_and_other_tokens_open(
         self, bank: Bank, provider: Any, identity: Any
     ) -> None:

@@ -24,6 +24,7 @@ run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("busy", [False, True])
 @pytest.mark.parametrize(("given", "code", "told"), [("--version", 0, "context-engine "), ("--nosuch", 2, "")])
 def test_a_call_that_was_given_up_is_not_unwound(busy: bool, given: str, code: int, told: str) -> None:

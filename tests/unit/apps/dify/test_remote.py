@@ -164,6 +164,7 @@ class TestCheck:
         assert type(raised.value).__name__ == name
         assert TOKEN not in str(raised.value) and "base_url" not in str(raised.value)
 
+    @pytest.mark.slow
     def test_nobody_answers(self) -> None:
         with serving(lambda _: (200, HELLO)) as (url, _):
             pass
@@ -257,6 +258,7 @@ class TestTools:
             assert one.call("search", {}, CALLER, no_model).text == "t"
         assert len(asked) == 2
 
+    @pytest.mark.slow
     def test_one_that_stays_busy_is_asked_three_times(self) -> None:
         with (
             serving(lambda _: (503, b"")) as (url, asked),

@@ -225,6 +225,7 @@ def test_whatever_comes_has_an_answer_that_is_no_failure(client: TestClient, bod
         assert "failed inside" not in answer.text
 
 
+@pytest.mark.slow
 def test_nothing_grows_with_calls(bank: Deployment) -> None:
     async def tasks() -> list[int]:
         app = app_of(bank)

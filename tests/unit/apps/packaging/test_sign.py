@@ -86,6 +86,7 @@ def test_a_changed_package_is_noticed(key: rsa.RSAPrivateKey) -> None:
             verify(write_archive(changed, comment=said, last=last), public_pem(key))
 
 
+@pytest.mark.slow
 def test_an_unsigned_package_and_another_key_are_refused(key: rsa.RSAPrivateKey) -> None:
     with pytest.raises(BadSignature, match="is not signed"):
         verify(write_archive(FILES), public_pem(key))
@@ -108,6 +109,7 @@ def test_keys_that_cannot_be_used_are_refused(key: rsa.RSAPrivateKey) -> None:
         verify(write_archive(FILES), b"no key")
 
 
+@pytest.mark.slow
 def test_a_packed_and_signed_plugin_verifies(key: rsa.RSAPrivateKey, plugin_dir: Path, tmp_path: Path) -> None:
     options = PackOptions(key=private_pem(key))
     first = pack(plugin_dir, tmp_path / "a", options, env={"SOURCE_DATE_EPOCH": str(AT)})

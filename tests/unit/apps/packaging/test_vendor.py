@@ -13,6 +13,7 @@ from context_engine.apps.packaging import PackOptions, pack
 from context_engine.apps.packaging.sdk import write_files
 from context_engine.errors import ConfigError
 
+pytestmark = pytest.mark.slow
 Tree = Callable[[Path, dict[str, str]], Path]
 
 ADAPTER = {

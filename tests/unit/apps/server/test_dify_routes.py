@@ -324,6 +324,7 @@ class TestLimits:
         assert len(TestRetrieval.asked(client, "analyst").json()["records"]) == 1
         assert TestRetrieval.asked(client, query="q" * 31).status_code == 400
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "settings",
         [{"server_max_concurrent": 1, "server_max_waiting": 0}, {"server_max_concurrent": 1, "server_max_waiting": 9}],

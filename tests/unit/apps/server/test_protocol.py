@@ -71,6 +71,7 @@ def test_a_head_or_a_refused_body_that_does_not_end_is_cut_off(monkeypatch: pyte
     assert unwanted.startswith(b"HTTP/1.1 401")
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_READ_S", 0.2)
     assert asyncio.run(_served(_not_read)) < 50_000_000

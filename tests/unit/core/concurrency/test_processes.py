@@ -81,6 +81,7 @@ def run(script: str) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patch", ["", GEVENT], ids=["threads", "gevent"])
 def test_neither_other_calls_nor_process_exit_wait_for_one_that_hangs(patch: str) -> None:
     if patch:
@@ -88,6 +89,7 @@ def test_neither_other_calls_nor_process_exit_wait_for_one_that_hangs(patch: str
     run(patch + HANG)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_child_calls_what_hangs_in_its_parent() -> None:
     run(FORK)

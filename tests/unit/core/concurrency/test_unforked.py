@@ -43,6 +43,7 @@ def test_a_fork_comes_after_the_calls_at_work():
     assert order == ["left", "forked"]
 
 
+@pytest.mark.slow
 def test_a_call_that_forks_itself_is_not_waited_for_for_ever():
     with UNFORKED:
         assert forked() == 0

@@ -107,6 +107,7 @@ def test_a_password_is_told_before_anything_is_started(command, refused):
     assert refused(OLE + "EncryptedPackage".encode("utf-16-le"), "a.xls") == "has a password: save it without one"
 
 
+@pytest.mark.slow
 def test_a_command_that_never_ends_is_ended_with_all_it_started(command, folder, tmp_path):
     note = tmp_path / "pids"
     command(

@@ -148,6 +148,7 @@ def test_a_model_that_is_loaded_too_slowly_names_the_setting(clock: Clock, model
         vectors.ask("limit", 5.0)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_still_being_loaded_holds_up_no_search_by_text() -> None:
     """Who asks for its name waits for the lock under which it is loaded."""
     loading, go = threading.Event(), threading.Event()
