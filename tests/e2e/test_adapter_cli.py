@@ -220,3 +220,35 @@ def test_what_cannot_be_switched_on_is_said() -> None:
     wrong = run("kb", "adapter", "use", first[:-1], code=2).stderr
     assert f"keeps no adapter {first[:-1]} for BANK. Did you mean {first!r}?" in wrong
     assert "Calibrating" not in wrong + missing
+
+
+def test_whatever_measures_under_an_adapter_says_that_it_flatters_its_own_questions(bank: Path) -> None:
+    (bank / "one").mkdir()
+    (bank / "one/queries.tsv").write_text((bank / "q.tsv").read_text("utf-8"), "utf-8")
+    (bank / "one/qrels.tsv").write_text((bank / "r.tsv").read_text("utf-8"), "utf-8")
+    asked = ("--queries", "q.tsv", "--qrels", "r.tsv", "-d", "BANK")
+    commands = [
+        ("run", *asked, "--html", "x.html"),
+        ("run", "--collection", "one=one", "-d", "BANK", "--html", "x.html"),
+        ("gate", "gate.yaml", "--write", *asked),
+        ("gate", "gate.yaml", "--html", "x.html"),
+    ]
+
+    def cautions() -> list[tuple[bool, bool]]:
+        """Whether output and report of each command say it."""
+        (bank / "gate.yaml").unlink(missing_ok=True)
+        said = "An adapter is in force"
+        return [
+            (said in run("eval", *command).output, said in read_and_remove(bank / "x.html")) for command in commands
+        ]
+
+    assert cautions() == [(False, False)] * 4
+    run("kb", "adapter", "use", keep(1))
+    assert cautions() == [(True, True), (True, True), (True, False), (True, True)]
+
+
+def read_and_remove(file: Path) -> str:
+    """The text of a file that is taken away; nothing where there is none."""
+    text = file.read_text("utf-8") if file.exists() else ""
+    file.unlink(missing_ok=True)
+    return text

@@ -32,11 +32,12 @@ from context_engine.apps.cli.eval_options import (
     measured_by,
     opened,
     reported,
+    said_of_adapter,
     write_json,
     write_reports,
 )
 from context_engine.apps.cli.eval_tune import scope, tune
-from context_engine.apps.cli.words import ms, under_adapter
+from context_engine.apps.cli.words import ms
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -58,10 +59,6 @@ Examples:
   context-engine eval run --collections collections.yaml --set keyword_weight=0.4 --baseline default
 """
 SET: Final = "Any setting but those under index, or ADAPTER.KEY of sources."
-_ADAPTED: Final = (
-    "An adapter is in force. Questions that it was learnt from are answered better than new ones will be: measure on "
-    "others, or read in 'kb adapter list' what it does to questions held out."
-)
 COMPARE: Final = """\b
 Example:
   context-engine eval compare new.run old.run --qrels qrels.tsv --queries q.jsonl -d NPA --html ab.html
@@ -186,7 +183,7 @@ def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
 
     title = options["title"] or ("Retrieval on the demo bank" if demo else "Retrieval evaluation")
     report = evaluation_report(compared, title=title)
-    write_reports(replace(report, notes=[*report.notes, *_adapted(compared)]), options)
+    write_reports(replace(report, notes=[*report.notes, *said_of_adapter(compared)]), options)
     if options["as_json"]:
         write_json(summary(compared), demo=demo)
     else:
@@ -235,13 +232,7 @@ def _lines(compared: Compared) -> list[Text]:
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
     if run.embedder is not None:
         lines.append(Text(str(run.embedder)))
-    return [*lines, *(Text(said, "yellow") for said in _adapted(compared))]
-
-
-def _adapted(compared: Compared) -> list[str]:
-    """Return what to know of numbers that were measured under an adapter; nothing where none was in force."""
-    answers = [answer for one in compared.both if one.run is not None for answer in one.run.answers]
-    return [_ADAPTED] if any(under_adapter(answer.embedded_by) for answer in answers) else []
+    return [*lines, *(Text(said, "yellow") for said in said_of_adapter(compared))]
 
 
 for command in (gate, judge, tune, scope):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from context_engine.apps.cli.eval_options import (
     PATH,
     check_outputs,
     check_writable,
+    said_of_adapter,
     together,
     write_json,
     write_reports,
@@ -101,7 +103,8 @@ def finish_collections(found: Collected, options: dict[str, Any], *, demo: bool)
     from context_engine.evaluation.collected import collected_summary
     from context_engine.evaluation.collected_report import collected_report
 
-    write_reports(collected_report(found, title=options["title"] or "Retrieval evaluation"), options)
+    report = collected_report(found, title=options["title"] or "Retrieval evaluation")
+    write_reports(replace(report, notes=[*report.notes, *said_of_adapter(*found.compared.values())]), options)
     if options["as_json"]:
         write_json(collected_summary(found), demo=demo)
     else:
@@ -140,6 +143,8 @@ def _print(found: Collected) -> None:
     for name, one in found.compared.items():
         for trouble in one.troubles:
             show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
+    for said in said_of_adapter(*found.compared.values()):
+        show(console, Text(said, "yellow"))
 
 
 def _mean(found: Collected, name: str, measure: str) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from context_engine.apps.cli.eval_options import (
     check_writable,
     judged,
     reported,
+    said_of_adapter,
     write_json,
     write_reports,
 )
@@ -81,7 +83,8 @@ def gate(file: Path, location: ConfigLocation, **options: Any) -> None:
     gate_file = read_gate(file)
     found, demo = _evaluated(gate_file, location, options, compared_in=file)
     result = gate_result(gate_file, found)
-    write_reports(gate_report(result, title=options["title"] or "Retrieval gate"), options)
+    report = gate_report(result, title=options["title"] or "Retrieval gate")
+    write_reports(replace(report, notes=[*report.notes, *said_of_adapter(*found.compared.values())]), options)
     if options["as_json"]:
         write_json(gate_summary(result), demo=demo)
     else:
@@ -144,6 +147,8 @@ def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> Non
     check_baseline(gate_file, found, file)
     keep_baseline(gate_file.baseline, found)
     note(f"written: {counted(len(found.compared), 'run')} in {gate_file.baseline}")
+    for said in said_of_adapter(*found.compared.values()):
+        note(said, style="yellow")
     if made:
         written(file, gate_text(file, gate_file))
 
@@ -216,6 +221,8 @@ def _print(result: GateResult) -> None:
     for name, troubles in result.troubles.items():
         for trouble in troubles:
             show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
+    for said in said_of_adapter(*result.found.compared.values()):
+        show(console, Text(said, "yellow"))
     count, fallen = len(result.checks), len(result.fallen)
     if result.holds:
         show(console, Text(f"✓ {counted(count, 'check')} hold on {result.found.questions} judged questions", "green"))

@@ -15,10 +15,12 @@ from context_engine.apps.cli.console import note, print_json, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search import Day
+from context_engine.apps.cli.words import under_adapter
 from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.evaluation.blocks import ReportDocument
+    from context_engine.evaluation.compared import Compared
     from context_engine.evaluation.session import Session
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "measured_by",
     "opened",
     "reported",
+    "said_of_adapter",
     "together",
     "write_json",
     "write_reports",
@@ -40,6 +43,11 @@ __all__ = [
 
 DEMO_DAY: Final = date(2026, 3, 2)
 """The day the demo's questions are asked on, so that their answers stay what they are."""
+
+_ADAPTED: Final = (
+    "An adapter is in force. Questions that it was learnt from are answered better than new ones will be: measure on "
+    "others, or read in 'kb adapter list' what it does to questions held out."
+)
 
 PATH: Final = click.Path(dir_okay=False, path_type=Path)
 
@@ -180,3 +188,9 @@ def write_reports(report: ReportDocument, options: dict[str, Any]) -> None:
 def write_json(value: dict[str, Any], *, demo: bool) -> None:
     """Write one JSON object to stdout."""
     print_json(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def said_of_adapter(*compared: Compared) -> list[str]:
+    """Return what to know of numbers that were measured under an adapter; nothing where none was in force."""
+    runs = [one.run for each in compared for one in each.both if one.run is not None]
+    return [_ADAPTED] if any(under_adapter(answer.embedded_by) for run in runs for answer in run.answers) else []
