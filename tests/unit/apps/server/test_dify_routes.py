@@ -292,9 +292,10 @@ class TestRetrieval:
         assert notice["metadata"]["notice"] is True and notice["metadata"]["sources"] == ["web"]
         assert self.asked(client, path="/retrieval?notice_records=false").status_code == 424
 
+    @pytest.mark.slow
     def test_a_source_that_is_late_is_left_out(self, client: TestClient, dify: FakeDify) -> None:
         dify.inject("delay", delay_s=20, dataset="rules", endpoint="retrieve")
-        answer = self.asked(client, "analyst", path="/retrieval?deadline_s=0.5")
+        answer = self.asked(client, "analyst", path="/retrieval?deadline_s=3")  # for the other, on a busy machine
         notice, *others = answer.json()["records"]
         assert notice["metadata"]["sources"] == ["rules"] and len(others) == 1
 
