@@ -29,13 +29,13 @@ from context_engine.errors import StoreError, nearest
 __all__ = ["in_force", "switch", "switchable", "switched_on", "undo"]
 
 _LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
-_LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = ? GROUP BY learnt_from"
+_LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = :domain GROUP BY learnt_from"
 _LAST_SWITCH: Final = (
     "SELECT learnt_from, adapter_id FROM adapter_switches WHERE domain = ? ORDER BY number DESC LIMIT 1"
 )
 _SWITCHED_ON: Final = f"""
 FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
-WHERE number IN ({_LAST_SWITCHES.replace("?", ":domain")}) AND {READABLE}
+WHERE number IN ({_LAST_SWITCHES}) AND {READABLE}
 """
 _WIDEST: Final = "ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1"
 _IN_FORCE: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} AND {FITTING} {_WIDEST}"
@@ -139,16 +139,16 @@ def undo(root: Path, domain: str, *, at: str) -> bool:
     """
     with writing(root) as connection:
         last = connection.execute(
-            "SELECT learnt_from, number FROM adapter_switches WHERE domain = ?1 AND switched_at = (SELECT switched_at"
-            f" FROM adapter_switches WHERE domain = ?1 ORDER BY number DESC LIMIT 1) AND number IN"
-            f" ({_LAST_SWITCHES.replace('?', '?1')}) ORDER BY number",
-            (domain,),
+            "SELECT learnt_from, number FROM adapter_switches WHERE domain = :domain AND switched_at = (SELECT"
+            " switched_at FROM adapter_switches WHERE domain = :domain ORDER BY number DESC LIMIT 1) AND number IN"
+            f" ({_LAST_SWITCHES}) ORDER BY number",
+            {"domain": domain},
         ).fetchall()
         for learnt_from, number in last:
             connection.execute(
-                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?1, ?2, (SELECT"
-                " adapter_id FROM adapter_switches WHERE domain = ?1 AND learnt_from = ?2 AND number < ?3"
-                " ORDER BY number DESC LIMIT 1), ?4)",
-                (domain, learnt_from, number, at),
+                "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (:domain, :of,"
+                " (SELECT adapter_id FROM adapter_switches WHERE domain = :domain AND learnt_from = :of"
+                " AND number < :number ORDER BY number DESC LIMIT 1), :at)",
+                {"domain": domain, "of": learnt_from, "number": number, "at": at},
             )
     return bool(last)

@@ -224,10 +224,11 @@ def _asked(
 def _holds(connection: sqlite3.Connection, partition: int, sources: str, ids: Collection[str]) -> bool:
     """Return whether a partition holds one of some chunks or documents; `sources` is a JSON list."""
     found = connection.execute(
-        "SELECT 1 FROM documents JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = ?1"
-        " AND source_id IN (SELECT value FROM json_each(?2)) AND (document_id IN (SELECT value FROM json_each(?3))"
-        " OR doc_key IN (SELECT doc_key FROM chunks WHERE chunk_id IN (SELECT value FROM json_each(?3)))) LIMIT 1",
-        (partition, sources, json.dumps(sorted(ids))),
+        "SELECT 1 FROM documents JOIN sources USING (source_key) WHERE removed IS NULL AND partition_key = :partition"
+        " AND source_id IN (SELECT value FROM json_each(:sources))"
+        " AND (document_id IN (SELECT value FROM json_each(:ids))"
+        " OR doc_key IN (SELECT doc_key FROM chunks WHERE chunk_id IN (SELECT value FROM json_each(:ids)))) LIMIT 1",
+        {"partition": partition, "sources": sources, "ids": json.dumps(sorted(ids))},
     )
     return found.fetchone() is not None
 
