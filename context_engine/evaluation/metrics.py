@@ -58,10 +58,18 @@ def read_measures(names: Sequence[str]) -> tuple[str, ...]:
 def _parsed(name: str) -> Any:
     library = _library()
     word, at, depth = name.strip().partition("@")
+    if at and not depth.strip().isdecimal():
+        raise _unknown(name)
     try:
-        return library.parse_measure(_ALIASES.get(word.upper(), word) + at + depth)
-    except (ValueError, NameError, SyntaxError):
+        found = library.parse_measure(_ALIASES.get(word.upper(), word))
+        return found @ int(depth) if at else found
+    except (ValueError, NameError, SyntaxError, AssertionError):
         raise _unknown(name) from None
+    except AttributeError:
+        # It reads the numbers of a name by ast.Num, which Python 3.14 no longer has; without brackets there are none.
+        raise InvalidRequest(
+            f"ir_measures cannot read {name!r} on this Python: leave out what is in brackets"
+        ) from None
 
 
 def _unknown(name: str) -> InvalidRequest:

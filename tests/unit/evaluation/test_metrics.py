@@ -1,5 +1,6 @@
 """The measures, with their arithmetic written out, against what ir_measures says."""
 
+import ast
 from math import log2
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -114,3 +115,13 @@ def test_ids_may_hold_blanks_and_questions_need_no_numbers():
     """gdeval, which computes ERR, reads columns and numbers; grade 2 of 4: (2^2 - 1) / 16."""
     scores = measured({"q one": ["a b", "c"]}, {"q one": {"a b": 2}}, read_measures(["ERR@5", "RR"]))
     assert scores["q one"] == pytest.approx({"ERR@5": 3 / 16, "RR": 1.0}, abs=1e-4)
+
+
+def test_a_measure_is_read_where_ast_holds_no_numbers_of_its_own(monkeypatch):
+    """Python 3.14 has no `ast.Num`, by which ir_measures reads what stands in brackets, and behind the @ too."""
+    gone = SimpleNamespace(**{name: value for name, value in vars(ast).items() if name not in ("Num", "Str")})
+    monkeypatch.setattr("ir_measures.util.ast", gone)
+    assert read_measures(["R@10", "MAP@8", "SetF"]) == ("R@10", "AP@8", "SetF")
+    assert measured({"q": ["a"]}, {"q": {"a": 1}}, ("R@10",)) == {"q": {"R@10": 1.0}}
+    with pytest.raises(InvalidRequest, match="on this Python: leave out what is in brackets"):
+        read_measures(["nDCG(dcg='exp-log2')@10"])
