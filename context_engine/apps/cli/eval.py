@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -182,8 +181,7 @@ def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
     from context_engine.evaluation.summary import summary
 
     title = options["title"] or ("Retrieval on the demo bank" if demo else "Retrieval evaluation")
-    report = evaluation_report(compared, title=title)
-    write_reports(replace(report, notes=[*report.notes, *said_of_adapter(compared)]), options)
+    write_reports(evaluation_report(compared, title=title), options, compared)
     if options["as_json"]:
         write_json(summary(compared), demo=demo)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,7 +103,7 @@ def finish_collections(found: Collected, options: dict[str, Any], *, demo: bool)
     from context_engine.evaluation.collected_report import collected_report
 
     report = collected_report(found, title=options["title"] or "Retrieval evaluation")
-    write_reports(replace(report, notes=[*report.notes, *said_of_adapter(*found.compared.values())]), options)
+    write_reports(report, options, *found.compared.values())
     if options["as_json"]:
         write_json(collected_summary(found), demo=demo)
     else:

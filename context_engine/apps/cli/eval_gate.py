@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,7 +83,7 @@ def gate(file: Path, location: ConfigLocation, **options: Any) -> None:
     found, demo = _evaluated(gate_file, location, options, compared_in=file)
     result = gate_result(gate_file, found)
     report = gate_report(result, title=options["title"] or "Retrieval gate")
-    write_reports(replace(report, notes=[*report.notes, *said_of_adapter(*found.compared.values())]), options)
+    write_reports(report, options, *found.compared.values())
     if options["as_json"]:
         write_json(gate_summary(result), demo=demo)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -174,11 +175,16 @@ def answers_of(text: str) -> Sequence[str]:
     return [value.strip() for value in [*values, text[start:]]]
 
 
-def write_reports(report: ReportDocument, options: dict[str, Any]) -> None:
-    """Write a report in the forms asked for."""
+def write_reports(report: ReportDocument, options: dict[str, Any], *measured: Compared) -> None:
+    """Write a report in the forms asked for.
+
+    Args:
+        measured: what it reports; what is to be known of that stands among its notes.
+    """
     from context_engine.evaluation.html import to_html
     from context_engine.evaluation.markdown import to_markdown
 
+    report = replace(report, notes=[*report.notes, *said_of_adapter(*measured)])
     if options["report"] is not None:
         written(options["report"], to_markdown(report))
     if options["html"] is not None:
