@@ -27,11 +27,11 @@ from context_engine.apps.cli.eval_judge import judge
 from context_engine.apps.cli.eval_options import (
     PATH,
     asking,
+    cautions_of,
     judged,
     measured_by,
     opened,
     reported,
-    said_of_adapter,
     write_json,
     write_reports,
 )
@@ -230,7 +230,7 @@ def _lines(compared: Compared) -> list[Text]:
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
     if run.embedder is not None:
         lines.append(Text(str(run.embedder)))
-    return [*lines, *(Text(said, "yellow") for said in said_of_adapter(compared))]
+    return [*lines, *(Text(said, "yellow") for said in cautions_of(compared))]
 
 
 for command in (gate, judge, tune, scope):

@@ -15,9 +15,9 @@ from context_engine.apps.cli.console import clean, note, out, show
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.eval_options import (
     PATH,
+    cautions_of,
     check_outputs,
     check_writable,
-    said_of_adapter,
     together,
     write_json,
     write_reports,
@@ -142,7 +142,7 @@ def _print(found: Collected) -> None:
     for name, one in found.compared.items():
         for trouble in one.troubles:
             show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
-    for said in said_of_adapter(*found.compared.values()):
+    for said in cautions_of(*found.compared.values()):
         show(console, Text(said, "yellow"))
 
 

@@ -17,10 +17,10 @@ from context_engine.apps.cli.eval_collections import collected, given_collection
 from context_engine.apps.cli.eval_options import (
     PATH,
     asking,
+    cautions_of,
     check_writable,
     judged,
     reported,
-    said_of_adapter,
     write_json,
     write_reports,
 )
@@ -146,7 +146,7 @@ def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> Non
     check_baseline(gate_file, found, file)
     keep_baseline(gate_file.baseline, found)
     note(f"written: {counted(len(found.compared), 'run')} in {gate_file.baseline}")
-    for said in said_of_adapter(*found.compared.values()):
+    for said in cautions_of(*found.compared.values()):
         note(said, style="yellow")
     if made:
         written(file, gate_text(file, gate_file))
@@ -220,7 +220,7 @@ def _print(result: GateResult) -> None:
     for name, troubles in result.troubles.items():
         for trouble in troubles:
             show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
-    for said in said_of_adapter(*result.found.compared.values()):
+    for said in cautions_of(*result.found.compared.values()):
         show(console, Text(said, "yellow"))
     count, fallen = len(result.checks), len(result.fallen)
     if result.holds:

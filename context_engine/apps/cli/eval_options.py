@@ -29,13 +29,13 @@ __all__ = [
     "PATH",
     "answers_of",
     "asking",
+    "cautions_of",
     "check_outputs",
     "check_writable",
     "judged",
     "measured_by",
     "opened",
     "reported",
-    "said_of_adapter",
     "together",
     "write_json",
     "write_reports",
@@ -184,7 +184,7 @@ def write_reports(report: ReportDocument, options: dict[str, Any], *measured: Co
     from context_engine.evaluation.html import to_html
     from context_engine.evaluation.markdown import to_markdown
 
-    report = replace(report, notes=[*report.notes, *said_of_adapter(*measured)])
+    report = replace(report, notes=[*report.notes, *cautions_of(*measured)])
     if options["report"] is not None:
         written(options["report"], to_markdown(report))
     if options["html"] is not None:
@@ -196,7 +196,7 @@ def write_json(value: dict[str, Any], *, demo: bool) -> None:
     print_json(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))
 
 
-def said_of_adapter(*compared: Compared) -> list[str]:
+def cautions_of(*compared: Compared) -> list[str]:
     """Return what to know of numbers that were measured under an adapter; nothing where none was in force."""
     runs = [one.run for each in compared for one in each.both if one.run is not None]
     return [_ADAPTED] if any(under_adapter(answer.embedded_by) for run in runs for answer in run.answers) else []
