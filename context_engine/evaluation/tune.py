@@ -207,6 +207,8 @@ def _measured(
     rankings: list[dict[str, Any]] = [{} for _ in found]
     total, done = len(judged) * len(groups), 0
     models: Models | None = None
+    for places in groups.values():  # a reranker that cannot be used is said before anything is asked
+        with_variant(session.setup, _stage_one(found[places[0]])).models(session.data_dir).reranker()
     for places in groups.values():
         opened, models = open_with_models(session.setup, _stage_one(found[places[0]]), session.data_dir, models)
         with opened as engine:
