@@ -121,6 +121,11 @@ def test_what_cannot_be_used_is_one_line(args: list[str], said: str) -> None:
     assert said in refused(*args)
 
 
+def test_a_reranker_that_cannot_be_used_is_told_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("context_engine.evaluation.tune.ask", lambda *_, **__: pytest.fail("it was asked"))
+    assert "needs an embedder" in refused("tune", *SIX, "--grid", "reranker=max_sim")
+
+
 def test_a_broken_line_and_an_unknown_gold_id_are_named() -> None:
     Path("q.tsv").write_text("a\tmaterial change\n", "utf-8")
     Path("r.tsv").write_text("a\tNPA-SOP-001\t1\na\tNPA-SOP-001\n", "utf-8")
