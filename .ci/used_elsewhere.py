@@ -110,3 +110,23 @@ should_exit
 
 # Read by whoever reads a problem.
 instance
+
+# Opened by name: entry points, loaders of a kind of file, the access policy's factory.
+open_onnx
+open_sentence_transformers
+open_adaptive
+open_cross_encoder
+open_ensemble
+open_cohere
+open_jina
+open_tei
+open_llm
+open_max_sim
+open_local
+open_notes
+load_csv
+load_odt
+load_office
+load_pdf
+load_rtf
+load_template

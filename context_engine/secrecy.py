@@ -25,8 +25,6 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
-__all__ = ["MASK", "hide", "hide_in_error", "keep_secret", "looks_like_key", "mask_logs", "redacted", "shown_in_logs"]
-
 MASK: Final = "********"
 _SHORTEST: Final = 8
 _LONG_ENOUGH_TO_CUT: Final = 16

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
-__all__ = ["MOST_ENTRY_BYTES", "SALT_BYTES", "Addendum", "Composed", "Content", "Draft"]
-
 MOST_ENTRY_BYTES: Final = 6144
 SALT_BYTES: Final = 16
 

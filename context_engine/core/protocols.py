@@ -27,36 +27,6 @@ from context_engine.core.models import (
 )
 from context_engine.errors import SourceError
 
-__all__ = [
-    "AccessPolicy",
-    "AdaptableReranker",
-    "Authenticator",
-    "Clock",
-    "Embedder",
-    "Examinable",
-    "Fetchable",
-    "FileTrackingSink",
-    "IdSource",
-    "JointlySearchable",
-    "Listable",
-    "Mask",
-    "Masker",
-    "PersonalData",
-    "Preparable",
-    "QueryBatchEmbedder",
-    "QueryRefiner",
-    "Recorder",
-    "ReportingSink",
-    "Reranker",
-    "Sink",
-    "SinkReport",
-    "Source",
-    "TokenCounter",
-    "TokenEmbedder",
-    "TokenVectors",
-    "reranker_under",
-]
-
 
 @runtime_checkable
 class Source(Protocol):

@@ -11,8 +11,6 @@ from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.adapters.sources.local import schema
 from context_engine.wiring import Setup
 
-__all__ = ["copy_base", "embedded"]
-
 
 def embedded(setup: Setup) -> Setup:
     """Return a configuration with those sources alone that stand in the embedded base."""

@@ -29,8 +29,6 @@ from context_engine.testing.noninterference import (
 )
 from context_engine.wiring import Setup
 
-__all__ = ["prove_access"]
-
 _MOST_NEW: Final = 12
 Told = Callable[[Principal, int], None]
 

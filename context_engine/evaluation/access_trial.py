@@ -37,8 +37,6 @@ from context_engine.testing.noninterference import (
 )
 from context_engine.wiring import Setup, SourceOpener, build_engine, calibrate_domains, load_source_adapter
 
-__all__ = ["INSIDER_ROLE", "BaseTrial", "HeldTexts", "Outputs"]
-
 INSIDER_ROLE: Final = "access-proof-insider"
 """The role that the rules of new sources ask for."""
 

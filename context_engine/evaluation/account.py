@@ -12,18 +12,6 @@ from context_engine.evaluation.gold import GoldHit
 from context_engine.evaluation.run import Run
 from context_engine.evaluation.statistics import percentile
 
-__all__ = [
-    "Latency",
-    "LossStage",
-    "Tokens",
-    "Trouble",
-    "latency",
-    "stages",
-    "tier_shares",
-    "token_efficiency",
-    "troubles_of",
-]
-
 
 class Latency(NamedTuple):
     """Times of a search in milliseconds, questions asked one after the other."""

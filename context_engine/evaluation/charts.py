@@ -7,20 +7,6 @@ from html import escape
 from math import floor, log10
 from typing import Final, NamedTuple
 
-__all__ = [
-    "Bar",
-    "IntervalBar",
-    "LineSeries",
-    "bars",
-    "differences",
-    "histogram",
-    "intervals",
-    "key",
-    "lines",
-    "meter",
-    "shares",
-]
-
 _WIDTH: Final = 520
 _LABEL: Final = 118
 _RIGHT: Final = 62

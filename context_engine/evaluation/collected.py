@@ -18,8 +18,6 @@ from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.summary import SCHEMA_VERSION, summary
 from context_engine.evaluation.variant import Variant
 
-__all__ = ["Collected", "collected_summary", "evaluate_each", "existing_run", "run_file", "verdict_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:

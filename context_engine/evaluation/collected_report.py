@@ -13,8 +13,6 @@ from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.words import shown, signed
 
-__all__ = ["collected_report"]
-
 _MARKS = {"better": "good", "worse": "bad"}
 
 

@@ -18,8 +18,6 @@ from context_engine.settings.files import read_yaml
 from context_engine.settings.messages import config_error
 from context_engine.wiring import Setup
 
-__all__ = ["Collection", "Name", "collection_at", "naming", "open_collections", "read_collections", "relative_to"]
-
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _QUERIES: Final = ("queries.jsonl", "queries.tsv", "questions.jsonl", "questions.tsv")
 _QRELS: Final = ("qrels.tsv", "qrels.jsonl", "qrels.txt", "judgements.jsonl")

@@ -10,8 +10,6 @@ from context_engine.evaluation.groups import Groups
 from context_engine.evaluation.score import Scored
 from context_engine.evaluation.session import Session
 
-__all__ = ["Compared"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:

@@ -14,8 +14,6 @@ from context_engine.core.protocols import TokenCounter
 from context_engine.evaluation.gold import Identity, identity_of
 from context_engine.wiring import Setup, listed_chunks
 
-__all__ = ["Corpus", "read_corpus"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:

@@ -10,8 +10,6 @@ from context_engine.evaluation.blocks import Figure, ReportSection, Table, Text
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.words import share_text, shown, signed, time_text
 
-__all__ = ["authority", "times", "tokens"]
-
 _TIERS: Final = ("tier 1", "tier 2", "tier 3", "tier 4", "tier 5")
 
 

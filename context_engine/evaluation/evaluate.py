@@ -15,8 +15,6 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.trec import read_run
 from context_engine.evaluation.variant import Variant
 
-__all__ = ["compare_files", "evaluate", "primary_of"]
-
 
 def evaluate(
     session: Session,

@@ -11,8 +11,6 @@ from context_engine.evaluation.gate_file import GateFile
 from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.summary import SCHEMA_VERSION
 
-__all__ = ["GateResult", "LostQuestion", "MeasureCheck", "gate_result", "gate_summary", "lost_most"]
-
 Outcome = Literal["holds", "below_floor", "lost"]
 
 MOST_LOST: Final = 5

@@ -19,8 +19,6 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.trec import write_run
 from context_engine.settings.files import read_json
 
-__all__ = ["check_baseline", "check_comparable", "check_replaceable", "fingerprint", "keep_baseline"]
-
 _WHAT: Final = {"questions": "the questions", "judgements": "the judgements", "corpus": "the documents"}
 
 

@@ -16,8 +16,6 @@ from context_engine.evaluation.metrics import read_measures
 from context_engine.settings.files import read_yaml
 from context_engine.settings.messages import config_error
 
-__all__ = ["GateCollection", "GateFile", "gate_text", "new_gate", "read_gate"]
-
 _HEAD: Final = """\
 # What this installation must go on answering: 'context-engine eval gate {name}' measures it, in CI too.
 # Edit floors and limits here; 'context-engine eval gate {name} --write' measures the baseline anew.

@@ -10,8 +10,6 @@ from context_engine.evaluation.collected_report import collected_report
 from context_engine.evaluation.gate import GateResult, MeasureCheck, lost_most
 from context_engine.evaluation.words import cut, shown, signed
 
-__all__ = ["OUTCOMES", "gate_report"]
-
 OUTCOMES: Final = {"holds": "holds", "below_floor": "below its floor", "lost": "lost against the baseline"}
 
 

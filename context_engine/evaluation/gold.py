@@ -11,8 +11,6 @@ from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 from context_engine.evaluation.qrels import EXACT
 
-__all__ = ["GoldHit", "GoldIndex", "Identity", "gold_of", "holders", "identity_of", "ranked_ids", "resolved"]
-
 _HASH: Final = re.compile(r"(?:sha256:([0-9a-f]{8,64})|([0-9a-f]{12,64}))")
 _HEADING: Final = re.compile(r"^#+ (\d[\w.()]*) ", re.MULTILINE)
 

@@ -10,8 +10,6 @@ from context_engine.evaluation.gold import Identity, gold_of
 from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.session import Session
 
-__all__ = ["Groups", "grouped", "tier_of_gold"]
-
 Groups = Mapping[str, Mapping[str, Sequence[str]]]
 """Name of a grouping to value to question ids."""
 

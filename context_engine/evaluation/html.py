@@ -10,8 +10,6 @@ from typing import Final
 
 from context_engine.evaluation.blocks import Block, Figure, ReportDocument, ReportSection, Table, Text, Tile
 
-__all__ = ["html_page", "to_html"]
-
 _HERE: Final = Path(__file__).resolve().parent
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _SCRIPT_POLICY: Final = "; script-src 'unsafe-inline'"

@@ -13,8 +13,6 @@ from context_engine.errors import InvalidRequest
 from context_engine.evaluation.qrels import EXACT, read_qrels
 from context_engine.evaluation.questions import read_questions
 
-__all__ = ["judgement", "question_id", "to_judge"]
-
 
 def question_id(path: Path, query: str, domain: str, as_of: date | None = None, name: str | None = None) -> str:
     """Return the id of a question: the one it has in the file, else one made of its text, domain and day.

@@ -8,8 +8,6 @@ from typing import Final
 
 from context_engine.evaluation.blocks import Block, ReportDocument, Table, Text
 
-__all__ = ["to_markdown"]
-
 MOST_ROWS: Final = 200
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
 

@@ -11,8 +11,6 @@ from context_engine.core.models.chunk import NOTHING
 from context_engine.errors import InvalidRequest, MissingExtra
 from context_engine.evaluation.qrels import Qrels, Rejected
 
-__all__ = ["DEFAULT_MEASURES", "Scores", "cutoff", "mean", "measured", "read_measures"]
-
 DEFAULT_MEASURES: Final = ("R@8", "R@10", "AP@10", "nDCG@10", "RR@10")
 _ALIASES: Final = {
     "AP": "AP",

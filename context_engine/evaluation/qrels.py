@@ -11,8 +11,6 @@ from typing import Any, Final
 from context_engine.errors import ConfigError
 from context_engine.evaluation.questions import json_lines, lines_of, rejected
 
-__all__ = ["EXACT", "Qrels", "Rejected", "append_judgement", "check_judgements", "positive", "read_qrels"]
-
 Qrels = Mapping[str, Mapping[str, int]]
 """Question id to gold id to grade; a grade above 0 is relevant."""
 

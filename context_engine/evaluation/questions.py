@@ -12,8 +12,6 @@ from typing import Any, Final
 from context_engine.core.models.request import checked_query
 from context_engine.errors import ConfigError, InvalidRequest
 
-__all__ = ["EvalQuestion", "json_lines", "lines_of", "read_questions", "rejected"]
-
 _ID: Final = ("id", "query_id", "qid", "_id")
 _TEXT: Final = ("text", "query", "question")
 _MOST_LABEL: Final = 60

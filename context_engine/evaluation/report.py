@@ -12,9 +12,6 @@ from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.words import shown, signed
 
-__all__ = ["evaluation_report"]
-
-
 SHOWN_TILES: Final = 6
 
 

@@ -35,20 +35,6 @@ from context_engine.settings.layers import with_layer
 if TYPE_CHECKING:
     from context_engine.adapters.embedders.usage import EmbedderUse
 
-__all__ = [
-    "SILENT",
-    "Depth",
-    "Progress",
-    "QuestionAnswer",
-    "Run",
-    "answer_of",
-    "ask",
-    "hits_of",
-    "identities_in",
-    "run_questions",
-    "troubles_in",
-    "with_settings",
-]
 
 Progress = Callable[[int, int, str], None]
 """Told of (questions done, questions in all, id of the question)."""

@@ -14,8 +14,6 @@ from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.run import QuestionAnswer, Run
 from context_engine.evaluation.statistics import Interval, Paired, bootstrap, paired_bootstrap
 
-__all__ = ["NOT_FOUND", "RETURNED", "GoldFate", "Scored", "gold_fates", "rankings_of", "score_rankings", "score_run"]
-
 RETURNED: Final = "returned"
 NOT_FOUND: Final = "recall"
 _STAGES: Final = (

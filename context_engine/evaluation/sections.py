@@ -16,20 +16,6 @@ from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fa
 from context_engine.evaluation.statistics import SAMPLES
 from context_engine.evaluation.words import cut, share_text, shown, signed, time_text
 
-__all__ = [
-    "by_group",
-    "depth",
-    "every_question",
-    "extremes",
-    "losses",
-    "measures",
-    "method",
-    "set_up",
-    "side_by_side",
-    "spread",
-    "unanswerable",
-]
-
 _DEEPEST: Final = 20
 _MOST_EXTREMES: Final = 10
 _WORDS: Final = {

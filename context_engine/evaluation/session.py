@@ -21,8 +21,6 @@ from context_engine.evaluation.run import Depth, Progress, Run, run_questions
 from context_engine.evaluation.variant import Variant, open_with_models, with_variant
 from context_engine.wiring import Setup
 
-__all__ = ["Session", "labelled", "open_session", "with_domains"]
-
 _MOST_NAMED: Final = 5
 _LEAST_DEPTH: Final = 40
 

@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
 
-__all__ = ["FEWEST", "SAMPLES", "Interval", "Paired", "bootstrap", "paired_bootstrap", "percentile"]
-
 SAMPLES: Final = 2000
 FEWEST: Final = 6
 """Questions that must differ: five that all go one way do so by chance in 2 of 32 cases (sign test), six in 2 of 64."""

@@ -10,8 +10,6 @@ from context_engine.evaluation.account import latency, stages, tier_shares, toke
 from context_engine.evaluation.compared import Compared
 from context_engine.evaluation.score import Scored, gold_fates
 
-__all__ = ["SCHEMA_VERSION", "summary"]
-
 SCHEMA_VERSION: Final = "1.0"
 
 

@@ -12,8 +12,6 @@ from urllib.parse import unquote
 from context_engine.errors import ConfigError
 from context_engine.evaluation.questions import lines_of, rejected
 
-__all__ = ["read_run", "write_run"]
-
 _BREAKS_A_LINE: Final = re.compile(r"[\s%]")
 
 

@@ -24,8 +24,6 @@ from context_engine.settings import Layer, Setting, call_layer
 from context_engine.settings.interpolate import Unparsed
 from context_engine.wiring.models import Models
 
-__all__ = ["Tuned", "TunedFold", "candidates", "chosen_by_folds", "folds_of", "tune"]
-
 _WIDE: Final = {
     "min_relevance_score": 0.0,
     "scope_threshold": 0.0,

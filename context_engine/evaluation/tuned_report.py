@@ -18,8 +18,6 @@ from context_engine.evaluation.words import shown, signed
 from context_engine.settings import config_layer
 from context_engine.settings.interpolate import Unparsed
 
-__all__ = ["evidence", "held_config", "merged_config", "tuned_report"]
-
 _SHOWN: Final = 15
 _MOST_ROWS: Final = 100
 

@@ -18,8 +18,6 @@ from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring import Setup, build_engine
 from context_engine.wiring.models import Models
 
-__all__ = ["Variant", "assignment", "open_with_models", "read_variant", "with_variant"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:

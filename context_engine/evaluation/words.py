@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["cut", "share_text", "shown", "signed", "time_text"]
-
 _LONGEST: Final = 160
 
 

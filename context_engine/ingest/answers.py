@@ -13,8 +13,6 @@ from context_engine.ingest.declared_fields import ID_FIELDS, RECORD_FIELDS
 from context_engine.ingest.documents import PreparedDocument
 from context_engine.ingest.loaded_document import file_notice, page_at
 
-__all__ = ["AnsweredQuestion", "AnsweredQuestions", "answered_questions"]
-
 _QUESTION: Final = ("question", "q", "问题", "問題", "问")
 _ANSWER: Final = ("answer", "a", "答案", "回答", "答")
 _MOST_SHOWN: Final = 5

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from context_engine.core.models import DocumentRule, SourceSpec
 from context_engine.ingest.file_names import shown_name
 
-__all__ = ["Assignment", "assign", "matches"]
-
 
 class Assignment(NamedTuple):
     """A source that takes a file, by which rule, and the path under which it knows the file, as it is shown."""

@@ -12,8 +12,6 @@ from context_engine.core.models import Chunk, utc_text
 from context_engine.core.text import content_sha256
 from context_engine.ingest.declared_fields import json_value
 
-__all__ = ["chunk_metadata", "neighbours", "reference"]
-
 _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "date": ("date", "effective_from"),
     "id": ("id", "notice_id", "document_id"),

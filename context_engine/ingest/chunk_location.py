@@ -8,8 +8,6 @@ from typing import Any
 from context_engine.core.chunking import Piece
 from context_engine.ingest.loaded_document import LoadedDocument, page_at
 
-__all__ = ["chunk_locations", "span_pages"]
-
 
 def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
     """Return for each piece the metadata that says where in the file it stands; {} where the format does not tell.

@@ -8,8 +8,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import file_notice
 from context_engine.ingest.text_overlap import missing, quoted
 
-__all__ = ["contents_left_out"]
-
 
 def contents_left_out(lines: Sequence[str], text: str, pages: Sequence[int] = ()) -> Notice:
     """Return that a table of contents is left out; what only it says is quoted.

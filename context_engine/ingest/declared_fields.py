@@ -11,8 +11,6 @@ from typing import Any, Final, TypeVar
 from context_engine.core.models import TIERS, Classification, Notice, NoticeCode, SourceType, TrustClass, utc_text
 from context_engine.ingest.loaded_document import file_notice
 
-__all__ = ["ALIASES", "DECLARED_FIELDS", "ID_FIELDS", "RECORD_FIELDS", "DeclaredFields", "json_value"]
-
 DECLARED_FIELDS: Final = frozenset(
     (
         *("document_id", "version", "title", "doc_type", "effective_from", "effective_to", "superseded_by"),

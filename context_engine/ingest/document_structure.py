@@ -24,8 +24,6 @@ from context_engine.ingest.contents_notice import contents_left_out
 from context_engine.ingest.declared_fields import DeclaredFields
 from context_engine.ingest.loaded_document import LoadedDocument, page_at
 
-__all__ = ["contents_notices", "set_aside", "strategy_of", "structure_shown"]
-
 _MOST_TOKENS: Final = 512
 
 

@@ -9,8 +9,6 @@ from context_engine.core.chunking import Heading, headings
 from context_engine.core.text import PLACEHOLDER, without_markup
 from context_engine.ingest.loaded_document import LoadedDocument
 
-__all__ = ["document_title", "readable_name"]
-
 _MOST_TITLE: Final = 300
 _MOST_LINE: Final = 120
 _TOP: Final = 4_000  # characters in which the heading that names the document is looked for

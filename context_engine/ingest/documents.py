@@ -41,8 +41,6 @@ from context_engine.ingest.document_title import document_title
 from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
-__all__ = ["CutBy", "PreparedDocument", "chunks_of", "prepare"]
-
 CutBy = StructureKind | Literal["declared"]
 """What decided how a document is cut: what it shows, or its declared type or a profile."""
 

@@ -12,8 +12,6 @@ import os
 import re
 from typing import Final
 
-__all__ = ["original_name", "shown_name"]
-
 _HIDDEN: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
     r"|\\(?=x[0-9a-f]{2})"

@@ -9,8 +9,6 @@ from typing import Final
 
 from context_engine.ingest.file_names import shown_name
 
-__all__ = ["files_of", "names_of"]
-
 _HIDDEN: Final = (".", "~$")  # the latter says that somebody has the Office file of that name open
 
 

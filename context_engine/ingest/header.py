@@ -11,8 +11,6 @@ import yaml
 
 from context_engine.ingest.declared_fields import json_value
 
-__all__ = ["BrokenFrontMatter", "FrontMatter", "front_matter", "header_fields"]
-
 _MOST_FRONT: Final = 64 * 1024
 _FRONT_END: Final = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _MOST_LINES: Final = 40

@@ -8,8 +8,6 @@ from typing import Final
 from context_engine.core.models import IngestSettings
 from context_engine.ingest.report import documents
 
-__all__ = ["lost", "most_chars", "most_chunks", "over", "too_long", "too_much"]
-
 _SHARE: Final = 2 << 20  # bytes: a table of 2 GB is read to its end
 
 

@@ -9,9 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Notice, NoticeCode, messages
 
-__all__ = ["NO_TEXT", "TEMPLATES", "LoadedDocument", "Skipped", "file_notice", "page_at", "without_text"]
-
-
 TEMPLATES: Final = frozenset(("erb", "tmpl"))
 """Suffixes of texts in which a program fills in values; what the text is says the suffix before: `limits.md.erb`."""
 _FILLED_IN: Final = frozenset(("md", "markdown", "htm", "html", "txt"))

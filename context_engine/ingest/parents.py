@@ -14,8 +14,6 @@ from context_engine.ingest.chunk_fields import reference
 from context_engine.ingest.documents import PreparedDocument
 from context_engine.ingest.loaded_document import file_notice
 
-__all__ = ["MOST_PARENT", "Parent", "Parents", "parents_of", "whole_document"]
-
 MOST_PARENT: Final = 4000
 """Most tokens of a parent that is a section: what Dify itself allows for a chunk."""
 

@@ -22,8 +22,6 @@ import threading
 from pathlib import Path
 from typing import IO, Final
 
-__all__ = ["DONE", "ERROR", "FULL", "ITEMS", "READY", "Process", "borrowed", "frame_of", "give_back", "write_frame"]
-
 logger = logging.getLogger(__name__)
 
 READY: Final = b"R"

@@ -16,8 +16,6 @@ from context_engine.core.models import NoticeCode
 from context_engine.core.protocols import FileTrackingSink, Sink
 from context_engine.ingest.report import DocumentKey, KeptDocuments
 
-__all__ = ["MOST_UNCONFIRMED", "FolderScan", "HeldDocuments", "PrunePlan", "plan_prune"]
-
 MOST_UNCONFIRMED: Final = 10
 """A source may lose so many documents, all that it has, without a confirmation."""
 

@@ -18,18 +18,6 @@ from context_engine.ingest.limits import most_chars, most_chunks, over
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
 
-__all__ = [
-    "CutDocument",
-    "FileJob",
-    "IngestOptions",
-    "Item",
-    "Known",
-    "cut_file",
-    "load_file",
-    "prepared",
-    "read_file",
-]
-
 BATCH = 200
 
 Known = Mapping[str, Mapping[tuple[str, str], str]]

@@ -10,8 +10,6 @@ from context_engine.core.models import Chunk, Notice, NoticeCode
 from context_engine.ingest.documents import CutBy
 from context_engine.ingest.loaded_document import Skipped
 
-__all__ = ["DocumentKey", "IngestReport", "KeptDocuments", "RefusedDocument", "documents"]
-
 DocumentKey = tuple[str, str]
 """Document id, version."""
 

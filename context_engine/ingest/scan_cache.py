@@ -22,8 +22,6 @@ from context_engine.ingest.documents import CutBy
 from context_engine.ingest.file_names import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 
-__all__ = ["ScanCache", "ScannedDocument", "ScannedFile"]
-
 logger = logging.getLogger(__name__)
 
 _FORM: Final = 3

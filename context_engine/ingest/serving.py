@@ -19,8 +19,6 @@ from typing import Any, BinaryIO, Final
 from context_engine.ingest.process import DONE, ERROR, FULL, ITEMS, READY, frame_of, write_frame
 from context_engine.ingest.reading import CutDocument, load_file, read_file
 
-__all__ = ["serve"]
-
 _MOST_ITEMS: Final = 64
 _MOST_CHARS: Final = 256 * 1024
 _MOST_SILENCE_S: Final = 1.0

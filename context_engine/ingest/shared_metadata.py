@@ -18,8 +18,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import DECLARED_FIELDS, ID_FIELDS, RECORD_FIELDS, json_value
 from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 
-__all__ = ["SharedMetadata", "piece_fields", "shared_metadata"]
-
 _PLACES: Final = ("sheet", "table")
 _MOST_NAMED: Final = 100
 _MOST_VALUE: Final = 2_000

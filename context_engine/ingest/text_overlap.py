@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["missing", "quoted"]
-
 _WORD: Final = re.compile(r"\w+")
 _MOST: Final = 10_000
 

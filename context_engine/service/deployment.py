@@ -20,8 +20,6 @@ from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring import Setup, build_engine
 from context_engine.wiring.audit import open_recorder
 
-__all__ = ["Deployment", "LiveDeployment", "open_deployment"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -6,8 +6,6 @@ from context_engine.core.models import DomainSpec, Principal
 from context_engine.service.contract.domains import DomainEntry, DomainsResponse, SourceEntry
 from context_engine.service.deployment import Deployment
 
-__all__ = ["domains_known_to"]
-
 
 def domains_known_to(deployment: Deployment, principal: Principal) -> DomainsResponse:
     """Return the domains and sources that a principal may search, by name, and the personas.

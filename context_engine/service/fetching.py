@@ -20,8 +20,6 @@ from context_engine.service.contract.fetch import FetchedChunk, FetchQuery, Fetc
 from context_engine.service.deployment import Deployment
 from context_engine.service.request.asking import only_domain
 
-__all__ = ["Fetched", "FetchedPassage", "fetch", "fetch_passages"]
-
 logger = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 10.0

@@ -19,8 +19,6 @@ from context_engine.core.models import Principal, SearchResult
 from context_engine.errors import CursorExpired
 from context_engine.service.contract.rag import RAGPipelineResponse
 
-__all__ = ["KeptAnswer", "KeptResults"]
-
 logger = logging.getLogger(__name__)
 
 _MOST_BYTES: Final = 64 * 2**20

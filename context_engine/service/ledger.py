@@ -13,8 +13,6 @@ from context_engine.wiring.audit import audit_mode, open_ledger
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["DeploymentLedger"]
-
 
 class DeploymentLedger:
     """Opens the ledger when it is first read, once, and lends it to all threads.

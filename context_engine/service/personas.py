@@ -9,8 +9,6 @@ from context_engine.service.contract.personas import PersonaEntry, PersonasRespo
 from context_engine.service.deployment import Deployment
 from context_engine.settings.personas import Persona
 
-__all__ = ["personas_known_to"]
-
 
 def personas_known_to(deployment: Deployment, principal: Principal) -> PersonasResponse:
     """Return the personas by name; of the sources that one names, those that a principal may know.

@@ -21,8 +21,6 @@ from context_engine.service.deployment import Deployment, open_deployment
 from context_engine.service.query import answer_query
 from context_engine.wiring import load_setup
 
-__all__ = ["RAGPipeline"]
-
 _CALLER: Final = Caller(app="rag-pipeline")
 
 

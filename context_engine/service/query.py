@@ -18,8 +18,6 @@ from context_engine.service.request.asking import asked_filter, only_domain, sea
 from context_engine.service.response.build import response_of
 from context_engine.service.response.context_text import COUNTER
 
-__all__ = ["answer_query"]
-
 
 def answer_query(
     deployment: Deployment,

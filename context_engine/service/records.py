@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.read import StoredEntry
 
-__all__ = ["OwnedRecord", "find_owned", "proof_of_record", "record_of"]
 
 _ID: Final = re.compile(r"[A-Za-z0-9_.:+-]{1,200}")
 _FOR_OPERATORS: Final = ("denied", "withheld", "hashes", "addenda")

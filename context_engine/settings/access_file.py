@@ -25,8 +25,6 @@ from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.messages import config_error
 from context_engine.settings.oidc import Oidc
 
-__all__ = ["ACCESS_FILE", "MANIFEST_POLICY", "AccessFile", "Claims", "DifyCaller", "PrincipalEntry", "Token"]
-
 ACCESS_FILE: Final = "access.yaml"
 MANIFEST_POLICY: Final = "manifest"
 """The policy that decides by the rules of the manifests."""

@@ -11,8 +11,6 @@ from context_engine.secrecy import keep_secret
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.placement import PREFIX
 
-__all__ = ["API_TOKEN", "read_api_token"]
-
 API_TOKEN: Final = f"{PREFIX}API_TOKEN"
 _SHORTEST: Final = 32
 

@@ -11,15 +11,6 @@ from context_engine.secrecy import keep_secret
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.placement import PREFIX
 
-__all__ = [
-    "AUDIT_FORMER_KEYS",
-    "AUDIT_KEY",
-    "AUDIT_LEDGER",
-    "SECRET_PARAMETERS",
-    "read_audit_keys",
-    "read_audit_ledger",
-]
-
 AUDIT_LEDGER: Final = f"{PREFIX}AUDIT_LEDGER"
 AUDIT_KEY: Final = f"{PREFIX}AUDIT_KEY"
 AUDIT_FORMER_KEYS: Final = f"{PREFIX}AUDIT_FORMER_KEYS"

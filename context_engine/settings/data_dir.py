@@ -30,8 +30,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError, nearest
 from context_engine.settings.paths import ConfigPaths, named_folder, user_folder
 
-__all__ = ["DataFolder", "adopt_data_dir", "claim_data_dir", "find_data_dir", "orphaned_data_dirs"]
-
 logger = logging.getLogger(__name__)
 
 DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"

@@ -12,8 +12,6 @@ import yaml
 from context_engine.core.models import is_valid_text
 from context_engine.errors import ConfigError
 
-__all__ = ["Location", "dotted", "read_json", "read_yaml", "unreadable"]
-
 _MAX_BYTES: Final = 1_000_000
 _MAX_VALUES: Final = 50_000
 _MAX_DEPTH: Final = 20

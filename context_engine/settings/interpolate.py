@@ -18,8 +18,6 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.secrecy import looks_like_key
 from context_engine.settings.files import Location, dotted
 
-__all__ = ["FromVariable", "Interpolator", "Unfilled", "Unparsed", "plain"]
-
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536

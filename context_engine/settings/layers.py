@@ -26,20 +26,6 @@ from context_engine.settings.messages import got, unknown_key
 from context_engine.settings.placement import PREFIX, misplaced
 from context_engine.settings.values import FIELDS, FLAG_WORDS, parse, read
 
-__all__ = [
-    "ALIASES",
-    "Layer",
-    "Setting",
-    "call_layer",
-    "check_names",
-    "config_layer",
-    "effective_settings",
-    "environment_layer",
-    "environment_notices",
-    "ingest_layer",
-    "seed_layer",
-]
-
 ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
 """Short names of call options and pipeline config."""
 

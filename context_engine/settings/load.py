@@ -30,8 +30,6 @@ from context_engine.settings.principals import NO_PRINCIPALS, Principals
 from context_engine.settings.resolver import SettingsResolver
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
 
-__all__ = ["UNREAD", "Config", "load_config", "read_config"]
-
 T = TypeVar("T")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 

@@ -11,8 +11,6 @@ from pydantic import ConfigDict, Field
 from context_engine.core.models import DomainSpec, Notice, NoticeCode, Registry
 from context_engine.errors import ConfigError, UnknownDomain
 
-__all__ = ["LoadedRegistry"]
-
 
 class LoadedRegistry(Registry):
     """The domains of the manifests, and those whose manifest cannot be used; these do not hold up the others.

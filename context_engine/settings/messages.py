@@ -12,8 +12,6 @@ from context_engine.errors import ConfigError, closest, did_you_mean, nearest
 from context_engine.settings.files import Location, dotted
 from context_engine.settings.interpolate import FromVariable, Unfilled
 
-__all__ = ["allowed_values", "config_error", "config_problems", "field_problem", "got", "unknown_key"]
-
 _RULES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("access", "acl", "access_control", "permissions", "entitlements"), "roles: [...]"),
     **dict.fromkeys(("allow", "allowed_roles", "required_roles", "roles", "role"), "roles: [...]"),

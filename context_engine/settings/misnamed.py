@@ -11,8 +11,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import closest
 from context_engine.settings.paths import CONFIG_FILES, ConfigPaths
 
-__all__ = ["misnamed_notices"]
-
 _STEMS: Final = {name.partition(".")[0]: name for name in CONFIG_FILES}
 _SUFFIXES: Final = ("json", "yaml", "yml")
 _LIKE: Final = 0.83

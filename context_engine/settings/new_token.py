@@ -7,8 +7,6 @@ import re
 import secrets
 from typing import Final, NamedTuple
 
-__all__ = ["NewToken", "id_in", "new_token", "token_hash"]
-
 _ID_BYTES: Final = 5
 _SECRET_BYTES: Final = 32
 _FORM: Final = re.compile(rb"ce_([0-9a-f]{10})_[A-Za-z0-9_-]{43}")

@@ -9,8 +9,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from context_engine.settings.connections import sends_unencrypted
 
-__all__ = ["Algorithm", "Oidc"]
-
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a key that the provider alone has; a shared key would let every service make tokens."""
 

@@ -23,8 +23,6 @@ from typing import Final
 from context_engine.errors import ConfigError
 from context_engine.settings.files import unreadable
 
-__all__ = ["CONFIG_FILES", "ConfigPaths", "find_config", "named_folder", "user_folder"]
-
 CONFIG_FILES: Final = (
     *("rag-pipeline.json", "chunking.json", "authority.json", "personas.json", "ingest.json"),
     *("connections.yaml", "access.yaml"),

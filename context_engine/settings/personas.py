@@ -13,16 +13,6 @@ from context_engine.settings.layers import Layer, config_layer
 from context_engine.settings.messages import unknown_key
 from context_engine.settings.placement import misplaced
 
-__all__ = [
-    "BUILT_IN",
-    "PERSONA_KEYS",
-    "Persona",
-    "built_in_personas",
-    "persona_layers",
-    "personas_file",
-    "read_personas",
-]
-
 BUILT_IN: Final = "built-in"
 """What stands for the file in the origin of a built-in persona's settings."""
 

@@ -17,8 +17,6 @@ from context_engine.core.models import (
     lifetime,
 )
 
-__all__ = ["PREFIX", "misplaced"]
-
 PREFIX: Final = "CONTEXT_ENGINE_"
 """Before the key of a setting in the name of its variable."""
 _SWITCHES: Final[Mapping[str, str]] = {"reranker": "reranking_enabled", "query_refiner": "query_refinement"}

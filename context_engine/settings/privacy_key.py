@@ -11,8 +11,6 @@ from context_engine.secrecy import keep_secret
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.placement import PREFIX
 
-__all__ = ["PRIVACY_KEY", "read_privacy_key"]
-
 PRIVACY_KEY: Final = f"{PREFIX}PRIVACY_KEY"
 _SHORTEST: Final = 16
 

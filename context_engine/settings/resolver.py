@@ -10,8 +10,6 @@ from context_engine.core.models import DomainSettings, DomainSpec, EffectiveSett
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, with_layer
 
-__all__ = ["SettingsResolver"]
-
 _NOTHING: Final[Layer] = MappingProxyType({})
 _CACHE_SIZE: Final = 256
 

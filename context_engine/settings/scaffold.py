@@ -10,8 +10,6 @@ from pathlib import Path, PurePosixPath
 from context_engine.errors import ConfigError
 from context_engine.settings.personas import personas_file
 
-__all__ = ["scaffold_files", "write_scaffold"]
-
 
 def scaffold_files() -> dict[str, bytes]:
     """Return the files of the first configuration: path below the folder -> content, sorted."""

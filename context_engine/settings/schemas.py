@@ -27,8 +27,6 @@ from context_engine.settings.connections import Connection
 from context_engine.settings.personas import PERSONA_KEYS
 from context_engine.settings.registry import LITERAL_KEYS
 
-__all__ = ["schemas", "write_schemas"]
-
 Schema = dict[str, Any]
 
 _VARIABLE: Final[Schema] = {"type": "string", "pattern": r"\$\{", "description": "A value out of a variable."}

@@ -13,8 +13,6 @@ from context_engine.settings.files import read_yaml
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.paths import ConfigPaths
 
-__all__ = ["NO_OVERLAY", "STAGE_VARIABLE", "StageOverlay", "load_overlay"]
-
 STAGE_VARIABLE: Final = "CONTEXT_ENGINE_STAGE"
 
 

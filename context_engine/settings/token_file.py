@@ -13,8 +13,6 @@ from urllib.parse import quote
 
 from context_engine.errors import ConfigError
 
-__all__ = ["TABLE", "VERSION", "connect", "make_file", "version_of"]
-
 VERSION: Final = 1
 _BUSY_S: Final = 10.0
 TABLE: Final = """

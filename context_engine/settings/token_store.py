@@ -19,8 +19,6 @@ from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.settings.new_token import NewToken, new_token, token_hash
 from context_engine.settings.token_file import TABLE, VERSION, connect, make_file, version_of
 
-__all__ = ["TOKEN_FILE", "StoredToken", "TokenStore"]
-
 TOKEN_FILE: Final = "tokens.sqlite"
 _USED_EVERY_S: Final = 60
 _COLUMNS: Final = "id, name, principal, created, expires, revoked, used"

@@ -13,8 +13,6 @@ from context_engine.core.models import IngestSettings, Settings
 from context_engine.settings.interpolate import FromVariable, Unparsed
 from context_engine.settings.messages import allowed_values, got
 
-__all__ = ["FIELDS", "FLAG_WORDS", "parse", "read"]
-
 FIELDS: Final = {**Settings.model_fields, **IngestSettings.model_fields}
 """Settings of the pipeline and of reading files by key; none is in both."""
 FLAG_WORDS: Final = {

@@ -50,8 +50,6 @@ from context_engine.testing.noninterference import (
     write_change,
 )
 
-__all__ = ["AccessContract", "RulesOf"]
-
 RulesOf = Callable[[str], str]
 
 _OPEN: Final = (

@@ -39,8 +39,6 @@ from context_engine.core.query.spelling import words_to_check
 from context_engine.core.text import term_weights, terms
 from context_engine.testing.access_conformance import AccessContract
 
-__all__ = ["ODD_IDS", "ODD_QUERIES", "SourceContract"]
-
 ODD_QUERIES: Final = (
     "FCAA Notice 637(4)(b)?: [",
     '"unbalanced AND (OR NOT',

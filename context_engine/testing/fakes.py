@@ -13,8 +13,6 @@ from context_engine.core.models import Chunk, ScoreKind, SourceAnswer, SourceQue
 from context_engine.core.protocols import TokenVectors
 from context_engine.core.text import terms
 
-__all__ = ["FakeEmbedder", "FakeReranker", "FixedClock", "ScriptedSource"]
-
 
 class FixedClock:
     """Always the same moment; `monotonic` is real, so that time limits work."""

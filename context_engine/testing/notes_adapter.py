@@ -29,8 +29,6 @@ from context_engine.core.models import (
 )
 from context_engine.errors import SourceUnavailable
 
-__all__ = ["NotesSink", "NotesSource", "open_notes"]
-
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS notes"
     "(source TEXT, document TEXT, version TEXT, hash TEXT, chunks TEXT, PRIMARY KEY (source, document, version))"

@@ -17,8 +17,6 @@ from typing import ClassVar
 from context_engine.core.models import Chunk, SourceQuery
 from context_engine.core.protocols import FileTrackingSink, Sink, Source
 
-__all__ = ["SinkContract"]
-
 
 class SinkContract:
     """The tests of a sink; each test needs a place of its own that is empty at first.

@@ -13,8 +13,6 @@ from context_engine.settings import Config
 from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring.adapters import ACCESS_POLICIES, find_adapter, load_adapter
 
-__all__ = ["PolicyFactory", "access_policy", "configured_policy"]
-
 PolicyFactory = Callable[[Mapping[str, DomainSpec]], AccessPolicy]
 """Makes a policy for all domains of a registry; published in the entry-point group `context_engine.access_policies`.
 

@@ -17,8 +17,6 @@ from context_engine.settings.access_file import ACCESS_FILE, MANIFEST_POLICY
 from context_engine.settings.principals import Principals
 from context_engine.wiring.build import Setup
 
-__all__ = ["access_notices"]
-
 _OF_DIFY: Final = "dify"
 
 

@@ -12,11 +12,6 @@ from context_engine.core.protocols import Source
 from context_engine.errors import ConfigError, ContextEngineError, did_you_mean
 from context_engine.settings.registry import LoadedRegistry
 
-__all__ = [
-    "ACCESS_POLICIES", "EMBEDDERS", "MASKERS", "REFINERS", "RERANKERS", "SOURCES", "find_adapter", "installed",
-    "load_adapter", "load_source_adapter", "with_installed_adapters",
-]  # fmt: skip
-
 SOURCES: Final = "context_engine.sources"
 RERANKERS: Final = "context_engine.rerankers"
 EMBEDDERS: Final = "context_engine.embedders"

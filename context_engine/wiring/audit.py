@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from context_engine.core.protocols import Clock
     from context_engine.wiring.build import Setup
 
-__all__ = [
-    "AuditMode",
-    "LedgerPlace",
-    "audit_mode",
-    "check_audit",
-    "ledger_keyring",
-    "ledger_place",
-    "open_ledger",
-    "open_recorder",
-]
 
 AuditMode = Literal["off", "best_effort", "required"]
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.publish import Rhythm
     from context_engine.wiring.build import Setup
 
-__all__ = ["LedgerCheckpoints", "check_checkpoints", "checkpoint_rhythm"]
 
 _LAST_S: Final = 5.0
 """That the end of a process waits for a program or a witness."""

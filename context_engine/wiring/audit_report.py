@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.wiring.build import Setup
 
-__all__ = ["AuditReport", "LedgerState", "audit_in_force", "audit_notices", "audit_report"]
 
 _NO_KEY: Final = (
     f"answers require a record, and the records are not signed: without {AUDIT_KEY} whoever can write to the ledger "

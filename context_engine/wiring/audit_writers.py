@@ -14,7 +14,6 @@ from context_engine.core.engine import SystemClock
 if TYPE_CHECKING:
     from context_engine.audit.recorder import LedgerInUse, LedgerWriter
 
-__all__ = ["close_writers", "shared_writer"]
 
 _AT_EXIT_S: Final = 10.0
 _BEFORE_OTHERS: Final = 100

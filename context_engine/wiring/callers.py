@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.identity.remote_keys import RemoteKeys
     from context_engine.wiring.build import Setup
 
-__all__ = ["Callers", "is_loopback", "open_authenticator"]
 
 _TWO_WISHES: Final = (
     "--no-auth lets everybody in, and there are tokens that say who may: leave it out, or take away "

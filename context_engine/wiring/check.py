@@ -29,8 +29,6 @@ from context_engine.wiring.privacy import ConfiguredMask, Masking, check_pattern
 from context_engine.wiring.reranker_choice import unknown_reranker
 from context_engine.wiring.vector_notices import vector_notices
 
-__all__ = ["CheckReport", "check"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:

@@ -22,8 +22,6 @@ from context_engine.errors import ConfigError, ContextEngineError, SourceError, 
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import SourceOpener
 
-__all__ = ["SourceReport", "adapter_advice", "examine_source"]
-
 T = TypeVar("T")
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from context_engine.core.engine import Engine
 from context_engine.wiring.build import Setup, source_opener
 
-__all__ = ["fetching_engine"]
-
 
 @contextmanager
 def fetching_engine(setup: Setup, data_dir: str | Path | None = None) -> Iterator[Engine]:

@@ -15,8 +15,6 @@ from context_engine.core.policy.access import OPEN_ACCESS, ManifestPolicy, OpenA
 from context_engine.core.protocols import AccessPolicy, Mask, Recorder
 from context_engine.wiring.reranker_choice import RerankerChoice
 
-__all__ = ["SPEAKS_FOR_ITSELF", "FunctionEngines", "function_domain"]
-
 SPEAKS_FOR_ITSELF: Final = SourceSpec(
     id="adapter", type=SourceType.GENERAL_WEB, adapter="callable", trust_document_metadata=True
 )

@@ -10,8 +10,6 @@ from context_engine.errors import ConfigError
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 
-__all__ = ["hybrid"]
-
 _READ_BY_RERANKERS: Final = ("en", UNKNOWN)
 
 

@@ -24,8 +24,6 @@ from context_engine.wiring.reranker_choice import RerankerChoice
 if TYPE_CHECKING:
     from context_engine.audit.review.replay import ChangedScorer
 
-__all__ = ["changed_scorer", "settings_in_force"]
-
 
 def settings_in_force(setup: Setup, request: SearchRequest, specs: tuple[SourceSpec, ...]) -> EffectiveSettings:
     """Return what an engine over a configuration would search with; no model is opened.

@@ -11,8 +11,6 @@ from context_engine.core.protocols import Listable
 from context_engine.errors import ConfigError, SourceError
 from context_engine.wiring.build import Setup, source_opener
 
-__all__ = ["listed_chunks"]
-
 
 @contextmanager
 def listed_chunks(

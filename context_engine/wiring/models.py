@@ -19,8 +19,6 @@ from context_engine.wiring.adapters import EMBEDDERS, REFINERS, RERANKERS, find_
 if TYPE_CHECKING:
     from context_engine.adapters.embedders.usage import EmbedderUse
 
-__all__ = ["Models", "open_embedder", "open_reranker"]
-
 
 def open_embedder(
     name: str, options: Mapping[str, Any], context: ModelContext, *, file: str | None = None, key: str = "embedder"

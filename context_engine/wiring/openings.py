@@ -18,7 +18,6 @@ from context_engine.settings.token_store import TokenStore
 if TYPE_CHECKING:
     from context_engine.wiring.build import Setup
 
-__all__ = ["NOTHING_OPENS", "Openings", "key_source", "openings", "unreachable_keys"]
 
 NOTHING_OPENS: Final = (
     f"nothing opens the service: set {API_TOKEN} to at least 32 random characters, or make a token with "

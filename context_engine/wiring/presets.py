@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["FUNNEL"]
-
 FUNNEL: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "stage1_top_k": 50,

@@ -22,7 +22,6 @@ from context_engine.wiring.adapters import MASKERS, find_adapter, load_adapter
 if TYPE_CHECKING:
     from context_engine.core.policy.masking import PseudonymMask
 
-__all__ = ["ConfiguredMask", "Masking", "check_patterns", "mask_log_records", "masking", "masking_notices"]
 
 _NO_KEY: Final = (
     f"personal data is masked without {PRIVACY_KEY}: pseudonyms are of a random key, so that the same person has "

@@ -13,8 +13,6 @@ from context_engine.settings.registry import LoadedRegistry, read_registry
 from context_engine.wiring.build import Setup
 from context_engine.wiring.scope import scope_in_force
 
-__all__ = ["ShownSetting", "StageDifference", "changed", "diff_stages", "show"]
-
 _PLACE: Final = {name: place for place, name in enumerate(GROUPS)}
 _FROM_THE_BASE: Final = frozenset((CALIBRATED, MEASURED_DEFAULT))
 

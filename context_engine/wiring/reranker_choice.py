@@ -14,8 +14,6 @@ from context_engine.settings.layers import with_layer
 from context_engine.wiring.hybrid import hybrid
 from context_engine.wiring.models import Models
 
-__all__ = ["RerankerChoice", "unknown_reranker"]
-
 
 def unknown_reranker(settings: EffectiveSettings) -> ConfigError | None:
     """Return what is wrong where `rerank_by` is none of `rerankers`, by its origin; None where it is one."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
     from context_engine.adapters.sources.local.calibrate import JudgedQuestion
 
-__all__ = ["DomainCalibration", "calibrate_domain", "calibrate_domains", "scope_in_force", "use_adapter"]
-
 
 class DomainCalibration(NamedTuple):
     """What came of calibrating a domain.

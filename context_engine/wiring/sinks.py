@@ -19,8 +19,6 @@ from context_engine.wiring.build import Setup, SourceOpener
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.placement import Place
 
-__all__ = ["embedded_places", "open_sink", "sink_names"]
-
 
 def open_sink(
     setup: Setup,

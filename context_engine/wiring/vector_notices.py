@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.core.models import ModelSettings, Notice, NoticeCode
 
-__all__ = ["vector_notices"]
-
 _NAMED_BY: Final = ("model", "folder")
 
 

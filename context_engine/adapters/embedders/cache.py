@@ -23,8 +23,6 @@ from context_engine.adapters.model_access import ModelContext, Options
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.core.protocols import Embedder, TokenEmbedder, TokenVectors
 
-__all__ = ["CacheOptions", "CacheStats", "CachedEmbedder", "VectorFile", "cached"]
-
 logger = logging.getLogger(__name__)
 
 QUERIES_KEPT: Final = 1024

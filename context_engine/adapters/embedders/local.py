@@ -12,8 +12,6 @@ from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.core.protocols import TokenVectors
 from context_engine.errors import ContextEngineError, EmbedderError
 
-__all__ = ["Encoder", "LocalEmbedder"]
-
 logger = logging.getLogger(__name__)
 
 BATCH_SIZE: Final = 64

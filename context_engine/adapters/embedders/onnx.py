@@ -22,8 +22,6 @@ from context_engine.adapters.model_access.onnx import LONGEST, OnnxModel, OnnxRu
 from context_engine.core.protocols import Embedder, TokenVectors
 from context_engine.errors import EmbedderError
 
-__all__ = ["OnnxOptions", "load_encoder", "open_onnx"]
-
 Pooling = Literal["mean", "cls"]
 
 

@@ -17,8 +17,6 @@ from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import Embedder
 from context_engine.errors import EmbedderError
 
-__all__ = ["OpenAIEmbedder", "OpenAIOptions", "Usage", "open_openai"]
-
 BATCH_SIZE: Final = 100
 EMBEDDINGS_API: Final = model_api("v1", max_bytes=64 * 1024 * 1024)
 """2048 texts of 1536 numbers, each of some 20 characters, are 60 MiB of JSON."""

@@ -8,8 +8,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["KnownModel", "Prefixes", "chosen_prefixes", "known_model", "known_prefixes"]
-
 
 class Prefixes(NamedTuple):
     """Texts put in front, spaces and all."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from context_engine.core.protocols import Embedder, QueryBatchEmbedder
 
-__all__ = ["embedded_queries"]
-
 
 def embedded_queries(embedder: Embedder, texts: Sequence[str]) -> Sequence[Sequence[float]]:
     """Return the vector of each query: in batches, where the embedder takes them, else one by one.

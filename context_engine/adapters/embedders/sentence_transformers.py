@@ -16,8 +16,6 @@ from context_engine.adapters.model_access.torch_model import load_torch_model
 from context_engine.core.protocols import Embedder, TokenVectors
 from context_engine.errors import EmbedderError
 
-__all__ = ["SentenceTransformersOptions", "load_encoder", "open_sentence_transformers"]
-
 
 class SentenceTransformersOptions(CacheOptions):
     """Options of the embedder `sentence_transformers`.

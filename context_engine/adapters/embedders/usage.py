@@ -9,8 +9,6 @@ from context_engine.adapters.embedders.cache import CachedEmbedder
 from context_engine.adapters.embedders.openai import OpenAIEmbedder
 from context_engine.core.protocols import Embedder
 
-__all__ = ["EmbedderUse", "embedder_use"]
-
 _LEAST_COST: Final = 0.0001
 
 

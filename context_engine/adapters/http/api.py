@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 from context_engine.adapters.http.keys import BEARER, KeyHeader
 from context_engine.adapters.http.statuses import Statuses
 
-__all__ = ["MAX_BYTES", "Api", "below_host", "versioned"]
-
 MAX_BYTES: Final = 16 * 1024 * 1024
 
 

@@ -29,8 +29,6 @@ from context_engine.errors import (
 from context_engine.secrecy import redacted
 from context_engine.settings.connections import Connection
 
-__all__ = ["PHASES", "ApiClient", "Turn"]
-
 PHASES: Final = 3
 """To connect, to wait, to read: each may take the longest silence borne, and all of them no longer than three."""
 

@@ -16,8 +16,6 @@ import httpx
 from context_engine.core.concurrency.deadline import done_within
 from context_engine.core.concurrency.executor import EXECUTOR, Busy
 
-__all__ = ["TimeLimit", "keep_deadlines"]
-
 _WRITTEN_AT_ONCE: Final = 64 * 1024
 
 

@@ -25,8 +25,6 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["InsideAddress", "TooLarge", "Untrusted", "download"]
-
 _CONNECT_S: Final = 5.0
 _SILENCE_S: Final = 20.0
 _HEADERS: Final = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent": "context-engine"}

@@ -15,8 +15,6 @@ from context_engine.errors import ConfigError
 from context_engine.secrecy import MASK, keep_secret, redacted
 from context_engine.settings.connections import Connection
 
-__all__ = ["BEARER", "Access", "ApiKey", "KeyHeader"]
-
 _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 

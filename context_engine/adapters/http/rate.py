@@ -10,8 +10,6 @@ from typing import Final
 
 from context_engine.core.concurrency.forking import Lock
 
-__all__ = ["WINDOW_S", "RateBudget", "shared_budget"]
-
 WINDOW_S: Final = 60.0
 
 

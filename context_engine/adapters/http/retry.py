@@ -14,8 +14,6 @@ from tenacity.nap import sleep as nap
 
 from context_engine.errors import SourceError, SourceRateLimited, SourceTimeout, SourceUnavailable
 
-__all__ = ["OUTAGES", "Backoff", "RetryBudget", "retried", "retry_after"]
-
 OUTAGES: Final = (SourceUnavailable, SourceTimeout, SourceRateLimited)
 """What may pass by itself."""
 

@@ -25,8 +25,6 @@ from context_engine.errors import (
 )
 from context_engine.secrecy import redacted
 
-__all__ = ["USUAL", "Meaning", "Statuses", "refusal"]
-
 logger = logging.getLogger(__name__)
 
 _MOST_LOGGED: Final = 500

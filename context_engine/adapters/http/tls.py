@@ -9,8 +9,6 @@ import httpx
 from context_engine.errors import ConfigError
 from context_engine.settings.connections import Connection
 
-__all__ = ["tls_context"]
-
 
 def tls_context(connection: Connection) -> ssl.SSLContext:
     """Return the TLS context of a connection's CA bundle and client certificate.

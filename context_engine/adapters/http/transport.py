@@ -16,8 +16,6 @@ from context_engine.adapters.http.tls import tls_context
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 
-__all__ = ["HttpAnswer", "HttpCall", "make_client", "send"]
-
 _CONNECT_S: Final = 5.0
 _KEEP_ALIVE_S: Final = 5.0
 _MOST_IDLE: Final = 32

@@ -13,8 +13,6 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import NotAuthenticated, TokensUnchecked
 from context_engine.settings.new_token import token_hash
 
-__all__ = ["REFUSED", "UNCHECKED", "ShownToken", "TokenAuthenticator", "TokenKind"]
-
 logger = logging.getLogger(__name__)
 
 REFUSED: Final = "no token, or one that opens nothing: send a good one as 'Authorization: Bearer TOKEN'"

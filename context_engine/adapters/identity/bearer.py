@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MOST_BYTES", "bearer_token"]
-
 MOST_BYTES: Final = 16_384
 """Longest header that is looked at."""
 

@@ -17,8 +17,6 @@ from context_engine.settings.new_token import id_in, token_hash
 from context_engine.settings.principals import Principals
 from context_engine.settings.token_store import StoredToken, TokenStore
 
-__all__ = ["ApiToken", "FileTokens", "StoredTokens"]
-
 logger = logging.getLogger(__name__)
 
 _USED_EVERY: Final = timedelta(minutes=1)

@@ -26,8 +26,6 @@ from context_engine.errors import TokensUnchecked
 from context_engine.settings.oidc import Oidc
 from context_engine.settings.principals import Principals
 
-__all__ = ["JwtTokens"]
-
 logger = logging.getLogger(__name__)
 
 _FORM: Final = re.compile(rb"eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")

@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from jwt.exceptions import InvalidKeyError
 
-__all__ = ["KeySet", "read_key_set"]
-
 logger = logging.getLogger(__name__)
 
 _MOST_KEYS: Final = 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 from context_engine.core.models import ANYBODY, Authenticated
 from context_engine.errors import NotAuthenticated
 
-__all__ = ["NoAuthentication"]
-
 
 class NoAuthentication:
     """Lets everybody in as nobody in particular; for loopback alone.

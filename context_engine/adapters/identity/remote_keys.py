@@ -16,8 +16,6 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import ContextEngineError
 from context_engine.settings.connections import Connection, sends_unencrypted
 
-__all__ = ["RemoteKeys", "fetch_keys"]
-
 logger = logging.getLogger(__name__)
 
 _API: Final = Api(max_bytes=1024 * 1024)

@@ -11,8 +11,6 @@ from typing import Final
 
 from stdnum.iso7064 import mod_11_2
 
-__all__ = ["hkid", "nric", "resident_number"]
-
 _SG_WEIGHTS: Final = (2, 7, 6, 5, 4, 3, 2)
 _SG_SERIES: Final = {
     "S": (0, "JZIHGFEDCBA"),

@@ -11,8 +11,6 @@ from stdnum import luhn
 from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
-__all__ = ["CARD", "find_cards"]
-
 CARD: Final = "CARD"
 
 _GAP: Final = r"(?:[ -]{1,2}|\n)"

@@ -9,8 +9,6 @@ from typing import Final
 from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
-__all__ = ["EMAIL", "find_emails"]
-
 EMAIL: Final = "EMAIL"
 
 _LONGEST_NAME: Final = 64

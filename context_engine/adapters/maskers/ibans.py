@@ -12,8 +12,6 @@ from stdnum import iban, numdb
 from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
-__all__ = ["IBAN", "find_ibans"]
-
 IBAN: Final = "IBAN"
 
 _START: Final = re.compile(r"(?:(?<![^\W_])|(?<=iban))([a-z]{2})(?=(?:[ -]?\d){2}[ \n-]?[a-z0-9])", re.IGNORECASE)

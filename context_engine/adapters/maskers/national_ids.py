@@ -17,8 +17,6 @@ from context_engine.adapters.maskers.asian_ids import hkid, nric, resident_numbe
 from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
-__all__ = ["COUNTRIES", "NATIONAL_ID", "find_national_ids"]
-
 NATIONAL_ID: Final = "ID"
 
 _OWN: Final[Mapping[str, Callable[[str], bool]]] = {"nric": nric, "hkid": hkid, "resident_number": resident_number}

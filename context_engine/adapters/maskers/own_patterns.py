@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 from context_engine.core.protocols import PersonalData
 from context_engine.errors import ConfigError
 
-__all__ = ["OwnPattern", "find_own", "read_patterns"]
-
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _LONGEST: Final = 1000
 _REPEAT_IN_REPEAT: Final = re.compile(r"\((?:[^()\\]|\\.)*(?<!\\)(?:[+*]|\{\d*,\})\??\)(?:[+*]|\{\d*,\})")

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.maskers.own_patterns import OwnPattern
     from context_engine.adapters.maskers.plain_text import PlainText
 
-__all__ = ["PersonalDataOptions", "open_personal_data"]
 
 _EXTRA: Final = "privacy"
 Find = Callable[["PlainText"], Iterator[PersonalData]]

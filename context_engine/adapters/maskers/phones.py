@@ -17,8 +17,6 @@ from phonenumbers import Leniency, PhoneNumberFormat, PhoneNumberMatch, PhoneNum
 from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
-__all__ = ["PHONE", "SUPPORTED_REGIONS", "find_phones"]
-
 PHONE: Final = "PHONE"
 SUPPORTED_REGIONS: Final[frozenset[str]] = frozenset(_REGIONS)
 

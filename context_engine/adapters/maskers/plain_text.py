@@ -15,8 +15,6 @@ from functools import cache
 from html import unescape
 from typing import Final, NamedTuple
 
-__all__ = ["PlainText", "plain_text"]
-
 _DIGITS: Final = re.compile(r"[0-9](?:[^0-9]{0,4}[0-9]){3,200}")
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _AROUND: Final = 64

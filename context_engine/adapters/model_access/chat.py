@@ -10,8 +10,6 @@ from pydantic import Field
 from context_engine.adapters.model_access.options import Options
 from context_engine.adapters.model_access.server import ModelServer, model_api
 
-__all__ = ["CHAT_API", "ChatOptions", "ask_json"]
-
 CHAT_API: Final = model_api("v1")
 
 

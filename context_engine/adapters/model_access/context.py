@@ -15,8 +15,6 @@ from context_engine.core.protocols import Clock, Embedder, Reranker
 from context_engine.errors import ConfigError
 from context_engine.settings.connections import Connection
 
-__all__ = ["EmbedderFactory", "ModelContext", "RerankerFactory"]
-
 
 def _no_data_dir() -> Path:
     raise ConfigError("no data folder is known here: name one in the options")

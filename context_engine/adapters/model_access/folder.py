@@ -6,8 +6,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-__all__ = ["as_folder", "how_to_get", "model_name"]
-
 _EDGE: Final = 1 << 20
 _SMALL: Final = ("config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
 _WEIGHTS: Final = ("model.safetensors", "model.onnx", "onnx/model.onnx", "pytorch_model.bin")

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from context_engine.errors import ContextEngineError, MissingExtra
 
-__all__ = ["OnnxModel", "OnnxRun"]
-
 _PLACES: Final = ("model.onnx", "onnx/model.onnx")
 LONGEST: Final = 512
 

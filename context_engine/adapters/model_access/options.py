@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from context_engine.settings.messages import config_error
 
-__all__ = ["Options", "read_options"]
-
 
 class Options(BaseModel):
     """Base of the options of an adapter: frozen, and a key that is not known is refused."""

@@ -33,8 +33,6 @@ from context_engine.errors import (
 )
 from context_engine.settings.connections import Connection
 
-__all__ = ["ModelServer", "model_api", "open_server"]
-
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=60.0)
 _PAUSE_S: Final = 60.0
 """Allowed for the pause that goes with each attempt."""

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 from context_engine.adapters.model_access.folder import as_folder, how_to_get
 from context_engine.errors import ContextEngineError, MissingExtra
 
-__all__ = ["TorchModel", "load_torch_model"]
-
 
 class TorchModel(Protocol):
     """The options by which a model is found and run."""

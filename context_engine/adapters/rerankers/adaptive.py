@@ -13,8 +13,6 @@ from context_engine.core.protocols import Reranker, reranker_under
 from context_engine.core.ranking.relevance import normalise_pool
 from context_engine.errors import ConfigError
 
-__all__ = ["AdaptiveOptions", "AdaptiveReranker", "open_adaptive"]
-
 FEWEST: Final = 4
 CLEAR_LEAD: Final = 0.35
 

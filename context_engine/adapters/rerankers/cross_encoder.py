@@ -23,8 +23,6 @@ from context_engine.core.protocols import Reranker
 from context_engine.core.ranking.logistic import logistic
 from context_engine.errors import ContextEngineError, RerankerError
 
-__all__ = ["CrossEncoderOptions", "CrossEncoderReranker", "Logits", "open_cross_encoder"]
-
 logger = logging.getLogger(__name__)
 
 MODEL: Final = "cross-encoder/ms-marco-MiniLM-L-6-v2"

@@ -13,8 +13,6 @@ from context_engine.core.models import Chunk, VectorAdapter
 from context_engine.core.protocols import Reranker, reranker_under
 from context_engine.errors import ConfigError, ContextEngineError, RerankerError
 
-__all__ = ["EnsembleMember", "EnsembleOptions", "EnsembleReranker", "open_ensemble"]
-
 logger = logging.getLogger(__name__)
 
 

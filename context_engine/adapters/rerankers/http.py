@@ -19,8 +19,6 @@ from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
 from context_engine.errors import RerankerError
 
-__all__ = ["HttpOptions", "HttpReranker", "open_cohere", "open_jina", "open_tei"]
-
 Form = Literal["cohere", "jina", "tei"]
 
 

@@ -37,8 +37,6 @@ from context_engine.core.protocols import Embedder, Reranker, TokenEmbedder
 from context_engine.core.ranking.relevance import normalise_pool
 from context_engine.errors import ConfigError, EmbedderError, MissingExtra, RerankerError
 
-__all__ = ["MaxSimOptions", "MaxSimReranker", "open_max_sim"]
-
 CACHE_MIB: Final = 256
 MEAN: Final = 1.0
 

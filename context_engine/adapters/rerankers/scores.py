@@ -8,8 +8,6 @@ from math import isfinite
 from context_engine.core.ranking.logistic import logistic
 from context_engine.errors import RerankerError
 
-__all__ = ["unit_scores"]
-
 
 def unit_scores(name: str, values: Sequence[float]) -> list[float]:
     """Return scores as they are if all lie in [0, 1]; else they are logits, and all go through the logistic function.

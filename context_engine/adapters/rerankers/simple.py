@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 
 from context_engine.core.models import Chunk
 
-__all__ = ["CallableReranker", "NoOpReranker"]
-
 Score = Callable[[str, Sequence[str]], Sequence[float] | None]
 
 

@@ -19,8 +19,6 @@ from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.protocols import Clock, Embedder, Sink, Source
 from context_engine.settings.connections import Connection
 
-__all__ = ["SinkFactory", "SinkOptions", "SourceAdapter", "SourceContext", "SourceFactory", "source_adapter"]
-
 S = TypeVar("S", bound=Source, covariant=True)
 
 

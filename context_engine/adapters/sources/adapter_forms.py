@@ -9,8 +9,6 @@ from context_engine.adapters.sources.callable import Adapter, CallableSource
 from context_engine.core.protocols import Source
 from context_engine.errors import InvalidRequest
 
-__all__ = ["source_of"]
-
 _ARGUMENTS: Final = ("query", "domain", "top_k")
 
 

@@ -18,8 +18,6 @@ from context_engine.core.models import (
 )
 from context_engine.errors import InvalidRequest, SourceError, SourceProtocolError
 
-__all__ = ["Adapter", "CallableSource", "ChunkDicts"]
-
 Adapter = Callable[[str, str, int], Iterable[Mapping[str, Any] | Chunk]]
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase, LocalSource
     from context_engine.adapters.sources.local.placement import Place
 
-__all__ = ["base_path", "check_local", "in_embedded_base", "open_base", "open_local"]
 
 _NOT_LOCAL: Final = ("connection", "dataset_ids", "settings")
 

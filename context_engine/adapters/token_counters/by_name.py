@@ -11,8 +11,6 @@ from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.protocols import TokenCounter
 from context_engine.errors import ConfigError, nearest
 
-__all__ = ["COUNTERS", "open_counter"]
-
 COUNTERS: Final = ("approx", "tiktoken", "tokenizers")
 
 

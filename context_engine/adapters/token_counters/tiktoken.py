@@ -16,7 +16,6 @@ from context_engine.errors import ConfigError, MissingExtra, nearest
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
-__all__ = ["ENCODINGS", "TiktokenCounter"]
 
 ENCODINGS: Final = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
 _FOLDER: Final = "TIKTOKEN_CACHE_DIR"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from context_engine.errors import ConfigError, MissingExtra
 
-__all__ = ["TokenizersCounter"]
-
 
 class TokenizersCounter:
     """Counts with a tokenizer of the Hugging Face library `tokenizers`, read from its file; nothing is downloaded.

@@ -25,8 +25,6 @@ from context_engine.errors import (
 )
 from context_engine.settings.connections import Connection
 
-__all__ = ["TlogWitness", "open_witnesses"]
-
 _MOST_BYTES: Final = 256 * 1024
 _MOST_DIGITS: Final = 20
 _CONFLICT: Final = 409

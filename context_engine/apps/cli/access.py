@@ -30,8 +30,6 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import OpenAccess
 from context_engine.core.policy.access_matrix import AccessMatrix, access_matrix, holders_in_rules
 
-__all__ = ["access", "operator_context"]
-
 SCHEMA_VERSION: Final = 1
 _OPEN: Final = "There is no rule in a manifest and no access.yaml: everybody may search everything."
 CHECK: Final = """\b

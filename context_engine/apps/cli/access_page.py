@@ -13,8 +13,6 @@ from context_engine.apps.cli.words import counted
 from context_engine.core.models import Classification, DomainSpec, SourceAccess
 from context_engine.core.policy.access_matrix import AccessMatrix, Holder
 
-__all__ = ["access_page"]
-
 _TITLE: Final = "Who may search what"
 _STYLE: Final = Path(__file__).with_name("access.css")
 

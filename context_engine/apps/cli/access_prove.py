@@ -21,7 +21,6 @@ from context_engine.core.models import Principal, SearchResult
 if TYPE_CHECKING:
     from context_engine.testing.noninterference import AccessCertificate
 
-__all__ = ["forms", "prove"]
 
 SCHEMA_VERSION: Final = 1
 _DIFFERS: Final = 1

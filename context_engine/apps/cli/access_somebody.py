@@ -13,8 +13,6 @@ from context_engine.core.models import NOBODY, Classification, Principal
 from context_engine.core.policy.access_matrix import Holder, holders_in_rules
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["Somebody", "principal_of", "with_somebody"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: Final = (

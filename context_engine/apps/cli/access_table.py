@@ -13,8 +13,6 @@ from context_engine.apps.cli.console import clean, out, show
 from context_engine.core.models import Classification
 from context_engine.core.policy.access_matrix import AccessMatrix, Holder
 
-__all__ = ["print_matrix", "sign"]
-
 _Column = tuple[str, list[Text]]
 
 

@@ -13,8 +13,6 @@ from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import out, print_json, show
 from context_engine.errors import InvalidRequest
 
-__all__ = ["token"]
-
 _MOST_BYTES: Final = 10_000
 
 

@@ -13,8 +13,6 @@ from context_engine.core.models import (
     SourceSpec,
 )
 
-__all__ = ["decision_words", "principal_words", "rule_words"]
-
 
 def rule_words(rule: AccessRule) -> str:
     """Return whom a rule admits.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from context_engine.settings.principals import Principals
     from context_engine.wiring import Setup
 
-__all__ = ["access_in_force", "acting_principal", "os_user", "require_operator", "with_acting"]
 
 with_acting = click.option("--as", "acting_as", metavar="NAME", help="Act as this principal, if access.yaml lets you.")
 """Gives a command `--as`, whose value goes to its `location`."""

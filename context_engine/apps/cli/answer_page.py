@@ -25,8 +25,6 @@ from context_engine.core.models import (
 )
 from context_engine.service.explaining.words import reason_words
 
-__all__ = ["answer_page"]
-
 _STYLE: Final = Path(__file__).with_name("answer.css")
 _DECISIONS: Final = {
     Decision.ANSWERED: "Answered",

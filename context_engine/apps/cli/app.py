@@ -28,18 +28,6 @@ from context_engine.errors import (
 )
 from context_engine.secrecy import hide_in_error
 
-__all__ = [
-    "DEGRADED",
-    "FAILURE",
-    "INTERRUPTED",
-    "NOT_ANSWERED",
-    "TERMINATED",
-    "USAGE",
-    "App",
-    "exit_code",
-    "with_debug",
-]
-
 FAILURE: Final = 1
 USAGE: Final = 2
 DEGRADED: Final = 3

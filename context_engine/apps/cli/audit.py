@@ -19,8 +19,6 @@ from context_engine.apps.cli.audit_stats import stats
 from context_engine.apps.cli.audit_verify import verify
 from context_engine.apps.cli.audit_why import why
 
-__all__ = ["audit"]
-
 
 @click.group()
 def audit() -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from context_engine.apps.cli.audit_show import ShownPassage
     from context_engine.audit.review.account import Account
 
-__all__ = ["print_account", "print_passages"]
 
 _HASH: Final = 12
 _STALE: Final = ("expired", "superseded")

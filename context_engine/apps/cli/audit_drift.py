@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from context_engine.audit.review.drift import ChunkDrift
     from context_engine.audit.review.shown import ShownAnswer
 
-__all__ = ["drift"]
 
 SCHEMA_VERSION: Final = 1
 _STYLES: Final = {"unchanged": "green", "changed": "yellow", "superseded": "yellow", "gone": "red"}

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.find_erasable import Wanted
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["erase"]
 
 SCHEMA_VERSION: Final = 1
 ERASE: Final = """\b

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.export_cells import Rows
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["export"]
 
 SCHEMA_VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600

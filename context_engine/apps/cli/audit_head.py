@@ -26,7 +26,6 @@ from context_engine.errors import LedgerCorrupt
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["head", "head_facts"]
 
 SCHEMA_VERSION: Final = 1
 _VERIFY: Final = "run 'context-engine audit verify'"

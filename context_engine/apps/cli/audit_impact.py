@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.look_up import MentionCriteria
     from context_engine.audit.review.impact import AffectedAnswer
 
-__all__ = ["impact"]
 
 SCHEMA_VERSION: Final = 1
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")

@@ -13,8 +13,6 @@ from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note
 from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
 
-__all__ = ["keygen"]
-
 _OWNER_ALONE: Final = 0o600
 KEYGEN: Final = """\b
 Examples:

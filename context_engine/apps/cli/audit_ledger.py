@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.read import StoredCheckpoint
 
-__all__ = [
-    "NO_KEY",
-    "LedgerLocation",
-    "OpenLedger",
-    "opened_ledger",
-    "say_unknown_domain",
-    "say_unproved",
-    "unproved",
-    "with_ledger",
-]
 
 NO_KEY: Final = (
     f"No key is set ({AUDIT_KEY}): nothing is signed, and whoever can write to the ledger can make it say anything."

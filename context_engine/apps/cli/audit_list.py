@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.look_up import Criteria, RecordRow
     from context_engine.audit.ledger.sample import Sample
 
-__all__ = ["list_records"]
 
 SCHEMA_VERSION: Final = 1
 _KINDS: Final = ("search", "rank", "refusal", "context", "fetch", "erasure", "key", "loss", "pruning")

@@ -17,7 +17,6 @@ from context_engine.errors import ConfigError
 if TYPE_CHECKING:
     from context_engine.audit.formats.checkpoint import Checkpoint
 
-__all__ = ["prove"]
 
 SCHEMA_VERSION: Final = 1
 _PROOF: Final = ".tlog-proof"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
     from context_engine.wiring.build import Setup
 
-__all__ = ["prune"]
 
 SCHEMA_VERSION: Final = 1
 PRUNE: Final = """\b

@@ -10,8 +10,6 @@ from context_engine.errors import ConfigError, InvalidRequest
 if TYPE_CHECKING:
     from context_engine.core.protocols import TokenCounter
 
-__all__ = ["counter_of_name", "read_saved"]
-
 
 def counter_of_name(name: str) -> TokenCounter:
     """Return the token counter that a context names.

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from context_engine.audit.review.replay import ChangedScorer, Replay
     from context_engine.core.models import EffectiveSettings, SearchResult
 
-__all__ = ["replay"]
 
 SCHEMA_VERSION: Final = 1
 _SHOWN: Final = 100

@@ -14,7 +14,6 @@ from context_engine.audit.review.stored import context_entries, find_record, led
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["ShownPassage", "show"]
 
 SCHEMA_VERSION: Final = 1
 _SEARCHES: Final = ("search", "rank")

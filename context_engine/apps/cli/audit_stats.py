@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.statistics import LedgerStatistics
 
-__all__ = ["stats"]
 
 SCHEMA_VERSION: Final = 1
 _KIB: Final = 1024

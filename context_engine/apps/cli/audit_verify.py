@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["verify"]
 
 SCHEMA_VERSION: Final = 1
 _MOST_WORKERS: Final = 8

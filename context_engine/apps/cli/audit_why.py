@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from context_engine.audit.review.absence import AccessTaken
     from context_engine.core.models import SearchResult
 
-__all__ = ["why"]
 
 SCHEMA_VERSION: Final = 1
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)

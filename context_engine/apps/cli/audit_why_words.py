@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from context_engine.audit.review.why import Why
     from context_engine.core.models import Fate
 
-__all__ = ["print_why"]
 
 _MOST_NAMED: Final = 5
 _NOT_SAME: Final = (

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.calibrate import JudgedQuestion
     from context_engine.wiring import DomainCalibration, Setup
 
-__all__ = ["JUDGEMENTS", "calibration_text", "judged_questions", "print_calibrations"]
 
 JUDGEMENTS: Final = "judgements.jsonl"
 """In the configuration folder: what `eval judge` wrote of the domains' own questions."""

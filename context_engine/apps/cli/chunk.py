@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from context_engine.ingest import PreparedDocument, Skipped
     from context_engine.wiring import Setup
 
-__all__ = ["chunk"]
 
 SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from context_engine.core.models import Context, SearchResult
     from context_engine.core.protocols import Mask
 
-__all__ = ["compare"]
 
 _OF_A_SEARCH: Final = ("principal", "request_id", "require_tier", "require_source", "strict")
 """What `search` takes beside; a comparison has nothing to do with it."""

@@ -17,7 +17,6 @@ from context_engine.core.models import Key, SearchResult
 if TYPE_CHECKING:
     from context_engine.service.contract.comparison import Comparison
 
-__all__ = ["print_comparison"]
 
 _STYLES: Final = {"same": "dim", "moved": "cyan", "entered": "green", "left": "yellow"}
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from context_engine.settings import ConfigPaths
     from context_engine.wiring import Setup, ShownSetting
 
-__all__ = ["config", "init"]
 
 _GROUP_HEADINGS: Final = {
     "search": "each search may have its own: a call, a persona and a domain may set them",

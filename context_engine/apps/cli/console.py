@@ -17,21 +17,6 @@ from rich.text import Text
 from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
 
-__all__ = [
-    "PIPE_WIDTH",
-    "clean",
-    "error_line",
-    "note",
-    "out",
-    "outcome",
-    "print_json",
-    "print_json_line",
-    "progress_console",
-    "show",
-    "write_text",
-    "written",
-]
-
 PIPE_WIDTH: Final = 140
 """Columns where nobody's terminal sets them: wide enough that no id is broken."""
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
-__all__ = ["CliContext", "ConfigLocation", "open_context", "with_location"]
 
 _NAMED: Final = ("--config-dir", "CONTEXT_ENGINE_CONFIG_DIR")
 DEMO_NOTE: Final = (

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
     from context_engine.wiring import SourceReport
 
-__all__ = ["doctor"]
 
 SAMPLE: Final = "approval limit policy"
 EXAMINE_S: Final = 20.0

@@ -16,8 +16,6 @@ from context_engine.errors import StoreError
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.adapter_store import StoredAdapter
 
-__all__ = ["adapter_report", "adapter_text", "blend_notes"]
-
 
 def adapter_report(context: CliContext, only: str | None) -> list[StoredAdapter]:
     """Return the adapters that the embedded base keeps for the domains that there are; of one that cannot be read none.

@@ -15,8 +15,6 @@ from context_engine.core.models import utc_text
 if TYPE_CHECKING:
     from context_engine.wiring.audit_report import AuditReport, LedgerState
 
-__all__ = ["audit_lines", "audit_summary"]
-
 
 def audit_summary(report: AuditReport) -> str:
     """Return in one line whether searches are recorded, and where."""

@@ -17,7 +17,6 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from context_engine.apps.dify.registration import Played
 
-__all__ = ["external_is_good"]
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
-__all__ = ["ModelReport", "model_reports"]
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from context_engine.wiring import Setup
     from context_engine.wiring.privacy import Masking
 
-__all__ = ["PrivacyReport", "privacy_lines", "privacy_report"]
-
 
 class PrivacyReport(NamedTuple):
     """What is masked where; `problem` says why nothing can be, so that the domains concerned are not searched."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from context_engine.apps.cli.context import CliContext
     from context_engine.wiring.openings import Openings
 
-__all__ = ["ServiceReport", "service_lines", "service_report"]
-
 
 class ServiceReport(NamedTuple):
     """What opens the service.

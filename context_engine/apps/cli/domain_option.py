@@ -10,7 +10,6 @@ import click
 if TYPE_CHECKING:
     from context_engine.core.models import Registry
 
-__all__ = ["only_domain", "with_domain"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,8 +16,6 @@ from context_engine.apps.cli.context import CliContext, ConfigLocation, open_con
 from context_engine.apps.cli.words import tier_text
 from context_engine.core.models import DomainSpec, SourceSpec
 
-__all__ = ["domains"]
-
 
 @click.group(
     invoke_without_command=True,

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.variant import Variant
     from context_engine.wiring import Setup
 
-__all__ = ["eval_"]
 
 RUN_PATH: Final = click.Path(path_type=Path)
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.collections import Collection
     from context_engine.evaluation.session import Session
 
-__all__ = ["collected", "finish_collections", "given_collections", "opened_collections", "save_runs"]
 
 _STYLES: Final = {"better": "green", "worse": "bold red"}
 

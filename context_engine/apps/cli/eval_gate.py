@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.gate import GateResult, MeasureCheck
     from context_engine.evaluation.gate_file import GateFile
 
-__all__ = ["gate"]
 
 MEASURES: Final = ("R@10", "nDCG@10")
 _MADE_BY: Final = (

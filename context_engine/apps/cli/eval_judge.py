@@ -25,7 +25,6 @@ from context_engine.core.policy.masked import as_kept
 if TYPE_CHECKING:
     from context_engine.core.models import RankedChunk
 
-__all__ = ["judge"]
 
 JUDGE: Final = """\b
 Examples:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.scope import Calibration
     from context_engine.evaluation.tune import Tuned
 
-__all__ = ["scope", "tune"]
 
 TUNE: Final = """\b
 Examples:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.learning.parts import Parts
     from context_engine.evaluation.session import Session
 
-__all__ = ["tune_adapter"]
 
 _MOST_NAMED: Final = 5
 

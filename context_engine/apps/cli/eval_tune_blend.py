@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.learning.blend_tune import BlendTrial
     from context_engine.evaluation.session import Session
 
-__all__ = ["check_target", "tune_blend", "tune_blend_beside"]
 
 _SAME_QUESTIONS: Final = (
     "An adapter is in force. If it was learnt from these questions, their cosines are better than those of new ones "

@@ -22,8 +22,6 @@ from context_engine.apps.cli.words import counted
 if TYPE_CHECKING:
     from context_engine.evaluation.learning.own_start import OwnStart
 
-__all__ = ["own_start", "tune_unjudged"]
-
 
 def own_start(taught: TaughtBase) -> OwnStart:
     """Learn from the pairs that a base makes itself, and say what came of it.

@@ -7,8 +7,6 @@ from pathlib import Path
 from context_engine.apps.cli.console import note
 from context_engine.errors import ConfigError
 
-__all__ = ["read_exactly", "written_exactly"]
-
 
 def read_exactly(path: Path) -> str:
     """Return the text of a file.

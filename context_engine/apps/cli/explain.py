@@ -18,8 +18,6 @@ from context_engine.core.engine import blend_terms, reranker_id
 from context_engine.core.models import Fate, Key, Outcome, SearchResult, Settings, SourceStatus
 from context_engine.service.explaining.words import blend_words, reason_words, setting_words
 
-__all__ = ["print_explanation"]
-
 _BAR: Final = 24
 _TOP: Final = 5
 _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}

@@ -16,8 +16,6 @@ from context_engine.apps.cli.words import counted
 if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec
 
-__all__ = ["glossary"]
-
 
 @click.command(epilog="\b\nExample:\n  context-engine kb glossary --domain NPA")
 @with_domain("The domain whose sources are read")

@@ -17,7 +17,6 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from context_engine.adapters.sources.dify.dataset import DatasetInfo
 
-__all__ = ["import_datasets"]
 
 EPILOG: Final = """\b
 Examples:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from context_engine.wiring import DomainCalibration
     from context_engine.wiring.models import Models
 
-__all__ = ["ingest"]
 
 INTERVAL_S: Final = 2.0
 DEFAULT_TARGET: Final = "local"

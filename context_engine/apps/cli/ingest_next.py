@@ -11,7 +11,6 @@ from context_engine.core.models import NoticeCode
 if TYPE_CHECKING:
     from context_engine.ingest import IngestReport
 
-__all__ = ["next_commands"]
 
 _FLAGS: Final = {
     NoticeCode.NOT_PRUNED: ("--prune",),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from context_engine.ingest import IngestReport, Skipped
     from context_engine.ingest.documents import CutBy
 
-__all__ = ["print_report"]
 
 _MOST_SHOWN: Final = 10
 _MOST_TEXT: Final = 160

@@ -10,8 +10,6 @@ from context_engine.apps.cli.console import note
 from context_engine.core.models import SourceSpec
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["noting_once", "noting_sleep", "target_sources"]
-
 _FIRST_NOTE_S: Final = 10.0
 
 

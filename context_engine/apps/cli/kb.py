@@ -23,8 +23,6 @@ from context_engine.apps.cli.words import counted
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import BaseStats, LocalBase, PartitionStats
 
-__all__ = ["kb"]
-
 
 @click.group()
 def kb() -> None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.adapter_store import StoredAdapter
     from context_engine.wiring import Setup
 
-__all__ = ["adapter", "adapter_lines"]
-
 
 @click.group()
 def adapter() -> None:

@@ -13,8 +13,6 @@ from context_engine.apps.cli.context import ConfigLocation, open_context
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
 
-__all__ = ["busy", "opened_base"]
-
 
 @contextmanager
 def opened_base(location: ConfigLocation, *, embedder: bool = False) -> Iterator[LocalBase]:

@@ -14,8 +14,6 @@ from context_engine.apps.cli.console import note
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.errors import MissingExtra
 
-__all__ = ["mcp"]
-
 EPILOG = """\b
 Examples:
   context-engine mcp --config-dir /srv/bank            (an assistant starts this, and ends it)

@@ -9,8 +9,6 @@ import click
 
 from context_engine.core.models import to_moment
 
-__all__ = ["Moment"]
-
 if TYPE_CHECKING:
     _MomentType = click.ParamType[datetime]
 else:  # not generic before click 8.2

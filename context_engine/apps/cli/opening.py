@@ -20,8 +20,6 @@ from context_engine.apps.cli.words import chunk_name, location
 from context_engine.core.models import RankedChunk, SearchResult
 from context_engine.errors import InvalidRequest
 
-__all__ = ["open_place"]
-
 _PLUS: Final = (
     "vi",
     "vim",

@@ -19,8 +19,6 @@ from context_engine.apps.cli.console import clean
 from context_engine.apps.cli.snippet import query_marks
 from context_engine.core.text import without_html
 
-__all__ = ["passage_html"]
-
 _LEFT_AS_TEXT: Final = ("list", "code", "lheading", "blockquote", "html_block", "html_inline", "reference")
 
 

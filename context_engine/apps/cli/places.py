@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.core.models import RankedChunk, SearchResult
 
-__all__ = ["Places", "file_address"]
-
 _PAGED: Final = ".pdf"
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from context_engine.apps.packaging import Packed, PluginFinding
 
-__all__ = ["plugin"]
 
 _MOVING = "\b\nExample:\n  "
 _KEYS = """\b

@@ -11,8 +11,6 @@ from context_engine.apps.cli.console import print_json, write_text
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.errors import InvalidRequest
 
-__all__ = ["policy"]
-
 
 @click.group()
 def policy() -> None:

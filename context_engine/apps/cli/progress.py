@@ -13,8 +13,6 @@ from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, progress_console
 
-__all__ = ["progress_bar"]
-
 _SLOW_S: Final = 2.0
 _TICK_S: Final = 0.25
 

@@ -10,8 +10,6 @@ from rich.text import Text
 from context_engine.apps.cli.console import clean
 from context_engine.core.models import PreparedQuery
 
-__all__ = ["question_table"]
-
 
 def question_table(query: PreparedQuery) -> Table:
     """Return what was searched for, a line for each thing that was made of the user's words."""

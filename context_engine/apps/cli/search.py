@@ -25,7 +25,6 @@ from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 if TYPE_CHECKING:
     from context_engine.settings import Layer
 
-__all__ = ["Day", "from_stdin", "outcome_code", "request_of", "search"]
 
 _MOST_BYTES: Final = 1_000_000
 EPILOG: Final = """\b

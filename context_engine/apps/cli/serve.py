@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from context_engine.apps.server.log_forms import LogForm
     from context_engine.service.deployment import Deployment
 
-__all__ = ["serve"]
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.text import terms, without_markup
 
-__all__ = ["Snippet", "query_marks", "readable", "snippet"]
-
 _HEADING: Final = re.compile(r"^[ \t]*#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _BULLET: Final = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
 _RULE: Final = re.compile(r"^[ \t]*\|?[ \t]*:?-{2,}[-:| \t]*$", re.MULTILINE)

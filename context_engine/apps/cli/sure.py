@@ -6,8 +6,6 @@ import sys
 
 import click
 
-__all__ = ["make_sure"]
-
 
 def make_sure(question: str, *, yes: bool) -> None:
     """Ask at a terminal; elsewhere `--yes` must have been given.

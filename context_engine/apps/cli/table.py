@@ -28,8 +28,6 @@ from context_engine.apps.cli.words import (
 )
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status
 
-__all__ = ["beside_the_answer", "print_result", "summary"]
-
 _WIDE: Final = 116
 _NARROW: Final = 72
 _LINES: Final = 3

@@ -21,8 +21,6 @@ from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState
 from context_engine.core.policy.tag_forms import TagReading, read_tagged
 from context_engine.errors import InvalidRequest
 
-__all__ = ["tags"]
-
 _MOST_BYTES: Final = 100_000_000
 _SIGNS: Final = {
     CheckState.OK: Text("✓", "green"),

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec
     from context_engine.core.protocols import Embedder
 
-__all__ = ["TaughtBase", "taught_base"]
-
 
 class TaughtBase(NamedTuple):
     """A base, opened with its embedder.

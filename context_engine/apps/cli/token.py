@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from context_engine.settings.token_store import StoredToken, TokenStore
     from context_engine.wiring import Setup
 
-__all__ = ["token"]
 
 _SPAN: Final = re.compile(r"([1-9][0-9]{0,4})([hd])")
 _LONGEST_NAME: Final = 200

@@ -12,22 +12,6 @@ from context_engine.apps.cli.console import clean
 from context_engine.core.models import Chunk, Confidence, Key, Member, RankedChunk, SearchResult, TrustClass
 from context_engine.core.ranking.candidates import pool
 
-__all__ = [
-    "also_in",
-    "candidate_names",
-    "chunk_name",
-    "confidence_text",
-    "counted",
-    "document_name",
-    "heading",
-    "joined",
-    "location",
-    "marks",
-    "ms",
-    "tier_text",
-    "under_adapter",
-]
-
 _FILLED: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
 _CONFIDENCE_STYLES: Final = {Confidence.STRONG: "green", Confidence.FAIR: "cyan", Confidence.WEAK: "yellow"}
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)

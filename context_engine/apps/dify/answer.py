@@ -16,8 +16,6 @@ from context_engine.core.context.render import Form
 from context_engine.core.models import Context, SearchResult
 from context_engine.core.protocols import Mask
 
-__all__ = ["DEMO_LABEL", "ToolOutput", "lines", "search_answer"]
-
 DEMO_LABEL: Final = "DEMO: an invented bank, none of it is true."
 _COUNTER: Final = ApproxTokenCounter()
 

@@ -10,8 +10,6 @@ from context_engine.settings.audit_secrets import AUDIT_LEDGER, read_audit_ledge
 from context_engine.wiring import Setup
 from context_engine.wiring.audit import AuditMode, audit_mode, ledger_place, open_recorder
 
-__all__ = ["PluginAudit", "plugin_audit", "plugin_recorder"]
-
 _IN_SERVER: Final = (
     f"set {AUDIT_LEDGER} among the variables to a PostgreSQL database, postgresql://USER:PASSWORD@HOST/DATABASE"
 )

@@ -17,8 +17,6 @@ from context_engine.apps.dify.retrieval import Retrieval
 from context_engine.apps.dify.tools import ToolName
 from context_engine.core.models import Caller
 
-__all__ = ["Backend", "open_backend"]
-
 
 class Backend(Protocol):
     """Answers the plugin's calls. Safe for many threads."""

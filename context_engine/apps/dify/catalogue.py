@@ -17,8 +17,6 @@ from context_engine.errors import ConfigError
 from context_engine.service.deployment import Deployment
 from context_engine.wiring.audit import audit_mode
 
-__all__ = ["catalogue", "domain_label", "domain_titles"]
-
 _HEALTH_S: Final = 15.0
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from context_engine.errors import ConfigError
 
-__all__ = ["read_certificates"]
-
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z ]*CERTIFICATE)-----(.*?)-----END \1-----", re.DOTALL)
 _PRIVATE: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _MOST_CHARACTERS: Final = 262_144

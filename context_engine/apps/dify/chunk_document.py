@@ -21,8 +21,6 @@ from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import CutDocument, PreparedDocument
 
-__all__ = ["chunk_document"]
-
 _NEITHER: Final = "there is nothing to cut: choose a file, or the text of the tool 'Read document'"
 _BOTH: Final = "both file and text are given: choose one of them"
 

@@ -15,8 +15,6 @@ from context_engine.core.text import bare_version
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import IngestOptions
 
-__all__ = ["AUTO", "ChunkForm", "Structure", "read_chunk_form"]
-
 AUTO: Final = "auto"
 _TYPES: Final = (AUTO, *DEFAULT_STRATEGIES)
 _STRUCTURES: Final = ("general", "parent_child", "qa")

@@ -10,8 +10,6 @@ from context_engine.apps.dify.chunk_form import Structure
 from context_engine.apps.dify.chunk_structures import Structured
 from context_engine.errors import InvalidRequest
 
-__all__ = ["MOST_EMBEDDED", "MOST_SERIALISED", "refuse_too_large"]
-
 MOST_SERIALISED: Final = 4 * 1024 * 1024
 """Most bytes of the chunks as one message: Dify ends a plugin that writes a line of more than 5 MiB."""
 MOST_EMBEDDED: Final = 65_535

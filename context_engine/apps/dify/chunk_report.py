@@ -14,8 +14,6 @@ from context_engine.core.chunking import Count
 from context_engine.core.models import Notice, NoticeCode, about, distinct
 from context_engine.ingest import CutDocument, PreparedDocument
 
-__all__ = ["chunk_report", "report_text"]
-
 _SET_ASIDE: Final = frozenset(
     {
         NoticeCode.BOILERPLATE_LEFT_OUT,

@@ -14,8 +14,6 @@ from context_engine.ingest import CutDocument, PreparedDocument
 from context_engine.ingest.answers import AnsweredQuestion, answered_questions
 from context_engine.ingest.parents import MOST_PARENT, Parent, parents_of, whole_document
 
-__all__ = ["VARIABLES", "Structured", "structured"]
-
 VARIABLES: Final[dict[Structure, str]] = {
     "general": "general_chunks",
     "parent_child": "parent_child_chunks",

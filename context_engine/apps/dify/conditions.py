@@ -11,8 +11,6 @@ from context_engine.apps.dify.plain import DEEPEST, plain_text
 from context_engine.core.models import And, Condition, Filter, FilterOp, Or, to_moment
 from context_engine.errors import InvalidFilter, nearest
 
-__all__ = ["OPERATORS", "read_conditions"]
-
 OPERATORS: Final = {
     "contains": FilterOp.CONTAINS,
     "not contains": FilterOp.NOT_CONTAINS,

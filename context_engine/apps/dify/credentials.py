@@ -14,8 +14,6 @@ from context_engine.apps.dify.plain import plain_text, unusable
 from context_engine.errors import ConfigError
 from context_engine.secrecy import MASK, hide
 
-__all__ = ["Credentials", "Redactor", "read_flag"]
-
 _SHORTEST_SECRET: Final = 4
 _MOST_CONNECTIONS: Final = 1000
 

@@ -22,8 +22,6 @@ from context_engine.core.policy.visible import AccessViews
 from context_engine.service.deployment import Deployment
 from context_engine.wiring import build_engine
 
-__all__ = ["OpenEngine", "open_engine"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class OpenEngine(Deployment):

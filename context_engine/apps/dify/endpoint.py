@@ -15,8 +15,6 @@ from context_engine.apps.dify.fields import flag_field, text_field
 from context_engine.apps.dify.retrieval import DEADLINE_S, Retrieval, read_retrieval, unanswered, unauthorised
 from context_engine.errors import InvalidRequest
 
-__all__ = ["answer_retrieval"]
-
 _NO_TOKEN: Final = "the access token is missing or wrong; in the endpoint's settings it has at least 32 characters"
 
 Use = Callable[[Credentials], AbstractContextManager[Backend]]

@@ -10,8 +10,6 @@ from typing import Final, Generic, Protocol, TypeVar
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.core.concurrency.forking import Lock
 
-__all__ = ["Closable", "Engines"]
-
 _MOST_KEPT: Final = 8
 
 

@@ -31,18 +31,6 @@ from context_engine.core.models import Decision, Filter, NoticeCode, SearchResul
 from context_engine.core.protocols import Mask
 from context_engine.errors import InvalidRequest
 
-__all__ = [
-    "LEAST_TOKEN",
-    "ExternalAnswer",
-    "ExternalRequest",
-    "authorised",
-    "failed_answer",
-    "notice_record",
-    "read_request",
-    "records_answer",
-    "refused",
-]
-
 LEAST_TOKEN: Final = 32
 _MOST_RECORDS: Final = 100
 _MOST_SHOWN: Final = 40

@@ -11,8 +11,6 @@ from context_engine.apps.dify.plain import plain_text
 from context_engine.core.models import SearchResult, SourceStatus, Status
 from context_engine.errors import AuditUnavailable, ContextEngineError, EvidenceIncomplete
 
-__all__ = ["SourceMissing", "ToolFailure", "failure", "guarded", "guarded_tool", "refuse_incomplete"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -9,8 +9,6 @@ from context_engine.apps.dify.credentials import read_flag
 from context_engine.apps.dify.plain import plain_text, unusable
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["checked_type", "choice_field", "flag_field", "query_field", "text_field", "whole_field"]
-
 
 def query_field(fields: Mapping[str, Any]) -> str:
     """Return the question, "" where it is absent.

@@ -17,17 +17,6 @@ from context_engine.errors import ContextEngineError, Overloaded
 from context_engine.ingest import LOADERS, CutDocument, IngestOptions, LoadedDocument, Skipped, cut_loaded, read_one
 from context_engine.ingest.workers import Item
 
-__all__ = [
-    "MOST_TEXT",
-    "FileDocuments",
-    "FileNotRead",
-    "MissingFormat",
-    "file_documents",
-    "refuse_long",
-    "text_documents",
-    "text_size",
-]
-
 MOST_TEXT: Final = 4 * 1024 * 1024
 """Most bytes of a text as JSON: Dify ends a plugin that writes a line of more than five of these megabytes."""
 

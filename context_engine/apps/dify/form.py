@@ -24,8 +24,6 @@ from context_engine.core.models import (
 from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import InvalidFilter, InvalidRequest
 
-__all__ = ["AUTHORITY", "SearchForm", "chosen_domain", "context_form", "read_search_form", "whole_fields"]
-
 AUTHORITY: Final = {
     "system_of_record": 1,
     "bank_sop": 2,

@@ -25,8 +25,6 @@ from context_engine.errors import (
 )
 from context_engine.ingest import LOADERS, MOST_BYTES, shown_name
 
-__all__ = ["FileNotFetched", "GivenFile"]
-
 _FETCH_S: Final = 60.0
 _MOST_NAME: Final = 200
 _ADDRESS: Final = (

@@ -13,8 +13,6 @@ from context_engine.ingest import LoadedDocument, shown_name
 from context_engine.ingest.declared_fields import DECLARED_FIELDS
 from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
 
-__all__ = ["UNNAMED", "given_text"]
-
 _RECORD: Final = re.compile(r"^## ", re.MULTILINE)
 _NOT_OF_A_DOCUMENT: Final = frozenset(("file_name", "structure", "documents", "title", "doc_type"))
 UNNAMED: Final = "document"

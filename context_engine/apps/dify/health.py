@@ -14,8 +14,6 @@ from context_engine.errors import ConfigError, SourceError
 from context_engine.service.deployment import Deployment
 from context_engine.wiring import examine_source, source_opener
 
-__all__ = ["Health", "health", "refuse_unhealthy"]
-
 _WIDTH: Final = 8
 _TIMEOUT_S: Final = 15.0
 _PROBE: Final = "test"

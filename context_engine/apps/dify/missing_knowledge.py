@@ -8,15 +8,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import Decision, SearchResult, SourceStatus, Status
 
-__all__ = [
-    "MissingKnowledge",
-    "missing_knowledge",
-    "missing_sources",
-    "missing_sources_warnings",
-    "of_missing_sources",
-    "without_register",
-]
-
 _REGISTER_TIER: Final = 1
 
 

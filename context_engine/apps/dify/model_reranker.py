@@ -11,8 +11,6 @@ from context_engine.apps.dify.plain import plain_text
 from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest, RerankerError
 
-__all__ = ["ModelChoice", "ModelReranker", "read_model"]
-
 
 class ModelChoice(NamedTuple):
     """What a model selector gives: "langgenius/cohere/cohere" and "rerank-v3"."""

@@ -11,8 +11,6 @@ from context_engine.apps.dify.model_reranker import Ask, ModelChoice, read_model
 from context_engine.apps.dify.node_input import read_passages
 from context_engine.core.models import Registry
 
-__all__ = ["asked_beforehand", "model_scores"]
-
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 

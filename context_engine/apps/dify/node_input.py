@@ -25,8 +25,6 @@ from context_engine.core.models import (
 )
 from context_engine.errors import ConfigError, InvalidRequest
 
-__all__ = ["MOST_PASSAGES", "Passages", "read_missing", "read_passages"]
-
 MOST_PASSAGES: Final = 1000
 _UNREGISTERED: Final = "unregistered"
 _NAMES: Final = MetadataNames(

@@ -14,21 +14,6 @@ from context_engine.core.models import Decision, RankedChunk, SearchResult, Trus
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
 from context_engine.core.text import content_sha256
 
-__all__ = [
-    "BELOW_NOTICE",
-    "NOTICE_DATASET",
-    "chunk_for_model",
-    "content_for_model",
-    "dataset_uuid",
-    "document_metadata",
-    "fence_nonce",
-    "inert_values",
-    "node_records",
-    "node_scores",
-    "notice_metadata",
-    "title_for_model",
-]
-
 _NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
 _STEP: Final = 1e-6
 _LONGEST_KEPT: Final = 500

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from html import unescape
 from typing import Final, NamedTuple
 
-__all__ = ["Paged", "without_pictures"]
-
 _PICTURE: Final = re.compile(
     r"!\[((?:[^\[\]\\\n]|\n(?!\s*\n)|\\.|\[[^\[\]\n]*+\])*+)\]"  # its words
     r"(?:\(\s*+(?:<[^<>\n]*+>|(?:[^()\s<]|\([^()\s]*+\))*+)(?:\s++(?:\"[^\"\n]*+\"|'[^'\n]*+'))?\s*+\)|\[[^\[\]\n]*+\])"

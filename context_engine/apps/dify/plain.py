@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
-__all__ = ["DEEPEST", "plain", "plain_text", "unusable"]
-
 DEEPEST: Final = 50
 """Most objects and lists that stand in one another."""
 

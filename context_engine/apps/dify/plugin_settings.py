@@ -29,8 +29,6 @@ from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.stage_overlay import STAGE_VARIABLE
 from context_engine.wiring import Setup, usable_setup
 
-__all__ = ["CONNECTION", "PluginSetup", "load_ingest", "load_plugin"]
-
 CONNECTION: Final = "dify"
 _PACKED: Final = "package"
 _MOST_SILENT_S: Final = 30.0

@@ -19,8 +19,6 @@ from context_engine.errors import InvalidRequest
 from context_engine.ingest import PreparedDocument
 from context_engine.ingest.document_title import readable_name
 
-__all__ = ["read_document", "whole_text"]
-
 _GAP: Final = "\n\n"
 
 

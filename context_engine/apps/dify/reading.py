@@ -11,8 +11,6 @@ from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.plugin_settings import load_ingest
 from context_engine.ingest import IngestOptions
 
-__all__ = ["Reading", "reading_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:

@@ -11,18 +11,6 @@ from context_engine.adapters.http import HttpAnswer
 from context_engine.apps.dify.failure import SourceMissing
 from context_engine.errors import ConfigError, ContextEngineError, NotAuthenticated, SourceError
 
-__all__ = [
-    "SERVER",
-    "TOOLS_VERSION",
-    "NoServer",
-    "ServerUnavailable",
-    "body_of",
-    "checked_hello",
-    "refused_by",
-    "renamed",
-    "unusable_answer",
-]
-
 SERVER: Final = "context-engine"
 TOOLS_VERSION: Final = 1
 """Of what this plugin asks a server for; a server says the version that it answers."""

@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-__all__ = ["Played", "play"]
-
 TIMEOUT_S: Final = 5.0
 _REFUSED: Final = {
     403: "the access token was refused",

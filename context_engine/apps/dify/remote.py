@@ -35,8 +35,6 @@ from context_engine.core.models import Caller
 from context_engine.errors import AuditUnavailable, ConfigError, SourceError, SourceUnavailable
 from context_engine.settings.connections import Connection
 
-__all__ = ["RemoteEngine", "open_remote"]
-
 _API: Final = Api(good=frozenset(range(200, 300)) | frozenset(range(400, 600)), bounded_elsewhere=True)
 _PATH: Final = "api/v1/dify"
 _PATIENCE_S: Final = 110.0

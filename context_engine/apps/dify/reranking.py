@@ -32,8 +32,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.settings import Setting, SettingsResolver
 from context_engine.settings.layers import with_layer
 
-__all__ = ["rerank_passages"]
-
 _NAME: Final = "rerank"
 _MISSING: Final = "it did not answer the search that these passages come from"
 

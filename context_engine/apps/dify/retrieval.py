@@ -27,17 +27,6 @@ from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomai
 from context_engine.secrecy import hide
 from context_engine.service.deployment import Deployment
 
-__all__ = [
-    "DEADLINE_S",
-    "EXTERNAL_KNOWLEDGE",
-    "Retrieval",
-    "answer_request",
-    "read_retrieval",
-    "search_records",
-    "unanswered",
-    "unauthorised",
-]
-
 logger = logging.getLogger(__name__)
 
 DEADLINE_S: Final = 4.5

@@ -22,8 +22,6 @@ from typing import Any, Final
 from context_engine.errors import ConfigError, nearest
 from context_engine.settings.paths import CONFIG_FILES
 
-__all__ = ["SETTINGS_VERSION", "SettingsLine", "read_line", "write_line"]
-
 SETTINGS_VERSION: Final = 1
 _KEYS: Final = ("version", "manifests", "connections", "config")
 _OTHER_FILES: Final = tuple(name for name in CONFIG_FILES if name != "connections.yaml")

@@ -8,8 +8,6 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = ["MOST_BYTES", "Fitted", "fitted", "json_size"]
-
 MOST_BYTES: Final = 1024 * 1024
 _FENCE_END: Final = re.compile(r"\n[A-Za-z0-9_-]{6,64}>>>\Z")
 _LONGEST_END: Final = 68

@@ -17,8 +17,6 @@ from context_engine.apps.dify.reranking import rerank_passages
 from context_engine.core.models import Caller, Principal
 from context_engine.service.deployment import Deployment
 
-__all__ = ["TOOLS", "ToolName", "Tools"]
-
 ToolName = Literal["search", "rerank", "domains"]
 TOOLS: Final[tuple[ToolName, ...]] = get_args(ToolName)
 

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 
 from context_engine.errors import NotPermitted
 
-__all__ = ["check_host", "check_origin"]
-
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^:\[\]/@\s]+)(?::\d{1,5})?")
 

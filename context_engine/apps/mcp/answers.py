@@ -6,18 +6,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = [
-    "DomainShown",
-    "DomainsAnswer",
-    "FetchAnswer",
-    "FetchedPlace",
-    "LeftOut",
-    "PassageFound",
-    "SearchAnswer",
-    "SourceShown",
-    "SourceState",
-]
-
 
 class _Answer(BaseModel):
     model_config = ConfigDict(frozen=True)

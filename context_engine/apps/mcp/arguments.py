@@ -11,16 +11,6 @@ from pydantic.json_schema import SkipJsonSchema
 
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = [
-    "LEAST_TOKENS",
-    "MOST_TOKENS",
-    "DomainsArguments",
-    "ExplainArguments",
-    "FetchArguments",
-    "SearchArguments",
-    "read_arguments",
-]
-
 LEAST_TOKENS: Final = 256
 MOST_TOKENS: Final = 7000
 """Both forms of an answer, text and structured, hold the passages: twice this and the rest stay below 25,000."""

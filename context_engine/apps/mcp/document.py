@@ -19,8 +19,6 @@ from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 from context_engine.service.fetching import Fetched, FetchedPassage
 
-__all__ = ["FetchedDocument", "PassagePlace", "fetched_document"]
-
 _BETWEEN: Final = "\n\n"
 _FIELD_TOKENS: Final = 500
 

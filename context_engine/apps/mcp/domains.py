@@ -10,8 +10,6 @@ from context_engine.apps.mcp.arguments import DomainsArguments
 from context_engine.apps.mcp.reply import Call, Reply, labelled
 from context_engine.core.models import DomainSpec
 
-__all__ = ["domains"]
-
 _WHOLE: Final = (10_000, 10_000)
 _FEWER: Final = ((10_000, 10), (300, 2), (40, 0))
 """Most domains, and most sources of each, where all of them are too long for a model."""

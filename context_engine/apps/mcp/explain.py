@@ -11,8 +11,6 @@ from context_engine.service.contract.explanation import Explanation
 from context_engine.service.explaining.explain import explain as explained
 from context_engine.service.explaining.words import explanation_text
 
-__all__ = ["explain"]
-
 _FEWER: Final = (20, 8, 3, 0)
 """Most entries of each list where all of them are too long for a model."""
 

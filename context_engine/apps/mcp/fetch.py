@@ -13,8 +13,6 @@ from context_engine.apps.mcp.reply import Call, Reply
 from context_engine.errors import InvalidRequest
 from context_engine.service.fetching import Fetched, fetch_passages
 
-__all__ = ["fetch"]
-
 _ONE_OF: Final = "send one of id, chunk_id and document_id"
 
 

@@ -22,8 +22,6 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
 
-__all__ = ["search_answer", "search_text", "shorter"]
-
 _IN_BOTH_FORMS: Final = 2.6
 """Tokens of an answer without details for each token of its passages, about: as text, and as JSON with its names."""
 

@@ -15,8 +15,6 @@ from context_engine.apps.mcp.addresses import check_host, check_origin
 from context_engine.apps.mcp.protocol import Desk, mcp_server
 from context_engine.core.models import Settings
 
-__all__ = ["McpEndpoint", "mcp_endpoint"]
-
 _MOST_BYTES: Final = 100_000_000
 """What is in front keeps to `server_max_body_bytes`, which is never more."""
 

@@ -8,8 +8,6 @@ from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import CursorExpired
 
-__all__ = ["TextPart", "part_of"]
-
 _DIGEST: Final = 12
 _MOST_PER_TOKEN: Final = 40
 """Characters; no text but white space has as many."""

@@ -30,8 +30,6 @@ from context_engine.errors import AuditError, ContextEngineError, InvalidRequest
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
-__all__ = ["NAME", "Desk", "mcp_server"]
-
 logger = logging.getLogger(__name__)
 
 NAME: Final = "context-engine"

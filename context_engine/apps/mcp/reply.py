@@ -12,8 +12,6 @@ from context_engine.core.context.inert import inert_line
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
-__all__ = ["MOST_REPLY_TOKENS", "Call", "Reply", "SentReply", "labelled", "passage_id"]
-
 MOST_REPLY_TOKENS: Final = 18_000
 """Clients cut answers of more than 25,000 tokens; other scripts take up to 1.38 times the estimate."""
 

@@ -15,8 +15,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.kept import KeptAnswer
 from context_engine.service.request.asking import check_limits, only_domain, search_request
 
-__all__ = ["search"]
-
 _CALLER: Final = Caller(app="mcp")
 _MOST_DIGITS: Final = 4
 

@@ -29,8 +29,6 @@ from context_engine.apps.mcp.streams import Line, LineReader, LineWriter, claime
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
-__all__ = ["serve_stdio"]
-
 _TERMINATED: Final = 143
 _THREADS: Final = 4
 _ANSWERED_EVERY_S: Final = 0.02

@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Final, Self
 
-__all__ = ["Line", "LineReader", "LineWriter", "claimed"]
-
 _READ_BYTES: Final = 65_536
 _WAITING: Final = 64
 

@@ -24,8 +24,6 @@ from context_engine.apps.mcp.search import search
 from context_engine.errors import InvalidRequest, nearest
 from context_engine.service.contract.explanation import Explanation
 
-__all__ = ["INSTRUCTIONS", "TOOLS", "Tool", "tool_named"]
-
 INSTRUCTIONS: Final = (
     "Searches the knowledge of a bank: procedures, policies, regulations, standards. Call `search` before answering a "
     "question that such documents decide, and answer from what it returns. Cite each statement by the label of its "

@@ -9,8 +9,6 @@ from typing import Final
 
 from context_engine.apps.packaging.files import Files
 
-__all__ = ["checksum", "write_archive"]
-
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
 _MODE: Final = 0o100644 << 16
 _UNIX: Final = 3

@@ -25,8 +25,6 @@ from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.stage_overlay import StageOverlay, load_overlay
 from context_engine.wiring import check
 
-__all__ = ["Bundle", "read_bundle", "settings_line"]
-
 _CONNECTIONS: Final = "connections.yaml"
 _SECRET_KEY: Final = re.compile(
     r"(.*[_-])?(api[_-]?key|access[_-]?key|password|passwd|passphrase|secret|token|private[_-]?key)", re.IGNORECASE

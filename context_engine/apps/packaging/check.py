@@ -37,8 +37,6 @@ from context_engine.apps.packaging.sdk import SdkRun, load_with_sdk
 from context_engine.apps.packaging.vendor import Project, find_project, vendor_project
 from context_engine.errors import ConfigError
 
-__all__ = ["CheckResult", "check", "check_files"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:

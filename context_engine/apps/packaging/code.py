@@ -8,8 +8,6 @@ from typing import Final
 
 from context_engine.apps.packaging.findings import PluginReport
 
-__all__ = ["check_code"]
-
 _LOOPS: Final = ("asyncio", "anyio")
 
 

@@ -9,8 +9,6 @@ from context_engine.apps.packaging.files import MAX_BYTES, never_ships, size_lin
 from context_engine.apps.packaging.findings import PluginReport
 from context_engine.apps.packaging.ignore import negations
 
-__all__ = ["check_documents"]
-
 _CHINESE: Final = re.compile(r"[\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
 _README: Final = re.compile(r"README_([a-z]{2}_[A-Za-z]{2,})\.md")
 _LEAST_PRIVACY: Final = 200

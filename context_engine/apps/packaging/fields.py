@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.apps.packaging.findings import Node
 
-__all__ = ["check_field", "check_options", "check_scope"]
-
 _MODEL_SCOPES: Final = frozenset(
     {"llm", "text-embedding", "rerank", "tts", "speech2text", "moderation", "vision", "document", "tool-call"}
 )

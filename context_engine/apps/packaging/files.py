@@ -11,8 +11,6 @@ from typing import Final
 from context_engine.apps.packaging.ignore import IGNORE_FILES, Ignore, read_ignore
 from context_engine.errors import ConfigError
 
-__all__ = ["MAX_BYTES", "Files", "largest", "never_ships", "read_folder", "read_package", "read_tree", "size_line"]
-
 Files = Mapping[str, bytes]
 """Path in the package (forward slashes) -> content."""
 

@@ -12,8 +12,6 @@ import yaml
 from context_engine.apps.packaging.files import Files
 from context_engine.errors import nearest
 
-__all__ = ["LANGUAGES", "Node", "PluginFinding", "PluginReport", "open_yaml"]
-
 LANGUAGES: Final = ("en_US", "zh_Hans", "ja_JP", "pt_BR")
 _LONGEST_TEXT: Final = 1023
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["IGNORE_FILES", "Ignore", "negations", "read_ignore"]
-
 IGNORE_FILES = (".difyignore", ".gitignore")
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
 
-__all__ = ["MANIFEST", "PROVIDER_TAGS", "check_manifest"]
-
 MANIFEST: Final = "manifest.yaml"
 VERSION: Final = r"\d{1,4}(\.\d{1,4}){2}(-\w{1,16})?"
 _AUTHOR: Final = r"[a-z0-9_-]{1,64}"

@@ -24,8 +24,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError
 from context_engine.settings import ConfigPaths
 
-__all__ = ["BrokenPlugin", "PackOptions", "Packed", "pack"]
-
 
 class BrokenPlugin(ConfigError):
     """A plugin that Dify would refuse; `findings` names each reason."""

@@ -9,8 +9,6 @@ from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
 from context_engine.apps.packaging.manifest import PROVIDER_TAGS
 from context_engine.apps.packaging.tool import IDENTITY_NAME, check_tool
 
-__all__ = ["check_group", "check_provider"]
-
 _METHODS: Final = ("HEAD", "GET", "POST", "PUT", "DELETE", "OPTIONS")
 _MOST_SETTINGS: Final = 64
 _LONGEST_NAME: Final = 1023

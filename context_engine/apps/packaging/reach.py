@@ -12,8 +12,6 @@ from pathlib import PurePosixPath
 
 from context_engine.apps.packaging.files import Files
 
-__all__ = ["reachable"]
-
 
 def reachable(package: Files, sources: Iterable[bytes], modules: Iterable[str]) -> dict[str, bytes]:
     """Return the files of a package that some code needs: Python files it reaches, and the data beside them.

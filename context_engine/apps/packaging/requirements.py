@@ -15,15 +15,6 @@ from context_engine.errors import MissingExtra
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-__all__ = [
-    "REQUIREMENTS",
-    "SDK",
-    "canonical",
-    "check_requirements",
-    "check_versions",
-    "package_version",
-    "read_requirements",
-]
 
 SDK: Final = "dify_plugin>=0.10,<0.11"
 """Dynamic selects of tools work from 0.10.0 on."""

@@ -13,8 +13,6 @@ from typing import Any, Final
 from context_engine.apps.packaging.files import Files
 from context_engine.errors import ConfigError
 
-__all__ = ["SdkRun", "load_with_sdk", "write_files"]
-
 _SECONDS: Final = 120
 _MARK: Final = "context-engine-plugin-check:"
 _CHILD: Final = f"""

@@ -19,8 +19,6 @@ from context_engine.apps.packaging.archive import write_archive
 from context_engine.apps.packaging.files import Files
 from context_engine.errors import ConfigError, ContextEngineError, MissingExtra
 
-__all__ = ["BadSignature", "sign", "verify"]
-
 VERIFICATION: Final = ".verification.dify.json"
 _VERIFICATION_TEXT: Final = b'{"authorized_category":"community"}'
 _KEY_BITS: Final = 4096

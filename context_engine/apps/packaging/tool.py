@@ -9,8 +9,6 @@ from typing import Final
 from context_engine.apps.packaging.fields import check_options, check_scope
 from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
 
-__all__ = ["IDENTITY_NAME", "check_tool"]
-
 IDENTITY_NAME: Final = r"[a-zA-Z0-9_-]+"
 _LATER_TYPES: Final = ("date", "date-range")
 _OUTPUT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")

@@ -21,8 +21,6 @@ from context_engine.apps.packaging.reach import reachable
 from context_engine.apps.packaging.requirements import canonical, package_version, read_requirements
 from context_engine.errors import ConfigError
 
-__all__ = ["Project", "Vendored", "find_project", "vendor_installed", "vendor_project"]
-
 _GROUPS: Final = "context_engine."
 _SOURCE: Final = "context_engine"
 _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder", "max_sim"))

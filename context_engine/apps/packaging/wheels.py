@@ -18,8 +18,6 @@ from typing import Final
 from context_engine.apps.packaging.requirements import canonical, read_requirements
 from context_engine.errors import ConfigError
 
-__all__ = ["DEFAULT_PLATFORM", "WheelTarget", "download_wheels"]
-
 DEFAULT_PLATFORM: Final = "manylinux_2_28_x86_64"
 _MANYLINUX: Final = re.compile(r"manylinux(?:_2_(\d+)|(2014|2010|1))_(\w+)")
 _YEARS: Final = {"2014": 17, "2010": 12, "1": 5}

@@ -34,8 +34,6 @@ from context_engine.apps.server.service import Service, request_id_of
 from context_engine.core.models import ServerSettings
 from context_engine.errors import ContextEngineError
 
-__all__ = ["create_app"]
-
 Beside = Callable[[Service], AbstractAsyncContextManager[None]]
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (

@@ -10,8 +10,6 @@ from starlette.types import Receive
 
 from context_engine.apps.server.problems import HttpProblem
 
-__all__ = ["read_body"]
-
 _BODY_S: Final = 30.0
 
 

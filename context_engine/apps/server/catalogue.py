@@ -9,8 +9,6 @@ from typing import Final
 from context_engine import errors
 from context_engine.errors import ContextEngineError
 
-__all__ = ["HTTP_KINDS", "TYPE_PREFIX", "ProblemKind", "kind_of", "kinds"]
-
 TYPE_PREFIX: Final = "urn:context-engine:problem:"
 
 

@@ -14,8 +14,6 @@ from context_engine.errors import closest
 from context_engine.secrecy import hide_in_error
 from context_engine.settings.messages import allowed_values, field_problem
 
-__all__ = ["problem_fields"]
-
 _MOST: Final = 20
 _LONGEST: Final = 300
 

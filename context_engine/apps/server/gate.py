@@ -20,8 +20,6 @@ from context_engine.apps.server.rate import RateLimits
 from context_engine.apps.server.service import Service
 from context_engine.service.callers import Authenticated
 
-__all__ = ["Gate", "told"]
-
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _SECURITY: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _ONCE: Final = (b"authorization", b"content-type", b"origin")

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-__all__ = ["check_json"]
-
 _DEEPEST: Final = 64
 _LARGEST: Final = 2**63
 _LONGEST: Final = 20

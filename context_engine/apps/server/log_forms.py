@@ -9,8 +9,6 @@ from typing import Any, Final, Literal
 
 from context_engine.secrecy import shown_in_logs
 
-__all__ = ["LogForm", "formatter"]
-
 LogForm = Literal["text", "json"]
 
 _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"

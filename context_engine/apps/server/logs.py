@@ -7,8 +7,6 @@ import sys
 
 from context_engine.apps.server.log_forms import LogForm, formatter
 
-__all__ = ["log_to_stderr"]
-
 
 def log_to_stderr(form: LogForm) -> None:
     """Have warnings of everything and the events of the service written; what `--debug` set up takes the form."""

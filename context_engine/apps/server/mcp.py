@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from context_engine.apps.mcp.protocol import Work
     from context_engine.apps.mcp.reply import SentReply
 
-__all__ = ["router", "tools"]
 
 _running: Final[WeakKeyDictionary[Service, McpEndpoint]] = WeakKeyDictionary()
 

@@ -14,8 +14,6 @@ from context_engine.apps.server.catalogue import kinds
 from context_engine.apps.server.problems import PROBLEM_JSON, Problem
 from context_engine.core.models import ServerSettings
 
-__all__ = ["DESCRIPTION", "openapi_document", "operation_id"]
-
 DESCRIPTION: Final = (
     "Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance. "
     "Errors are problem details (RFC 9457); their types are listed in the documentation under Problems."

@@ -8,8 +8,6 @@ from context_engine.errors import ConfigError
 from context_engine.service.deployment import Deployment, open_deployment
 from context_engine.wiring import Setup, check, load_setup
 
-__all__ = ["ConfiguredLoader", "listening_socket"]
-
 
 class ConfiguredLoader:
     """Opens the configuration as it is now; safe for several threads.

@@ -16,17 +16,6 @@ from context_engine.secrecy import hide_in_error
 from context_engine.service.contract.rag import SourceReport
 from context_engine.service.response.build import source_reports
 
-__all__ = [
-    "PROBLEM_JSON",
-    "HttpProblem",
-    "Problem",
-    "ProblemField",
-    "ProblemForm",
-    "may_answer",
-    "problem_answer",
-    "problem_of",
-]
-
 logger = logging.getLogger(__name__)
 
 PROBLEM_JSON: Final = "application/problem+json"

@@ -11,8 +11,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from context_engine.apps.server.problems import PROBLEM_JSON, HttpProblem, problem_of
 
-__all__ = ["ProblemProtocol"]
-
 _HEAD_S: Final = 20.0
 """Seconds for the head of a request, and for the rest of a body that was answered before it was whole."""
 

@@ -11,8 +11,6 @@ from cachetools import LRUCache
 
 from context_engine.core.models import ServerSettings, Settings
 
-__all__ = ["Allowance", "RateLimits"]
-
 _MOST_PRINCIPALS: Final = 10_000
 _MINUTE_S: Final = 60.0
 

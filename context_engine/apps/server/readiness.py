@@ -16,8 +16,6 @@ from context_engine.errors import ContextEngineError
 from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.wiring import SourceReport, examine_source, source_opener
 
-__all__ = ["Readiness"]
-
 _State = Literal["ready", "degraded", "starting", "draining", "no_source", "tokens_unchecked"]
 
 _EVERY_S: Final = 15.0

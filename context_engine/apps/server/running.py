@@ -23,8 +23,6 @@ from context_engine.core.concurrency.executor import EXECUTOR
 from context_engine.errors import ContextEngineError
 from context_engine.wiring.audit_writers import close_writers
 
-__all__ = ["run"]
-
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_S: Final = 75

@@ -17,8 +17,6 @@ from context_engine.errors import Overloaded
 from context_engine.service.callers import Authenticated, Authenticator
 from context_engine.service.deployment import Deployment, LiveDeployment
 
-__all__ = ["Service", "caller_of", "request_id_of", "service_of"]
-
 T = TypeVar("T")
 Work = Callable[[Deployment, Authenticated], T]
 _THREAD: Final = "context-engine-request"

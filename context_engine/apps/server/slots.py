@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from context_engine.errors import Overloaded
 
-__all__ = ["Slots"]
-
 
 class Slots:
     """A bound on what is at work, with a queue that has a bound of its own; first come, first served.

@@ -15,18 +15,6 @@ from context_engine.audit.ledger.rows import parts
 from context_engine.audit.ledger.schema import addendum, erasure
 from context_engine.errors import LedgerCorrupt
 
-__all__ = [
-    "Erased",
-    "KeptAddendum",
-    "Names",
-    "compare_erasures",
-    "contents_in",
-    "digests_of",
-    "missing_addenda",
-    "read_named",
-    "unnamed_addenda",
-]
-
 _BY_DIGEST: Final = select(
     addendum.c.digest, addendum.c.kind, addendum.c.salt, addendum.c.data, addendum.c.content_key
 ).where(addendum.c.digest.in_(bindparam("digests", expanding=True)))

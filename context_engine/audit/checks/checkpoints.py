@@ -14,8 +14,6 @@ from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.formats.note import parse_note, verify_note
 from context_engine.audit.formats.strict import FormatError
 
-__all__ = ["CheckedCheckpoints", "CheckedLog", "Given", "check_checkpoints", "signed_size", "size_of"]
-
 
 class Given(NamedTuple):
     """A checkpoint to check by.

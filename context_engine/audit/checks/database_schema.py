@@ -10,8 +10,6 @@ from sqlalchemy import Connection
 from context_engine.audit.checks.findings import Finding, Place
 from context_engine.audit.ledger.schema import METADATA
 
-__all__ = ["check_schema"]
-
 _SQLITE: Final = "SELECT type, name, tbl_name FROM sqlite_master WHERE type IN ('trigger', 'view')"
 _POSTGRESQL: Final = (
     "SELECT 'trigger', t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "

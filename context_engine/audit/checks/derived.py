@@ -11,8 +11,6 @@ from context_engine.audit.checks.findings import Finding, Place
 from context_engine.audit.ledger.derive import RecordColumns, derive_record
 from context_engine.audit.ledger.schema import record
 
-__all__ = ["ReadEntry", "compare_records", "surplus_rows"]
-
 _RECORD: str = ", ".join(column.name for column in record.columns)
 
 

@@ -12,8 +12,6 @@ from context_engine.audit.checks.findings import Finding, Place
 from context_engine.audit.formats.merkle import HASH_BYTES
 from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
-__all__ = ["LogExtent", "find_extent", "stray_rows"]
-
 _MOST_TILES: Final = 1 << 55
 _MOST_LEVELS: Final = 8
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["MOST_FINDINGS", "Finding", "Findings", "Place", "Table", "Verification", "joined"]
-
 MOST_FINDINGS: Final = 1000
 """Findings of one code that are kept; what is beyond is counted."""
 

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from context_engine.audit.formats.merkle import EMPTY_ROOT, HASH_BYTES, fold, node_hash
 
-__all__ = ["Growth", "UpperHash", "hash_at", "peaks"]
-
 _TILE_HEIGHT: Final = 8
 
 

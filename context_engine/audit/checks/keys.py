@@ -12,8 +12,6 @@ from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.formats.strict import FormatError, from_base64
 from context_engine.audit.ledger.key_change import endorsement
 
-__all__ = ["KeyEntry", "Trust", "judge_key_runs", "judge_keys", "key_entry"]
-
 
 class KeyEntry(NamedTuple):
     """An entry of the log that says which key is in force from here on.

@@ -16,8 +16,6 @@ from context_engine.audit.ledger.derive import derive_mentions
 from context_engine.audit.ledger.identity import ChunkIdentity, read_identities
 from context_engine.audit.ledger.rows import parts
 
-__all__ = ["Identities", "Named", "check_identities", "compare_mentions", "newest_number", "surplus_mentions"]
-
 _MOST_NAMED: Final = 5
 _MOST_CHARACTERS: Final = 200
 _NOT_THERE: Final = "there are look-up rows for a record that is not there"

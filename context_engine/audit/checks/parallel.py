@@ -13,8 +13,6 @@ from sqlalchemy import Connection
 from context_engine.audit.checks.stretch import Plan, Stretch, check_stretch
 from context_engine.audit.ledger.database import Database, open_database
 
-__all__ = ["are_several", "check_stretches"]
-
 _LEAST_STRETCHES: Final = 3
 """Fewer are done by the time that another process has started."""
 

@@ -18,8 +18,6 @@ from context_engine.audit.ledger.derive import derive_erased, parse_entry
 from context_engine.audit.ledger.schema import pending, record
 from context_engine.audit.record.candidates import CANDIDATES
 
-__all__ = ["Later", "check_pending", "read_later"]
-
 _ROWS: Final = (
     select(
         pending.c.seq,

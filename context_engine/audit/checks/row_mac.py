@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["row_macs"]
-
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))

@@ -13,8 +13,6 @@ from context_engine.audit.checks.findings import Finding, Place
 from context_engine.audit.formats.merkle import HASH_BYTES
 from context_engine.audit.formats.tiles import TILE_WIDTH
 
-__all__ = ["Block", "KeyRun", "LogRow", "check_block", "read_level_0", "read_rows"]
-
 _ABSENT: Final = bytes(HASH_BYTES)
 _AT_ONCE: Final = 4 * TILE_WIDTH
 

@@ -21,8 +21,6 @@ from context_engine.audit.formats.tiles import TILE_WIDTH
 from context_engine.audit.ledger.derive import derive_erased, parse_entry
 from context_engine.audit.record.candidates import CANDIDATES
 
-__all__ = ["Plan", "Stretch", "check_stretch"]
-
 _SEARCH: Final = b'"kind":"search"'
 
 

@@ -12,8 +12,6 @@ from context_engine.audit.checks.rows import Block
 from context_engine.audit.formats.merkle import HASH_BYTES, fold
 from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
-__all__ = ["Tree", "read_upper"]
-
 _TILE_HEIGHT = 8
 
 Upper = Mapping[tuple[int, int], bytes]

@@ -35,8 +35,6 @@ from context_engine.audit.ledger.database import About
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import checkpoint
 
-__all__ = ["Outside", "verify"]
-
 _STRETCH: Final = 64
 """Tiles that are checked at once: 16,384 records."""
 

@@ -9,8 +9,6 @@ from context_engine.audit.checks.keys import Trust
 from context_engine.audit.checks.stretch import Plan
 from context_engine.audit.formats.keys import VerifierKey
 
-__all__ = ["not_proved", "proved"]
-
 
 def proved(plan: Plan, trust: Trust, checked: CheckedCheckpoints, counts: Mapping[str, int]) -> tuple[str, ...]:
     """Return what holds, where nothing was found."""

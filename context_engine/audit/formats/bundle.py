@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["pack_entries", "unpack_entries"]
-
 _LENGTH: Final = 2  # bytes, big-endian
 
 

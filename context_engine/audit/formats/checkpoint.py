@@ -8,8 +8,6 @@ from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierK
 from context_engine.audit.formats.note import Note, Signature, cosigned_message, parse_note, sign_note
 from context_engine.audit.formats.strict import FormatError, hash_from_base64, number_from, to_base64
 
-__all__ = ["Checkpoint", "cosign", "parse_checkpoint"]
-
 
 class Checkpoint(NamedTuple):
     """The state of a log.

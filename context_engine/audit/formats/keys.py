@@ -17,8 +17,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from context_engine.audit.formats.strict import FormatError, checked_name, from_base64, to_base64
 from context_engine.secrecy import keep_secret
 
-__all__ = ["COSIGNATURE", "ED25519", "Keyring", "SigningKey", "VerifierKey"]
-
 ED25519: Final = 0x01
 COSIGNATURE: Final = 0x04
 _PRIVATE: Final = "PRIVATE+KEY+"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hmac
 
-__all__ = ["pending_mac", "row_mac"]
-
 
 def row_mac(key: bytes, index: int, leaf: bytes) -> bytes:
     """Return HMAC-SHA256(key, index as 8 bytes, big-endian || leaf).

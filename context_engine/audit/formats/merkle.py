@@ -6,20 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-__all__ = [
-    "EMPTY_ROOT",
-    "HASH_BYTES",
-    "consistency_ranges",
-    "fold",
-    "inclusion_ranges",
-    "leaf_hash",
-    "node_hash",
-    "root",
-    "subtree_hash",
-    "verify_consistency",
-    "verify_inclusion",
-]
-
 HASH_BYTES: Final = 32
 EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
 _PAIR: Final = 2 * HASH_BYTES

@@ -11,17 +11,6 @@ from typing import Final, NamedTuple
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.strict import FormatError, checked_name, from_base64, to_base64
 
-__all__ = [
-    "Note",
-    "Signature",
-    "Signed",
-    "cosigned_message",
-    "parse_note",
-    "parse_signature",
-    "sign_note",
-    "verify_note",
-]
-
 _DASH: Final = "— "
 _ID_BYTES: Final = 4
 _TIME_BYTES: Final = 8

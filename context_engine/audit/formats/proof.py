@@ -15,8 +15,6 @@ from context_engine.audit.formats.merkle import leaf_hash, verify_consistency, v
 from context_engine.audit.formats.note import Signed, parse_note, verify_note
 from context_engine.audit.formats.strict import FormatError, from_base64, hash_from_base64, number_from, to_base64
 
-__all__ = ["ConsistencyProof", "InclusionProof", "parse_consistency", "parse_proof", "verify_growth", "verify_proof"]
-
 _HEADER: Final = "c2sp.org/tlog-proof@v1"
 _EXTRA: Final = "extra "
 _INDEX: Final = "index "

@@ -7,8 +7,6 @@ import binascii
 
 from context_engine.audit.formats.merkle import HASH_BYTES
 
-__all__ = ["FormatError", "checked_name", "from_base64", "hash_from_base64", "number_from", "to_base64"]
-
 _MOST_DIGITS = 20  # of 2**64
 
 

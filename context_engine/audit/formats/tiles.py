@@ -18,18 +18,6 @@ from context_engine.audit.formats.merkle import (
     subtree_hash,
 )
 
-__all__ = [
-    "TILE_WIDTH",
-    "TileSource",
-    "TileTree",
-    "append_leaves",
-    "bundle_path",
-    "index_path",
-    "tile_path",
-    "tile_width",
-    "tiles_of",
-]
-
 TILE_WIDTH: Final = 256
 _TILE_HEIGHT: Final = 8  # 2**8 == 256
 

@@ -18,8 +18,6 @@ from context_engine.audit.ledger.seals import Seals
 from context_engine.audit.values import Addendum, Composed, Content, Draft
 from context_engine.errors import AuditError
 
-__all__ = ["append", "keep_checkpoint"]
-
 _MOST_BYTES: Final = 65_535
 """Of an entry: what the length of an entry in a bundle of C2SP tlog-tiles can say."""
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from context_engine.errors import AuditError
 
-__all__ = ["append_checkpoint", "checkpoints_in"]
-
 _GAP: Final = "\n\n"
 _SIGNATURE: Final = "— "
 

@@ -9,8 +9,6 @@ from context_engine.audit.record.candidates import content_digests, read_candida
 from context_engine.audit.record.exact import Unreadable
 from context_engine.errors import LedgerCorrupt
 
-__all__ = ["ContentPair", "content_pairs", "named_contents"]
-
 
 class ContentPair(NamedTuple):
     """The digests of what is kept of one chunk.

@@ -11,8 +11,6 @@ from context_engine.audit.formats.strict import FormatError
 from context_engine.audit.formats.tiles import TileTree
 from context_engine.errors import AuditError
 
-__all__ = ["Cosigner", "cosigned"]
-
 _ROUNDS: Final = 3
 """Once to learn what the witness saw last, once to answer; once more where another process was quicker."""
 

@@ -19,8 +19,6 @@ from context_engine.audit.ledger.sqlite import WRITES, last_look, make_file, sql
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import AuditError, LedgerCorrupt, LedgerNotFound
 
-__all__ = ["About", "Database", "open_database"]
-
 _SALT_BYTES: Final = 32
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:number)")
 _SHARE: Final = text("SELECT pg_advisory_xact_lock_shared(:number)")

@@ -11,17 +11,6 @@ from typing import Any, Final, NamedTuple
 from context_engine.audit.ledger.identity import FATES, ChunkIdentity
 from context_engine.audit.record.mentions import mentions_of
 
-__all__ = [
-    "RecordColumns",
-    "derive_erased",
-    "derive_mentions",
-    "derive_record",
-    "moment_text",
-    "named_digest",
-    "named_digests",
-    "parse_entry",
-]
-
 _UNKNOWN: Final = "unknown"
 _FATES: Final[Mapping[str, int]] = {fate: number for number, fate in enumerate(FATES)}
 _OTHER_FATE: Final = len(FATES)

@@ -13,8 +13,6 @@ from context_engine.audit.ledger.read import log_size
 from context_engine.audit.ledger.rows import parts
 from context_engine.audit.ledger.schema import chunk, mention
 
-__all__ = ["drop_mentions"]
-
 _TILES: Final = 4
 """Whose rows go in one transaction: some 100,000 where a search has 100 candidates."""
 

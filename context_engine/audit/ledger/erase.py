@@ -25,7 +25,6 @@ from context_engine.core.protocols import Clock
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["Erased", "erase", "erasure_drafts"]
 
 _TEXTS: Final = ("text",)
 _CARDS: Final = ("card",)

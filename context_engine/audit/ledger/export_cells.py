@@ -14,8 +14,6 @@ from typing import Any, Final, Literal
 from context_engine.audit.ledger.derive import parse_entry
 from context_engine.audit.ledger.read import StoredEntry
 
-__all__ = ["CHUNK_COLUMNS", "RECORD_COLUMNS", "Rows", "csv_lines", "safe_cell"]
-
 Rows = Literal["records", "chunks"]
 _Row = Mapping[str, Any]
 

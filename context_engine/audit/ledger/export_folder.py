@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ExportFolder"]
-
 _PARTIAL: Final = ".p"
 _UNFINISHED: Final = ".unfinished"
 

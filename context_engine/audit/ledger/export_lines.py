@@ -19,7 +19,6 @@ from context_engine.audit.values import Addendum
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["exported_entries", "json_lines"]
 
 _PLAIN: Final = ("question", "account", "text", "card", "settings", "sources")
 """Kinds whose data is text as it is stored."""

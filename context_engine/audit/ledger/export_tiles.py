@@ -28,7 +28,6 @@ from context_engine.errors import AuditError, LedgerCorrupt
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["TilesExported", "export_tiles"]
 
 _CHECKPOINT: Final = "checkpoint"
 _ADDENDA: Final = "addenda"

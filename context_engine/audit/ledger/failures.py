@@ -12,8 +12,6 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from context_engine.errors import AuditError, LedgerCorrupt
 from context_engine.secrecy import redacted
 
-__all__ = ["failure", "failures"]
-
 _DSN: Final = "CONTEXT_ENGINE_AUDIT_LEDGER"
 _SQLITE_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SQLITE_MEND: Final = {

@@ -22,8 +22,6 @@ from context_engine.audit.record.candidates import CANDIDATES
 from context_engine.audit.values import Addendum
 from context_engine.errors import RecordNotFound
 
-__all__ = ["Erasable", "Wanted", "find_erasable"]
-
 _THERE: Final = "SELECT digest FROM addendum WHERE digest {values}"
 _SHARED: Final = frozenset({CANDIDATES, "settings", "sources"})
 """Kinds of addenda that hold nothing of the question or of who asked it."""

@@ -16,8 +16,6 @@ from context_engine.audit.formats.tiles import TileTree
 from context_engine.audit.ledger.schema import checkpoint
 from context_engine.errors import LedgerCorrupt
 
-__all__ = ["check_growth", "last_signed"]
-
 _NOTES: Final = select(checkpoint.c.note).order_by(checkpoint.c.size.desc())
 _BATCH: Final = 8
 

@@ -11,8 +11,6 @@ from sqlalchemy import Connection, func, select
 from context_engine.audit.ledger.rows import insert_rows, rows_where
 from context_engine.audit.ledger.schema import chunk
 
-__all__ = ["FATES", "ChunkIdentity", "identity_hash", "keep_identities", "read_identities", "sha256_bytes"]
-
 FATES: Final = ("dropped", "returned", "merged")
 """What may become of a chunk, by the number it is stored as. The first two, by far the most, take SQLite no byte."""
 

@@ -25,8 +25,6 @@ from context_engine.audit.ledger.schema import erasure, log, mention, pending, r
 from context_engine.audit.ledger.seals import NO_SEAL, Seal, Seals
 from context_engine.errors import LedgerCorrupt
 
-__all__ = ["move_pending"]
-
 _log: Final = logging.getLogger(__name__)
 _WAITING: Final = (
     select(pending.c.seq, pending.c.record_id, pending.c.entry, pending.c.leaf, pending.c.mac, pending.c.key_id)

@@ -23,16 +23,6 @@ from context_engine.errors import AuditError, LedgerCorrupt
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = [
-    "KIND",
-    "KeyChange",
-    "check_name",
-    "endorsement",
-    "enter_key",
-    "may_sign",
-    "present_checkpoint",
-    "restated_key",
-]
 
 KIND: Final = "key"
 _WAITING: Final = (

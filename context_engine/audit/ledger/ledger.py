@@ -31,8 +31,6 @@ from context_engine.audit.values import Addendum, Draft
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerCorrupt
 
-__all__ = ["Ledger"]
-
 _BATCH: Final = 256
 """Records that one transaction moves: as many as a tile has, and few enough that nobody who appends waits for long."""
 

@@ -13,19 +13,6 @@ from context_engine.audit.ledger.derive import moment_text
 from context_engine.audit.ledger.identity import FATES, sha256_bytes
 from context_engine.audit.ledger.schema import chunk, mention, record
 
-__all__ = [
-    "ChunkMention",
-    "Criteria",
-    "MentionCriteria",
-    "RecordRow",
-    "conditions",
-    "find_mentions",
-    "find_rows",
-    "naming",
-    "rows_of",
-    "tiles_named",
-]
-
 _RECORD: Final = (
     record.c.idx,
     record.c.record_id,

@@ -10,8 +10,6 @@ from sqlalchemy import Connection, insert, inspect, select, update
 from context_engine.audit.ledger.schema import METADATA, VERSION, log, meta
 from context_engine.errors import AuditError, LedgerCorrupt, LedgerVersionMismatch
 
-__all__ = ["MIGRATIONS", "create_tables", "migrate", "version_of"]
-
 Migration = Callable[[Connection], None]
 MIGRATIONS: Final[tuple[Migration, ...]] = ()
 """The first brings version 1 to version 2, and so on. One that has been released is never changed."""

@@ -14,8 +14,6 @@ from context_engine.audit.ledger.read import read_addenda, read_entries
 from context_engine.audit.ledger.schema import pending
 from context_engine.audit.record.candidates import CANDIDATES
 
-__all__ = ["named_by", "named_in"]
-
 _BATCH: Final = 256
 
 

@@ -16,8 +16,6 @@ from context_engine.errors import AuditError
 from context_engine.settings.api_token import API_TOKEN
 from context_engine.settings.audit_secrets import AUDIT_FORMER_KEYS, AUDIT_KEY, AUDIT_LEDGER
 
-__all__ = ["COMMAND_TIMEOUT_S", "Outlet", "outlets_of", "run_command"]
-
 COMMAND_TIMEOUT_S: Final = 30.0
 _SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER})
 

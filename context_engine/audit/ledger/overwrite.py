@@ -18,8 +18,6 @@ from sqlalchemy import Connection
 from context_engine.audit.ledger.database import Database
 from context_engine.audit.ledger.failures import failures
 
-__all__ = ["overwrite_freed", "overwrites_deleted"]
-
 logger = logging.getLogger(__name__)
 
 _LONGEST_S: Final = 30.0

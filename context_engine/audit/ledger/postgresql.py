@@ -14,8 +14,6 @@ from context_engine.errors import AuditError, MissingExtra
 from context_engine.secrecy import keep_secret
 from context_engine.settings.audit_secrets import SECRET_PARAMETERS
 
-__all__ = ["Locks", "is_dsn", "postgresql_engine"]
-
 _SCHEMES: Final = ("postgresql", "postgres", "postgresql+psycopg")
 _CONNECT_S: Final = 5
 _CONNECTION: Final = {

@@ -13,8 +13,6 @@ from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.read import StoredCheckpoint
 from context_engine.errors import AuditError, LedgerCorrupt, RecordNotFound
 
-__all__ = ["prove_growth", "prove_record"]
-
 P = TypeVar("P")
 
 

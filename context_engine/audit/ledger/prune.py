@@ -30,7 +30,6 @@ from context_engine.errors import AuditError
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["BorderHolder", "Pruned", "PruningPlan", "Retention", "plan_pruning", "prune"]
 
 _MINIMUM: Final = "minimum_index"
 _BATCH: Final = 1000

@@ -11,8 +11,6 @@ from sqlalchemy import Connection, delete, insert, select
 
 from context_engine.audit.ledger.schema import meta
 
-__all__ = ["Publication", "read_publication", "write_publication"]
-
 _NAME: Final = "publication"
 
 

@@ -22,7 +22,6 @@ from context_engine.errors import AuditError
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["Published", "Rhythm", "publish"]
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,6 @@ from context_engine.errors import AuditError
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["Publisher", "PublisherCounts"]
 
 logger = logging.getLogger(__name__)
 

@@ -14,20 +14,6 @@ from context_engine.audit.ledger.schema import checkpoint, erasure, log, pending
 from context_engine.audit.values import Addendum
 from context_engine.errors import LedgerCorrupt
 
-__all__ = [
-    "StoredCheckpoint",
-    "StoredEntry",
-    "log_size",
-    "read_addenda",
-    "read_checkpoints",
-    "read_entries",
-    "read_entry",
-    "read_entry_at",
-    "read_erased",
-    "read_pending_count",
-    "read_tile",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:

@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import BigInteger, Column, Connection, Float, Integer, LargeBinary, Table, Text
 
-__all__ = ["insert_rows", "parts", "rows_where"]
-
 _Item = TypeVar("_Item")
 Value = str | bytes | int | float | None
 _MOST_PARAMETERS: Final = 500

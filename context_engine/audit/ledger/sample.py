@@ -13,8 +13,6 @@ from context_engine.audit.ledger.look_up import Criteria, RecordRow, conditions,
 from context_engine.audit.ledger.rows import parts
 from context_engine.audit.ledger.schema import record
 
-__all__ = ["Sample", "draw", "draw_order", "merged"]
-
 _AT_ONCE: Final = 5000
 
 

@@ -22,22 +22,6 @@ from sqlalchemy import (
     literal_column,
 )
 
-__all__ = [
-    "IS_KEY",
-    "METADATA",
-    "VERSION",
-    "addendum",
-    "checkpoint",
-    "chunk",
-    "erasure",
-    "log",
-    "mention",
-    "meta",
-    "pending",
-    "record",
-    "tile",
-]
-
 VERSION: Final = 1
 METADATA: Final = MetaData()
 _Id = BigInteger().with_variant(Integer, "sqlite")

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 from context_engine.audit.formats.keys import Keyring
 from context_engine.audit.formats.mac import pending_mac, row_mac
 
-__all__ = ["NO_SEAL", "Seal", "Seals"]
-
 
 class Seal(NamedTuple):
     """A row's MAC, and the key that made it; both None without a key."""

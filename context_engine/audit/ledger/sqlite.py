@@ -15,8 +15,6 @@ from sqlalchemy.pool import QueuePool
 
 from context_engine.errors import AuditError
 
-__all__ = ["WRITES", "last_look", "make_file", "sqlite_engine"]
-
 WRITES: Final = "writes"
 """The execution option of a connection whose transactions write: they wait for the lock before they read."""
 

@@ -12,8 +12,6 @@ from context_engine.core.engine.clock import TimeSortedIds
 from context_engine.core.models import utc_text
 from context_engine.errors import InvalidRequest
 
-__all__ = ["STATEMENTS", "own_words", "statement", "statement_id"]
-
 STATEMENTS: Final = frozenset({"erasure", "pruning", "key", "loss"})
 """The kinds of entries that are about no search."""
 

@@ -15,7 +15,6 @@ from context_engine.audit.ledger.schema import addendum, erasure, log, record
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
 
-__all__ = ["LedgerStatistics", "Stored", "ledger_statistics"]
 
 _NONE: Final = ""
 

@@ -9,8 +9,6 @@ from context_engine.audit.record.entry import read_entry
 from context_engine.audit.values import Addendum
 from context_engine.errors import LedgerCorrupt
 
-__all__ = ["Addenda", "EntryBytes", "Missing", "fetch", "missing_part"]
-
 
 class EntryBytes(Protocol):
     """A record of the log; its entry is None where it was pruned."""

@@ -7,8 +7,6 @@ from typing import Any
 from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.core.models import Caller, Principal
 
-__all__ = ["described_caller"]
-
 
 def described_caller(principal: Principal, caller: Caller, pseudonyms: Pseudonyms) -> dict[str, Any]:
     """Return who asked: the principal where one was authenticated, else whom the call names as its caller.

@@ -19,8 +19,6 @@ from context_engine.audit.record.packed import packed_candidates, unpacked_candi
 from context_engine.audit.record.parts import PARTS_VERSION
 from context_engine.audit.values import Addendum
 
-__all__ = ["CANDIDATES", "candidates_addendum", "content_digests", "read_candidates", "read_fates"]
-
 CANDIDATES: Final = "candidates"
 _LENGTH: Final = struct.Struct(">I")
 _LEVEL: Final = 4

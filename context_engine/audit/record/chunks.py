@@ -11,8 +11,6 @@ from context_engine.audit.record.exact import Unreadable, json_bytes_each, read_
 from context_engine.audit.values import Content
 from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind
 
-__all__ = ["Contents", "answer_columns", "answer_of", "chunk_columns", "chunks_of"]
-
 _EACH_SEARCH: Final = ("content", "scores", "fetched_at")
 _NAMES: Final = Chunk._fields
 _MAY_BE_EMPTY: Final = ("chunk_id", "heading_path", "metadata", "extra")

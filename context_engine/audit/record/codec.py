@@ -17,8 +17,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, Union, get_args, ge
 from context_engine.audit.record.exact import Unreadable, tagged, untagged
 from context_engine.core.models import NOTHING
 
-__all__ = ["Form", "columns", "dumped", "form_of", "from_columns", "loaded"]
-
 T = TypeVar("T")
 _SCALARS: Final = (str, int, float, bool, NoneType)
 _REQUIRED: Final = object()

@@ -11,8 +11,6 @@ from context_engine.audit.record.exact import Unreadable, json_bytes, read_json,
 from context_engine.audit.values import Content
 from context_engine.core.models import EffectiveSettings, Settings, SourceSpec, as_written, canonical_json
 
-__all__ = ["settings_content", "settings_of", "sources_content", "specs_of"]
-
 _MOST_KEPT: Final = 64
 _DEFAULT: Final = "default"
 

@@ -30,8 +30,6 @@ from context_engine.core.models import (
 )
 from context_engine.core.text import content_sha256
 
-__all__ = ["context_draft", "fetch_draft", "loss_draft", "refusal_draft", "search_draft"]
-
 _DOMAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 

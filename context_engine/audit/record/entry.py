@@ -10,8 +10,6 @@ from context_engine.audit.record.exact import Unreadable, json_bytes, read_json
 from context_engine.audit.values import MOST_ENTRY_BYTES, Addendum, Composed
 from context_engine.errors import LedgerCorrupt, LedgerVersionMismatch
 
-__all__ = ["ENTRY_VERSION", "composed", "read_entry"]
-
 ENTRY_VERSION: Final = 1
 _LONGEST_TEXT: Final = 200
 _SHOWN: Final = 96

@@ -13,8 +13,6 @@ from datetime import date, datetime
 from math import isfinite
 from typing import Any, Final
 
-__all__ = ["Unreadable", "json_bytes", "json_bytes_each", "read_json", "tagged", "untagged"]
-
 _SCALARS: Final = frozenset((str, int, bool, type(None)))
 _TEXT: Final = frozenset((str,))
 _MARK: Final = "$"

@@ -7,8 +7,6 @@ from typing import Any, Final
 from context_engine.core.models import Chunk, Key, SearchResult
 from context_engine.core.text import content_sha256
 
-__all__ = ["IDENTITY_COLUMNS", "candidate_identities"]
-
 IDENTITY_COLUMNS: Final = ("document_id", "document_version", "content_sha256")
 _UNKNOWN: Final = (None, None, None)
 _Identity = tuple[str | None, str | None, str | None]

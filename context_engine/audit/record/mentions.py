@@ -8,8 +8,6 @@ from typing import Any, Final
 from context_engine.audit.record.candidates import read_fates
 from context_engine.audit.record.exact import Unreadable, read_json
 
-__all__ = ["Mention", "mentions_of"]
-
 _NAMING: Final = ("search", "rank", "fetch")
 _COLUMNS: Final = ("source_id", "chunk_id", "document_id", "document_version", "outcome")
 _RETURNED: Final = "returned"

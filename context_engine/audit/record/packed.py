@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from context_engine.audit.record.exact import Unreadable
 
-__all__ = ["packed_candidates", "packed_question", "unpacked_candidates", "unpacked_question"]
-
 _NUMBERS: Final = ("text", "card")
 _SHA256: Final = "content_sha256"
 _AS_FATE: Final = True

@@ -29,8 +29,6 @@ from context_engine.core.models import (
     Swap,
 )
 
-__all__ = ["PARTS_VERSION", "Parts", "join", "split"]
-
 PARTS_VERSION: Final = 1
 _QUESTION: Final = ("query", "caller", "request_id", "request", "prepared", "notices")
 _COLUMNS: Final = ("fates", "swaps", "stages")

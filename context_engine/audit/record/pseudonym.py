@@ -6,8 +6,6 @@ import hashlib
 import hmac
 from typing import Final
 
-__all__ = ["Pseudonyms"]
-
 _CALLER_BYTES: Final = 16
 
 

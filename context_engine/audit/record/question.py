@@ -11,8 +11,6 @@ from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.values import Addendum
 from context_engine.errors import QueryNotRecorded
 
-__all__ = ["QUESTION", "QueryForm", "kept_as", "question_addendum", "read_question"]
-
 QUESTION: Final = "question"
 _SEALED: Final = b"sealed1\x00"
 QueryForm = Literal["text", "digest", "none"]

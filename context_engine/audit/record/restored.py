@@ -16,8 +16,6 @@ from context_engine.audit.record.question import QUESTION, read_question
 from context_engine.core.models import SearchResult
 from context_engine.errors import InvalidRequest, LedgerCorrupt, QueryNotRecorded
 
-__all__ = ["Restored", "restore"]
-
 _SEARCHES: Final = ("search", "rank")
 
 

@@ -10,8 +10,6 @@ from context_engine.audit.record.parts import join, split
 from context_engine.core.models import SearchResult
 from context_engine.errors import InvalidRequest
 
-__all__ = ["code_of", "load_result", "save_result"]
-
 _FORMAT: Final = "context-engine/saved-result"
 _VERSION: Final = 1
 _NAMES: Final = frozenset(("format", "version", "code", "question", "candidates", "contents"))

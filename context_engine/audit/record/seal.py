@@ -19,7 +19,6 @@ try:
 except ImportError:
     raise MissingExtra("the audit ledger", "audit") from None
 
-__all__ = ["sealed", "unsealed"]
 
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from context_engine.core.models import AccessRecord, Outcome, RankedChunk, SearchResult, Settings, SourceStatus
 
-__all__ = ["of_result"]
-
 _SUBJECTS: Final = frozenset((*Settings.model_fields, "filters", "as_of", "rerank", "query"))
 
 

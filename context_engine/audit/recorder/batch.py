@@ -10,8 +10,6 @@ from typing import Final
 from context_engine.audit.recorder.jobs import Job, LedgerInUse
 from context_engine.audit.values import Draft
 
-__all__ = ["Written", "write_batch"]
-
 _TRIES: Final = 2
 """Records that are tried alone before all count as refused by a ledger that is down."""
 

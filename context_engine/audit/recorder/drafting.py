@@ -14,8 +14,6 @@ from context_engine.core.models import AccessRecord, Chunk, Context, Principal, 
 from context_engine.core.models.audit_settings import QueryForm
 from context_engine.core.protocols import Clock, IdSource
 
-__all__ = ["LedgerDrafts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerDrafts:

@@ -12,8 +12,6 @@ from context_engine.audit.values import Draft
 from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
 from context_engine.core.models.audit_settings import QueryForm
 
-__all__ = ["Drafts", "Job", "LedgerInUse", "Make", "Publisher", "RecordKind", "RecordLog"]
-
 RecordKind = Literal["search", "rank"]
 
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from context_engine.core.protocols import Clock
 
-__all__ = ["Loss", "Losses", "searches_are"]
-
 logger = logging.getLogger(__name__)
 
 _QUIET_S: Final = 60.0

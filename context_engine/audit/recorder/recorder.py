@@ -12,8 +12,6 @@ from context_engine.core.models.audit_settings import QueryForm
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditUnavailable
 
-__all__ = ["Firmness", "LedgerRecorder"]
-
 Firmness = Literal["best_effort", "required"]
 
 

@@ -10,8 +10,6 @@ from context_engine.audit.recorder.jobs import LedgerInUse
 from context_engine.core.protocols import Clock
 from context_engine.errors import ContextEngineError
 
-__all__ = ["LedgerSession", "reason_of"]
-
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 0.25

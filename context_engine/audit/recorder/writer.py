@@ -16,8 +16,6 @@ from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditUnavailable
 
-__all__ = ["LedgerWriter"]
-
 logger = logging.getLogger(__name__)
 
 _MOST_TOGETHER: Final = 256

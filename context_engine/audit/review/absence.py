@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, Self
 
 from context_engine.core.models import SearchResult, SourceStatus
 
-__all__ = ["Absence", "AccessTaken", "WhyAbsent", "absence_of"]
-
 
 class WhyAbsent(StrEnum):
     """What kept a chunk from being a candidate."""

@@ -14,8 +14,6 @@ from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.record.question import QUESTION, read_question
 from context_engine.errors import LedgerCorrupt, QueryNotRecorded
 
-__all__ = ["Account", "account_of"]
-
 _ACCOUNT: Final = "account"
 _SETTINGS: Final = "settings"
 _NOT_KEPT: Final = "was not recorded"

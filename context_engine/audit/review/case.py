@@ -15,8 +15,6 @@ from context_engine.core.ranking.candidates import Candidate, pool
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["NO_CUT", "NO_LIMIT", "CandidateIdentity", "Case", "candidates_of", "identity_of"]
-
 NO_CUT: Final = {"stage2_top_k": 10**9, "max_per_document": None, "mmr_lambda": None}
 
 NO_LIMIT: Final = {**NO_CUT, "min_relevance_score": 0.0, "scope_threshold": 0.0, "similarity_threshold": None}

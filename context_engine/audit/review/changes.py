@@ -26,8 +26,6 @@ from typing import Any, Final
 
 from context_engine.core.models import SearchResult
 
-__all__ = ["STAGES", "SWITCH", "AnswerChangeKind", "Change", "in_steps"]
-
 SWITCH: Final = 10.0
 """Steps of a switch that is turned."""
 

@@ -16,8 +16,6 @@ from context_engine.audit.review.word_changes import likeness
 from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 
-__all__ = ["Counterpart", "counterpart"]
-
 _ALIKE: Final = 0.75
 """Share of words from which a text under another id counts as the one that was changed: neighbours are alike too."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Difference", "first_difference"]
-
 
 class _Absent:
     """The value of what is not there."""

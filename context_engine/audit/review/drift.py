@@ -20,8 +20,6 @@ from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.text import content_sha256
 from context_engine.errors import ContextEngineError
 
-__all__ = ["ChunkDrift", "ChunkState", "Fetch", "FieldChange", "counts", "drift"]
-
 Fetch = Callable[[str, FetchRequest], Sequence[Chunk]]
 """Returns chunks of a source by their ids, for whoever looks; raises `ContextEngineError` where it cannot."""
 

@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import ChunkMention, MentionCriteria, RecordRow
 
-__all__ = ["FATES", "AffectedAnswer", "NamedChunk", "impact"]
-
 FATES: Final = ("returned", "merged", "dropped")
 """What may become of a chunk, what a reader saw most of first."""
 

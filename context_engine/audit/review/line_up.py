@@ -23,8 +23,6 @@ from context_engine.core.ranking.rerank import below_reranked, best_of, blended
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.core.ranking.select import Contenders, order
 
-__all__ = ["LineUp"]
-
 _ALL: Final = 10**9
 
 

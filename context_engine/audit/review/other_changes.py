@@ -22,8 +22,6 @@ from context_engine.core.models import (
     filter_to_dict,
 )
 
-__all__ = ["other_changes"]
-
 _DAY = timedelta(days=1)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final, NamedTuple
 
-__all__ = ["OtherLimit", "other_limits"]
-
 _FEWEST_DIGITS: Final = 2
 _MOST_DIGITS: Final = 17
 

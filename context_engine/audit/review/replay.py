@@ -23,8 +23,6 @@ from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import ContextEngineError
 
-__all__ = ["ChangedScorer", "ChangedSetting", "ContextReplay", "Replay", "ReplayReason", "replay"]
-
 _JUDGED: Final = frozenset((*RankingSettings.model_fields, "exact_first", "rerank_top_n", "strict_thresholds"))
 """Settings whose effect on an answer can be computed from its record; the others act before stage 2, or beside it."""
 

@@ -15,8 +15,6 @@ from context_engine.core.engine import with_settings
 from context_engine.core.models import MAX_TOP_K, TIERS, AuthorityBoosts, ScoreKind, Settings
 from context_engine.core.ranking.scope import AUTO
 
-__all__ = ["settings_changes"]
-
 _LEAST_DEDUP: Final = 0.5
 """Lower thresholds are not tried: texts with less than half of their words in common are no copies."""
 

@@ -16,8 +16,6 @@ from context_engine.core.models import Chunk, RankedChunk, SearchResult
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, LedgerCorrupt
 
-__all__ = ["ShownAnswer", "ShownChunk", "recorded_answer", "shown_chunks"]
-
 _SEARCHES: Final = ("search", "rank")
 
 

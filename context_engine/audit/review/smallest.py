@@ -19,8 +19,6 @@ from context_engine.audit.review.other_changes import other_changes
 from context_engine.audit.review.settings_changes import settings_changes
 from context_engine.core.models import Key, SearchResult
 
-__all__ = ["Counterfactual", "Search", "all_changes", "smallest_changes"]
-
 _AFTER_DEDUP: Final = STAGES.index("dedup") + 1
 _FIRST_STEPS: Final = 12
 """So many changes that carry a chunk further are tried as the first of a pair."""

@@ -8,8 +8,6 @@ from typing import Any
 from context_engine.audit.review.case import Case
 from context_engine.core.models import Key, Outcome, RankedChunk
 
-__all__ = ["Standing", "standing_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.core.models import SearchResult
 
-__all__ = ["RecordBytes", "context_entries", "find_record", "ledger_pseudonyms", "recorded_result"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecordBytes:

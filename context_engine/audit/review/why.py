@@ -15,8 +15,6 @@ from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import Fate, Key, Member, Outcome, SearchResult, StageTrace, Swap
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["NOTHING_TAKEN", "Why", "why"]
-
 NOTHING_TAKEN: Final = AccessTaken()
 _MOST_NAMED: Final = 5
 

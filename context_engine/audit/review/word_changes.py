@@ -7,8 +7,6 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import Final, NamedTuple
 
-__all__ = ["WordChange", "likeness", "word_changes"]
-
 _BEFORE: Final = 4
 _MOST_CHANGES: Final = 20
 _MOST_WORDS: Final = 4000

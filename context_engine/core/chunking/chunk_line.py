@@ -25,8 +25,6 @@ from typing import Any, Final
 from context_engine.core.chunking.labels import label_of
 from context_engine.core.models import Chunk
 
-__all__ = ["LINE_FORM", "ChunkLine", "escaped", "line_of", "read_line", "restored", "with_line"]
-
 LINE_FORM: Final = "2"
 """Raised whenever the line is written otherwise. One of form 1 is read as it was meant or is text; where it names
 neither title nor heading, headings that its text begins with count as its own."""

@@ -19,8 +19,6 @@ from context_engine.core.chunking.labels import label_of
 from context_engine.core.chunking.spans import Span, lines
 from context_engine.core.text.markup import without_markup
 
-__all__ = ["ContentsTable", "between", "contents_of", "without_contents"]
-
 _PAGE: Final = r"(?P<page>\d{1,4}|[ivxlc]{1,7})"
 _LEADER: Final = r"(?:(?:[.·•․…‥_][ \t]{0,3}){3,}|[…‥]{1,}|(?:-[ \t]?){4,})"
 _DOTTED: Final = re.compile(rf"(?P<title>\S.{{0,250}}?)[ \t]*{_LEADER}[ \t]*{_PAGE}")

@@ -12,8 +12,6 @@ from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.sections import section_pieces
 from context_engine.core.chunking.strategy import ChunkingStrategy
 
-__all__ = ["CHUNKER_VERSION", "cut"]
-
 CHUNKER_VERSION: Final = "6"
 """Raised whenever some text is cut otherwise than before: documents cut before are then cut again."""
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["defined_terms", "is_glossary"]
-
 _MOST_TERMS: Final = 200
 _MOST_WORDS: Final = 8
 _MOST_LENGTH: Final = 80

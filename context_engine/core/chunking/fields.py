@@ -10,8 +10,6 @@ from context_engine.core.chunking.pack import broken, furthest, tokens_between
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.spans import Span, lines, stripped
 
-__all__ = ["field_pieces", "field_spans", "record_text"]
-
 _MOST_DEPTH: Final = 8
 
 

@@ -12,8 +12,6 @@ from context_engine.core.chunking.pack import fit, pack
 from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.spans import atoms
 
-__all__ = ["fixed_pieces"]
-
 
 def fixed_pieces(
     text: str, size: int, overlap: int, count: Count, contents: Sequence[ContentsTable] = ()

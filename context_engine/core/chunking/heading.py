@@ -14,8 +14,6 @@ from context_engine.core.chunking.labels import label_of
 from context_engine.core.chunking.spans import lines
 from context_engine.core.text.markup import PLACEHOLDER, without_markup
 
-__all__ = ["Heading", "TextLine", "marked_headings", "text_lines"]
-
 _FENCES: Final = ("```", "~~~")
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
 _HTML: Final = re.compile(r"[ \t]{0,8}<h([1-6])\b[^<>]{0,300}>(.{1,800})</h\1>[ \t]*$", re.IGNORECASE)

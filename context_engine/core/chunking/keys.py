@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BOOKKEEPING_KEYS"]
-
 BOOKKEEPING_KEYS: Final = frozenset(
     (
         *("token_count", "content_sha256", "previous_chunk_id", "next_chunk_id", "page", "page_end"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["NUMBER_RANK", "Label", "extends", "label_of", "values"]
-
 NUMBER_RANK: Final = 10
 _WORDS: Final = "article|clause|section|annex|appendix|app|schedule|part|chapter|title|rule|regulation|paragraph"
 _BARE: Final = ("section", "clause", "paragraph")  # "Section 4" is cited as "4", "Article 4" is not

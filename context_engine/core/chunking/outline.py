@@ -11,8 +11,6 @@ from context_engine.core.chunking.labels import extends, label_of
 from context_engine.core.chunking.unmarked import all_headings
 from context_engine.core.text.markup import has_words
 
-__all__ = ["OutlineSection", "headings", "outline", "section_title"]
-
 
 class OutlineSection(NamedTuple):
     """The text from one heading to the next; the text before the first heading has no label and no path.

@@ -13,8 +13,6 @@ from unicodedata import category
 from context_engine.core.chunking.piece import Count
 from context_engine.core.chunking.spans import CJK, Atom, Span, sentences, stripped
 
-__all__ = ["broken", "fit", "furthest", "pack", "tokens_between"]
-
 _LINE: Final = re.compile(r"\n+")
 _CLAUSE: Final = re.compile(r"(?<=[;,:])\s+|(?<=[；，、：])\s*")
 _WORD: Final = re.compile(rf"\s+|(?<=[{CJK}，、。；：！？])(?=[^\s，、。；：！？”’」』）》])")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Count", "Piece"]
-
 Count = Callable[[str], int]
 """Number of tokens of a text, >= 0; where a longer text may have fewer, pieces keep the limit and may be less full."""
 

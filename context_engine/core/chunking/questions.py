@@ -15,8 +15,6 @@ from context_engine.core.chunking.labels import label_of
 from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.spans import Span, stripped
 
-__all__ = ["QuestionAnswer", "questions_of"]
-
 _OPENING: Final = r"^[ \t]*(?:#{1,6}[ \t]+)?(?:[-*+][ \t]+)?[*_]{0,2}"
 _CLOSING: Final = r"[ \t]?\d{0,4}[ \t]*[*_]{0,2}[:：][*_]{0,2}[ \t]*"
 _MARK: Final = re.compile(

@@ -14,8 +14,6 @@ from context_engine.core.chunking.piece import Count, Piece
 from context_engine.core.chunking.spans import Span, atoms, stripped
 from context_engine.core.text.markup import has_words
 
-__all__ = ["section_pieces"]
-
 _TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
 _JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece, and a title page of at most that with what follows
 _SENTENCE: Final = re.compile(r"[^\n]{40,}[.!?。！？:：]\s*$|^\s*\||^[-*]\s", re.MULTILINE)  # or a table, or a list

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["LEAST_LENGTH", "MOST_STEP", "follows", "lettered", "numbering"]
-
 MOST_STEP: Final = 3  # numbers that may be missing between two headings: a repealed section, a page not copied
 _LEAST_NUMBERING: Final = 6
 _LEAST_SHARE: Final = 0.6

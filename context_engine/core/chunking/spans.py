@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-__all__ = ["Atom", "Span", "atoms", "sentences", "stripped"]
-
 Span = tuple[int, int]
 CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 

@@ -10,17 +10,6 @@ from typing import Any, Final, Literal, cast, get_args
 from context_engine.core.chunking.structure import TextStructure
 from context_engine.errors import ConfigError, nearest
 
-__all__ = [
-    "DEFAULT_STRATEGIES",
-    "PROFILES",
-    "ChunkingStrategy",
-    "Method",
-    "get_profile",
-    "get_strategy",
-    "read_strategies",
-    "strategy_for",
-]
-
 Method = Literal["section_aware", "fixed_size", "field_level"]
 LEAST_SIZE: Final = 16
 MOST_SIZE: Final = 8192

@@ -10,8 +10,6 @@ from context_engine.core.chunking.heading import Heading
 from context_engine.core.chunking.outline import headings
 from context_engine.core.text.markup import has_words
 
-__all__ = ["RECORD", "StructureKind", "TextStructure", "structure_of"]
-
 _LEAST_MARKED: Final = 2
 _LEAST_NUMBERED: Final = 3
 _LEAST_LENGTH: Final = 80  # characters below a numbered heading on average: with less the numbers are those of a list

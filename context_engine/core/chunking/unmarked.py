@@ -12,8 +12,6 @@ from context_engine.core.chunking.labels import Label, label_of, values
 from context_engine.core.chunking.series import LEAST_LENGTH, follows, lettered, numbering
 from context_engine.core.text.markup import without_markup
 
-__all__ = ["all_headings"]
-
 _DATE: Final = re.compile(r"\d{1,2}\.? [^\W\d]{3,9} \d{4}\b")
 _CAPITAL: Final = re.compile(r"[^\W\d_a-z\u00df-\u00ff]|[“\"'(‘\[—–]")
 _FIRST_ITEM: Final = re.compile(r"\((?:1|a|i)\)")

@@ -10,8 +10,6 @@ from typing import TypeVar
 from context_engine.core.concurrency.executor import EXECUTOR, Busy, DaemonExecutor
 from context_engine.core.concurrency.forking import forget_in_child
 
-__all__ = ["Bulkhead", "Overdue"]
-
 T = TypeVar("T")
 
 

@@ -13,8 +13,6 @@ from context_engine.core.concurrency.bulkhead import Bulkhead, Overdue
 from context_engine.core.concurrency.executor import EXECUTOR, Busy
 from context_engine.errors import ContextEngineError
 
-__all__ = ["DeadlineCaller", "DeadlineExceeded", "call_within", "countdown", "done_within"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple, TypeVar
 
 from context_engine.core.concurrency.forking import forget_in_child
 
-__all__ = ["EXECUTOR", "Busy", "DaemonExecutor", "resolve"]
-
 T = TypeVar("T")
 
 _IDLE_S: Final = 20.0

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from context_engine.core.concurrency.deadline import countdown, done_within
 from context_engine.core.concurrency.executor import EXECUTOR, Busy, DaemonExecutor, resolve
 
-__all__ = ["submit_all", "wait_all"]
-
 T = TypeVar("T")
 
 

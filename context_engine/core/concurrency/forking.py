@@ -12,8 +12,6 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 from weakref import WeakSet
 
-__all__ = ["UNFORKED", "Forgetful", "Lock", "abandon", "forget_in_child"]
-
 
 class Forgetful(Protocol):
     """Has something that a child must not use."""

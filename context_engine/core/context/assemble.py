@@ -13,8 +13,6 @@ from context_engine.core.models import Context, Decision, OmittedPassage, Ranked
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.errors import InvalidRequest
 
-__all__ = ["HEADING", "assemble", "checked_frame"]
-
 UNTRUSTED_SHARE: Final = 0.25
 HEADING: Final = "Context"
 _MOST_NAMES: Final = 5

@@ -9,8 +9,6 @@ from context_engine.core.context.line import one_line
 from context_engine.core.context.merge import JoinedPassage
 from context_engine.core.context.passage import Passage, own_field
 
-__all__ = ["attributions", "page_range", "sections", "title"]
-
 
 def title(passage: Passage) -> str:
     """Return the document's title, else its file, id or source, else "unknown"."""

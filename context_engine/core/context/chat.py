@@ -8,8 +8,6 @@ from typing import Any, Final, Protocol, runtime_checkable
 from context_engine.core.models import Context
 from context_engine.errors import InvalidRequest
 
-__all__ = ["CITE_PROMPT", "ContextText", "inject_rag_context", "system_prompt"]
-
 CITE_PROMPT: Final = """\
 You are {role}.
 Use the following retrieved context to answer the user's question.

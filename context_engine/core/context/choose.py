@@ -12,8 +12,6 @@ from context_engine.core.context.passage import Passage
 from context_engine.core.models import OmittedPassage
 from context_engine.core.protocols import Mask
 
-__all__ = ["ChosenPassages", "choose"]
-
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)\]]*(?=\s)|[。！？]|\n")
 _WORD_END: Final = re.compile(r"\S(?=\s)")
 

@@ -18,8 +18,6 @@ from unicodedata import category
 from context_engine.core.text import BLANK, BRACKETS
 from context_engine.errors import InvalidRequest
 
-__all__ = ["BREAK", "checked_nonce", "fence", "neutralise", "parse_fences", "without_nonce"]
-
 BREAK: Final = "\u241b"
 """Breaks a mark, visibly."""
 

@@ -12,8 +12,6 @@ from context_engine.core.policy.hidden_text import invisible
 from context_engine.core.policy.injection import InjectionFinding, injection_findings
 from context_engine.core.text import fold
 
-__all__ = ["inert", "inert_line"]
-
 _MARKS: Final = frozenset("<>|[](){}#:,=\"'_-*~+/")
 """What marks are made of; a break beside each ends the mark."""
 _ESCAPES: Final = "&%\\"

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 from context_engine.core.protocols import TokenCounter
 from context_engine.errors import InvalidRequest
 
-__all__ = ["TextLimit", "limited", "named_counter"]
-
 _CHARACTERS: Final = "characters"
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 from context_engine.core.context.fence import neutralise
 from context_engine.core.context.inert import inert_line
 
-__all__ = ["one_line"]
-
 _LONGEST: Final = 160
 # Brackets would fake a label, a middle dot another field.
 _PLAIN: Final = str.maketrans("[]［］【】·", "()()()-")

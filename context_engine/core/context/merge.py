@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from context_engine.core.context.passage import Passage
 
-__all__ = ["JoinedPassage", "document_key", "joined"]
-
 
 class JoinedPassage(NamedTuple):
     """One passage, or several that touch.

@@ -16,8 +16,6 @@ from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["ContextPart", "for_a_model", "from_result", "parts_of_result"]
-
 _FOR_A_MODEL: Final = (
     NoticeCode.QUERY_CORRECTED,
     NoticeCode.PHRASE_NOT_FOUND,

@@ -14,8 +14,6 @@ from context_engine.core.context.passage import Passage, own_field
 from context_engine.core.models import Classification, FetchedAtBasis, SourceType
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
 
-__all__ = ["also_in", "fields_in_lines", "origin_line"]
-
 _DOT: Final = " · "
 _ENCODED: Final = {ord(char): quote(char) for char in "[]［］【】·"}
 """What would fake a label or another field, as an address may hold it."""

@@ -16,8 +16,6 @@ from context_engine.core.context.render import Form, is_markdown, render, separa
 from context_engine.core.models import Citation, Context, ContextBlock, OmittedPassage
 from context_engine.core.protocols import Mask, TokenCounter
 
-__all__ = ["NOTHING_FOUND", "Frame", "page"]
-
 NOTHING_FOUND: Final = "No relevant information found"
 NOTHING_FITS: Final = "Relevant passages were found, but none of them fits into this context."
 BEST_LEFT_OUT: Final = "Note: the most relevant passage does not fit into this context."

@@ -24,8 +24,6 @@ from context_engine.core.policy.injection_labels import label_kinds
 from context_engine.core.policy.masked import masked_labels
 from context_engine.core.protocols import Mask
 
-__all__ = ["Passage", "own_field", "passage_of", "passages_from_dicts"]
-
 
 class Passage(NamedTuple):
     """A chunk with the part of its origin that is shown.

@@ -16,8 +16,6 @@ from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["build_context_block", "context_of_dicts", "must_be_masked"]
-
 _NO_LIMIT: Final = 10**12
 
 

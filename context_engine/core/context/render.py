@@ -9,8 +9,6 @@ from context_engine.core.context.inert import inert
 from context_engine.core.context.merge import JoinedPassage
 from context_engine.core.context.origin import also_in, fields_in_lines, origin_line
 
-__all__ = ["FORMS", "Form", "is_markdown", "quoted", "render", "separator"]
-
 Form = Literal["markdown", "text", "full"]
 """markdown: one line about a passage's origin. text: the same without marks. full: Markdown, with rank, scores,
 metadata and tags on lines of their own."""

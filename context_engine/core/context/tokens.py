@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ApproxTokenCounter"]
-
 _CJK: Final = r"\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
 # The one group marks a CJK character, so that findall() gives "" for every other piece.
 _PIECE: Final = re.compile(

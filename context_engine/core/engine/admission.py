@@ -44,8 +44,6 @@ from context_engine.core.models import (
 from context_engine.core.text import bare_version
 from context_engine.errors import SourceError, SourceProtocolError
 
-__all__ = ["ValidatedAnswer", "is_listed", "valid_chunk", "validate_answer"]
-
 _MOST_NOTICES: Final = 200
 _MOST_TERMS: Final = 4_096
 """Most terms that a source counts: more than any question and its expansions have."""

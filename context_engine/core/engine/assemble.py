@@ -12,8 +12,6 @@ from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.engine.stage_two_output import StageTwoOutput
 from context_engine.core.models import Decision, Notice, NoticeCode, SearchResult, SourceStatus, StageTrace, distinct
 
-__all__ = ["assemble"]
-
 _KEYWORDS_ALONE: Final = (
     "only sources that are searched by a few keywords of each chunk were asked: that nothing was found does not say "
     "that nothing is there"

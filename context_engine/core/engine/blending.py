@@ -9,8 +9,6 @@ from context_engine.core.models import Notice, NoticeCode, ScoreKind, Settings, 
 from context_engine.core.ranking.learnt_blend import BlendPool, blend_scores, features, relevance_of, why_not
 from context_engine.core.ranking.rerank import below_reranked, blended
 
-__all__ = ["blend_pool", "blend_relevance", "reranker_id"]
-
 
 def blend_relevance(table: CandidateTable, rows: Sequence[int], best: Sequence[int], settings: Settings) -> None:
     """Set the relevance of the candidates: a learnt blend where the domain has one, else w * stage 1 + (1 - w) * model.

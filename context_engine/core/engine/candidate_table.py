@@ -12,8 +12,6 @@ from context_engine.core.ranking.candidates import Candidate, pool
 from context_engine.core.ranking.dedup import Match
 from context_engine.core.ranking.relevance import Measured
 
-__all__ = ["CandidateTable", "SelectedCandidate"]
-
 
 class SelectedCandidate(NamedTuple):
     """A candidate that is returned, with every number it has.

@@ -6,8 +6,6 @@ import secrets
 import time
 from datetime import UTC, datetime
 
-__all__ = ["SystemClock", "TimeSortedIds"]
-
 
 class SystemClock:
     """The machine's clock."""

@@ -23,8 +23,6 @@ from context_engine.core.models import Fate, Key, NoticeCode, Outcome, SearchRes
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Match, deduplicate
 
-__all__ = ["BASELINE", "Comparison", "RankChange", "RankStep", "Step", "Turn", "compare"]
-
 BASELINE: Final[Mapping[str, Any]] = {
     "dedup_method": "off",
     "min_relevance_score": 0.0,

@@ -17,8 +17,6 @@ from context_engine.core.query.spelling import confident, edits, is_offered, rew
 from context_engine.core.ranking.candidates import label_of
 from context_engine.core.text import terms
 
-__all__ = ["Prepare", "corrected_plan", "unknown_words", "with_suggestions"]
-
 Prepare = Callable[[str], PreparedQuery]
 _MOST_EDITS: Final = 2
 

@@ -9,8 +9,6 @@ from context_engine.core.engine.retriever import Recalled
 from context_engine.core.engine.stage_two_output import StageTwoOutput
 from context_engine.core.models import Decision, RankedChunk, SearchRequest, SourceStatus, Status
 
-__all__ = ["Conclusion", "MissingEvidence", "conclude", "decide", "missing_evidence", "overall_status"]
-
 
 class MissingEvidence(NamedTuple):
     """Required evidence that is not in the answer."""

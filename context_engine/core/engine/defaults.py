@@ -18,8 +18,6 @@ from context_engine.core.models import (
 )
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["default_settings"]
-
 
 def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
     """Return the defaults with the domain's settings and the call's own over them.

@@ -59,8 +59,6 @@ from context_engine.core.protocols import (
 )
 from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
 
-__all__ = ["Engine"]
-
 logger = logging.getLogger(__name__)
 
 _FETCHES: Final = 4

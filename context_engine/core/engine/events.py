@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from context_engine.core.models import Context, Fate, Outcome, SearchResult
 
-__all__ = ["EVENTS", "log_context", "log_search"]
-
 EVENTS: Final = logging.getLogger("context_engine.events")
 
 _MOST_SCORES: Final = 100

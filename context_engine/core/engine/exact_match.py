@@ -8,8 +8,6 @@ from context_engine.core.models import PreparedQuery, Settings
 from context_engine.core.query import exact_first
 from context_engine.core.ranking.analysed import AnalysedText
 
-__all__ = ["exact_matches_first"]
-
 
 def exact_matches_first(
     query: PreparedQuery | None,

@@ -11,8 +11,6 @@ from context_engine.core.models import Chunk, Classification, FetchRequest, Sour
 from context_engine.core.protocols import Fetchable, Source
 from context_engine.errors import FetchUnsupported, SourceProtocolError
 
-__all__ = ["fetched_chunks"]
-
 
 def fetched_chunks(source: Source, request: FetchRequest, declared: Classification) -> tuple[Chunk, ...]:
     """Return what a source gives of what was asked for, each chunk once; nothing that may not be read.

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from context_engine.core.models import ModelSettings, RankingSettings, ScoreKind
 
-__all__ = ["Limits", "decide_limits", "how_to_get"]
-
 
 class Limits(NamedTuple):
     """The limits of one ranking.

@@ -12,8 +12,6 @@ from context_engine.core.models import (
     NoticeCode,
 )
 
-__all__ = ["denial_notices", "permitted_settings"]
-
 _OF_THE_CALLER: Final = ("call", "pipeline config")
 _SAID: Final = "some sources were not searched for you"
 

@@ -16,8 +16,6 @@ from context_engine.core.models import SearchResult
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 
-__all__ = ["SearchPipeline"]
-
 
 @dataclass(frozen=True, slots=True)
 class SearchPipeline:

@@ -8,8 +8,6 @@ from context_engine.core.models import DomainSpec, EffectiveSettings, Registry, 
 from context_engine.core.protocols import Mask
 from context_engine.errors import ConfigError, ContextEngineError
 
-__all__ = ["check_mask", "masks_refused"]
-
 
 def check_mask(mask: Mask | None, settings: Settings, domain: DomainSpec) -> None:
     """Refuse a search whose passages or question must be masked and cannot be.

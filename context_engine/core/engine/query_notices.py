@@ -15,8 +15,6 @@ from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import label_of
 from context_engine.errors import did_you_mean
 
-__all__ = ["about_query"]
-
 _MOST_FIELDS: Final = 40
 
 

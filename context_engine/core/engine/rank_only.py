@@ -28,8 +28,6 @@ from context_engine.core.models import (
 from context_engine.core.policy.masked import as_kept
 from context_engine.core.protocols import Clock, IdSource, Mask, Recorder, Reranker
 
-__all__ = ["rank_chunks"]
-
 
 def rank_chunks(
     request: SearchRequest,

@@ -25,8 +25,6 @@ from context_engine.core.models import Chunk, Classification, FetchRequest, Sour
 from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
 
-__all__ = ["SourceBulkhead", "SourceCall", "SourceReply", "as_source_error", "call_sources"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool, contributions, features, why_not
 from context_engine.errors import InvalidRequest, RerankerError
 
-__all__ = ["blend_terms", "recompute", "recorded_pool", "stage_two_bytes", "with_settings"]
-
 _OF_THE_PLAN: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED)
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from context_engine.core.protocols import Recorder
 from context_engine.errors import AuditUnavailable
 
-__all__ = ["hand_over"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -13,8 +13,6 @@ from context_engine.core.engine.retriever import Recalled, RefillRequest
 from context_engine.core.engine.stage_two_output import StageTwoOutput
 from context_engine.core.models import MAX_TOP_K, Fate, Settings, SourceStatus
 
-__all__ = ["Pass", "better_pass", "refill_request"]
-
 _FACTOR: Final = 5
 """Of 400 questions over 40 rulebooks, with two chunks of a document at most, 160 were short of 8 with 40 candidates and
 none with 200."""

@@ -11,8 +11,6 @@ from context_engine.core.query import prepare
 from context_engine.core.query.refine import refined, unrefined
 from context_engine.errors import RefinerError
 
-__all__ = ["TimedRefiner", "prepared_query"]
-
 
 class TimedRefiner:
     """A query refiner that is called with a deadline.

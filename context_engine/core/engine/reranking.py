@@ -13,8 +13,6 @@ from context_engine.core.policy.masked import masked_chunk
 from context_engine.core.protocols import Clock, Mask, Reranker, reranker_under
 from context_engine.errors import ConfigError, InvalidRequest, RerankerError, nearest
 
-__all__ = ["TimedReranker", "chosen", "rerank_step"]
-
 R = TypeVar("R")
 
 

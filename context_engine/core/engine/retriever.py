@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.models import RawAnswer, SourceStatus
 
-__all__ = ["FixedAnswers", "Recalled", "RefillRequest", "Retriever", "SourceOutcome"]
-
 
 class SourceOutcome(NamedTuple):
     """What one source did, and its answer: None where it failed."""

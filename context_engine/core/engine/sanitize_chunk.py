@@ -22,16 +22,6 @@ from context_engine.core.models import (
 from context_engine.errors import SourceError
 from context_engine.secrecy import hide_in_error
 
-__all__ = [
-    "chunk_id_of",
-    "chunk_label",
-    "excerpt",
-    "is_valid_scorer",
-    "sanitized_chunk",
-    "sanitized_error",
-    "sanitized_notice",
-]
-
 _MOST_FIELD: Final = 2_000
 """Most characters of an id, title, section or heading."""
 _MOST_HEADINGS: Final = 100

@@ -16,8 +16,6 @@ from context_engine.core.models import (
     SourceSpec,
 )
 
-__all__ = ["ClockReading", "SearchPlan"]
-
 
 class ClockReading(NamedTuple):
     """The time of a search, read once.

@@ -16,8 +16,6 @@ from context_engine.core.ranking.authority import final_scores
 from context_engine.core.ranking.diversity import Choice, Passed, choose
 from context_engine.core.ranking.select import Contenders, order, swaps
 
-__all__ = ["RankedList", "select"]
-
 
 class RankedList(NamedTuple):
     """The chunks returned, best first; the pairs that authority turned round, and how many there are."""

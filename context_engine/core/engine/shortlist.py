@@ -11,8 +11,6 @@ from context_engine.core.models import TIERS, Settings, TermStatistics
 from context_engine.core.ranking.authority import final_scores
 from context_engine.core.ranking.relevance import relevance_by_scores
 
-__all__ = ["boosts", "shortlist"]
-
 _LEAST: Final = 40
 """Rows by relevance, and as many by final score. Of 265 questions to twenty sources, 800 candidates each, the answer of
 ten was decided among 40 for 264, among 60 for all."""

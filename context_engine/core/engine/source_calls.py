@@ -24,8 +24,6 @@ from context_engine.core.models import (
 from context_engine.core.protocols import Clock
 from context_engine.core.text import segmented
 
-__all__ = ["SourceCalls"]
-
 _PREPARING_SHARE: Final = 0.5
 """Of the time that is left; the calls need the rest, also where nothing came of it."""
 

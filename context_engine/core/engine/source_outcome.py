@@ -10,8 +10,6 @@ from context_engine.core.engine.retriever import SourceOutcome
 from context_engine.core.models import RawAnswer, SourceSpec, SourceStatus
 from context_engine.errors import SourceError
 
-__all__ = ["source_outcome"]
-
 
 def source_outcome(spec: SourceSpec, reply: SourceReply) -> SourceOutcome:
     """Return what a source did and what it answered."""

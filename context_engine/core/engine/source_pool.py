@@ -12,8 +12,6 @@ from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Set
 from context_engine.core.protocols import Clock, Source
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, SourceNotFound, nearest
 
-__all__ = ["OpenSource", "OpenedSource", "SourcePool"]
-
 logger = logging.getLogger(__name__)
 
 OpenSource = Callable[[DomainSpec, SourceSpec], Source]

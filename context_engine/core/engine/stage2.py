@@ -30,8 +30,6 @@ from context_engine.core.ranking.rerank import best_of
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import InvalidRequest, RerankerError
 
-__all__ = ["pool_of", "rank"]
-
 
 def rank(
     inputs: StageTwoInput,

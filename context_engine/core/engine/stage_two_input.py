@@ -9,8 +9,6 @@ from typing import NamedTuple
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.models import Chunk, Key, RawAnswer, SourceSpec
 
-__all__ = ["RerankStep", "Reranked", "StageTwoInput"]
-
 
 class Reranked(NamedTuple):
     """What a model reranker gave.

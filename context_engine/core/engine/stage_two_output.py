@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from context_engine.core.models import Fate, Key, Notice, RankedChunk, ScopeThreshold, StageTrace, Swap
 
-__all__ = ["StageTwoOutput"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTwoOutput:

@@ -10,8 +10,6 @@ from context_engine.core.engine.recall import SourceReply
 from context_engine.core.models import Chunk, Notice, NoticeCode, Score, ScoreKind, TermStatistics, distinct
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 
-__all__ = ["fused_reply"]
-
 _K: Final = 10
 """On 367 questions of several parts, against the whole question alone: R@10 +.005, MAP -.010; the textbook's 60 loses
 more of the order at the top."""

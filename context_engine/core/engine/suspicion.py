@@ -10,8 +10,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.core.policy.injection import INJECTION_SUSPECTED, split_kinds
 from context_engine.core.policy.injection_labels import label_kinds
 
-__all__ = ["flag_injections"]
-
 
 def flag_injections(table: CandidateTable, rows: Sequence[int]) -> None:
     """Flag the returned rows that are suspected, with a notice for each.

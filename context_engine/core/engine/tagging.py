@@ -22,8 +22,6 @@ from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.ranking.confidence import confidence_of
 from context_engine.core.text import content_sha256
 
-__all__ = ["ranked_chunk"]
-
 
 def ranked_chunk(
     selected: SelectedCandidate, rank: int, plan: SearchPlan, scope: ScopeThreshold, notices: list[Notice]

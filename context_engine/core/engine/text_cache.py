@@ -10,8 +10,6 @@ from context_engine.core.concurrency.forking import Lock, forget_in_child
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.text import has_cjk
 
-__all__ = ["TextCache"]
-
 _MOST_BYTES: Final = 32 * 2**20
 _FIXED: Final = 300
 _PER_CHARACTER: Final = 2

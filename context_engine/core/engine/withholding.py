@@ -25,8 +25,6 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.access import access_class
 
-__all__ = ["Readable", "readable"]
-
 _OF_CHUNKS: Final = frozenset(
     {
         NoticeCode.CHUNK_UNREADABLE,

@@ -12,19 +12,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from context_engine.core.models.enums import Classification
 from context_engine.errors import InvalidRequest
 
-__all__ = [
-    "NOBODY",
-    "AccessClass",
-    "AccessDecision",
-    "AccessReason",
-    "AccessRecord",
-    "AccessRule",
-    "AccessScope",
-    "Principal",
-    "SourceAccess",
-    "WithheldChunk",
-]
-
 RoleName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 RoleNames = Annotated[
     tuple[RoleName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)

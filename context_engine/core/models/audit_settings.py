@@ -8,8 +8,6 @@ from pydantic import Field
 
 from context_engine.core.models.settings_group import SettingsGroup
 
-__all__ = ["AuditSettings", "KeptRecords"]
-
 QueryForm = Literal["text", "digest", "none"]
 
 

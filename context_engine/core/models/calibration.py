@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["ScopeCalibration", "ScopeThreshold"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeCalibration:

@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.core.models.access import NOBODY, Principal
 
-__all__ = ["ANYBODY", "API_PRINCIPAL", "Authenticated"]
-
 API_PRINCIPAL: Final = Principal(id="api")
 """Who asks with the token of the environment: without roles, cleared for what is public."""
 

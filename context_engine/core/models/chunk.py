@@ -18,20 +18,6 @@ from context_engine.core.models.enums import (
     TrustClass,
 )
 
-__all__ = [
-    "NOTHING",
-    "PLACE_OF_MATCH",
-    "Chunk",
-    "Key",
-    "Member",
-    "ProvenanceTag",
-    "RankedChunk",
-    "Score",
-    "json_value",
-    "usable_score",
-    "utc_text",
-]
-
 
 class _EmptyMapping(dict[str, Any]):
     """An empty mapping that stays empty: the default of a field that holds a mapping."""

@@ -13,8 +13,6 @@ from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.sanitize import sanitized_id, sanitized_mapping
 from context_engine.errors import InvalidRequest, closest, nearest
 
-__all__ = ["CHUNK_KEYS", "chunk_from_dict", "to_date", "to_moment"]
-
 _KEYS: Final = """
     content chunk_id source_id source_type authority_tier trust_class classification document_id
     document_version dataset_id title section heading_path doc_type position span fetched_at fetched_at_basis

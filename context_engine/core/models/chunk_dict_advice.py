@@ -10,8 +10,6 @@ from typing import Any, Final
 from context_engine.core.models.chunk_dict import CHUNK_KEYS
 from context_engine.core.models.notice import Notice, NoticeCode
 
-__all__ = ["advice_on_dicts"]
-
 _LEAST_LIKENESS: Final = 0.8
 _MOST_LETTERS_MORE: Final = 2
 _NAMES: Final = sorted(key for key in CHUNK_KEYS if not key.startswith("_"))

@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.core.models.settings import Settings
 
-__all__ = ["EffectiveSettings", "as_written"]
-
 
 class EffectiveSettings(BaseModel):
     """The settings a search ran with, and the origin of each value ("call", "file config/rag-pipeline.json" ...)."""

@@ -5,21 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-__all__ = [
-    "TIERS",
-    "TIER_OF",
-    "Classification",
-    "Confidence",
-    "Decision",
-    "FetchedAtBasis",
-    "Outcome",
-    "ScoreKind",
-    "SourceType",
-    "Status",
-    "TrustClass",
-    "default_trust",
-]
-
 
 class ScoreKind(StrEnum):
     """What a number means; numbers of two kinds are never compared.

@@ -11,8 +11,6 @@ from context_engine.core.models.access import AccessScope
 from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.request import SourceQuery
 
-__all__ = ["Examination", "ExaminationRequest", "notices_about"]
-
 _NO_DETAILS: Final[Mapping[str, Any]] = MappingProxyType({})
 _SAMPLE_TOP_K: Final = 5
 

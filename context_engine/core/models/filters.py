@@ -12,8 +12,6 @@ from typing import Any
 
 from context_engine.errors import InvalidFilter
 
-__all__ = ["And", "Condition", "Filter", "FilterOp", "Not", "Or", "filter_to_dict"]
-
 
 class FilterOp(StrEnum):
     """Comparison of a field with a value."""

@@ -6,8 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["IngestSettings"]
-
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=86_400.0, allow_inf_nan=False)]
 Megabytes = Annotated[int, Field(strict=True, ge=64, le=65_536)]
 Count = Annotated[int, Field(strict=True, ge=1, le=10_000_000_000)]

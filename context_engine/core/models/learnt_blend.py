@@ -8,8 +8,6 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["BLEND_FEATURES", "LEAST_DEVIATION", "BlendFeature", "BlendTerm", "LearntBlend"]
-
 BlendFeature = Literal[
     "stage1",
     "stage1_rank",

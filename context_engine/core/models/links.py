@@ -11,7 +11,6 @@ from urllib.parse import quote, urlsplit
 if TYPE_CHECKING:
     from context_engine.core.models.chunk import Chunk
 
-__all__ = ["LINK_FIELDS", "checked_link_template", "link_of", "web_link"]
 
 LINK_FIELDS: Final = (
     *("path", "document_id", "document_version", "title", "section", "page", "line", "chunk_id"),

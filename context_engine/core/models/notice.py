@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple, Self
 
 from context_engine.core.models.chunk import NOTHING, json_value
 
-__all__ = ["BESIDE_THE_ANSWER", "Notice", "NoticeCode", "about", "distinct", "messages"]
-
 
 class NoticeCode(StrEnum):
     """The kinds of notice. A code keeps its meaning for ever; its sentence may be reworded at any time.

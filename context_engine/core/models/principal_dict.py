@@ -9,8 +9,6 @@ from context_engine.core.models.access import Principal
 from context_engine.core.models.enums import Classification
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["principal_from_dict"]
-
 _KEYS: Final = ("id", "roles", "groups", "clearance")
 
 

@@ -9,8 +9,6 @@ from pydantic import Field
 
 from context_engine.core.models.settings_group import Flag, SettingsGroup
 
-__all__ = ["MASK_CONTEXTS", "PERSONAL_DATA_KINDS", "MaskedOutputs", "PrivacySettings"]
-
 PersonalDataKind = Literal["card", "iban", "national_id", "phone", "email"]
 PERSONAL_DATA_KINDS: Final[tuple[PersonalDataKind, ...]] = get_args(PersonalDataKind)
 

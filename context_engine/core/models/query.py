@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from context_engine.core.models.notice import Notice, messages
 
-__all__ = ["Expansion", "PreparedQuery", "Refinement", "UnknownWord"]
-
 
 class Expansion(NamedTuple):
     """Other words for a term of the query.

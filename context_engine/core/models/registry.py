@@ -14,8 +14,6 @@ from context_engine.core.models.links import LINK_FIELDS, checked_link_template
 from context_engine.core.models.notice import Notice
 from context_engine.errors import UnknownDomain
 
-__all__ = ["DocumentRule", "DomainSpec", "Registry", "SourceSpec"]
-
 
 def _zone(name: str) -> str:
     try:

@@ -18,19 +18,6 @@ from context_engine.core.models.statistics import TermStatistics
 from context_engine.core.models.vector_adapter import VectorAdapter
 from context_engine.errors import InvalidFilter, InvalidRequest, SourceError
 
-__all__ = [
-    "MAX_QUERY_CHARS",
-    "MAX_TOP_K",
-    "Caller",
-    "FetchRequest",
-    "QueryEmbedding",
-    "SearchRequest",
-    "SourceAnswer",
-    "SourceQuery",
-    "checked_query",
-    "checked_top_k",
-]
-
 MAX_QUERY_CHARS: Final = 10_000
 MAX_TOP_K: Final = 1000
 

@@ -20,17 +20,6 @@ from context_engine.core.models.request import Caller, QueryEmbedding, SearchReq
 from context_engine.core.models.statistics import TermStatistics
 from context_engine.errors import SourceError
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Fate",
-    "RawAnswer",
-    "SearchResult",
-    "SourceStatus",
-    "StageTrace",
-    "Swap",
-    "canonical_json",
-]
-
 SCHEMA_VERSION: Final = "1.1"
 _UNPUBLISHED: Final = ("problem", "failure", "embedding")
 

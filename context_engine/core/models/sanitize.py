@@ -13,8 +13,6 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, Final
 
-__all__ = ["is_valid_text", "sanitized_id", "sanitized_mapping", "sanitized_text"]
-
 MOST_DEPTH: Final = 32
 """Most levels of mappings and lists in the metadata of a chunk, itself the first."""
 MOST_VALUES: Final = 20_000

@@ -8,8 +8,6 @@ from pydantic import Field
 
 from context_engine.core.models.settings_group import Flag, SettingsGroup
 
-__all__ = ["ServerSettings"]
-
 
 class ServerSettings(SettingsGroup):
     """The HTTP and MCP service; read when it starts, and again where SIGHUP reloads the configuration."""

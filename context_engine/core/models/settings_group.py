@@ -6,8 +6,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["SettingsGroup"]
-
 Flag = Annotated[bool, Field(strict=True)]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-__all__ = ["TermStatistics"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermStatistics:

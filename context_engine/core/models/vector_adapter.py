@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["VectorAdapter", "scorer_name"]
-
 
 class VectorAdapter(Protocol):
     """Two linear maps over the vectors of one model; what they give is compared instead, once it is of unit length.

@@ -26,8 +26,6 @@ from context_engine.core.models import (
     SourceSpec,
 )
 
-__all__ = ["OPEN_ACCESS", "ManifestPolicy", "OpenAccess", "access_class", "admits", "has_rules"]
-
 _MOST_PRINCIPALS: Final = 1024
 
 

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from context_engine.core.models import AccessRule, Classification, DomainSpec, Principal, SourceAccess, SourceSpec
 from context_engine.core.protocols import AccessPolicy
 
-__all__ = ["AccessMatrix", "Holder", "SearchedSource", "access_matrix", "holders_in_rules", "rules_in"]
-
 
 class SearchedSource(NamedTuple):
     """A source as a domain registers it."""

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from context_engine.core.models import AccessRule, Classification, DomainSpec, Principal, SourceSpec
 
-__all__ = ["cedar_entities", "cedar_policies"]
-
 Entity = Mapping[str, Any]
 
 _HEAD: Final = """\

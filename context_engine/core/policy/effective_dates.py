@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from context_engine.core.models import Chunk
 
-__all__ = ["Removal", "in_force", "superseded"]
-
 
 class Removal(NamedTuple):
     """Why a chunk does not count on the day asked about."""

@@ -12,8 +12,6 @@ from typing import Any, Final
 from context_engine.core.models import And, Condition, Filter, FilterOp, Not, Or
 from context_engine.errors import InvalidFilter, nearest
 
-__all__ = ["parse_filter"]
-
 _DEEPEST: Final = 32
 _MOST_CONDITIONS: Final = 1000
 _LONGEST_SAID: Final = 200

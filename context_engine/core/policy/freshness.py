@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple
 
 from context_engine.core.models import Chunk, FetchedAtBasis, SourceSpec
 
-__all__ = ["Freshness", "freshness", "is_expired"]
-
 
 class Freshness(NamedTuple):
     """When a content left its origin and whether it has outlived its TTL.

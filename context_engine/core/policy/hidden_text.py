@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-__all__ = ["HiddenPassage", "apart", "encoded", "invisible", "reversed_text"]
-
 _MOST_DECODED: Final = 20_000
 """Most characters of one encoded passage that are read."""
 

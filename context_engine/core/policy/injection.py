@@ -20,14 +20,6 @@ from context_engine.core.policy.injection_rules import RULES, Rule
 from context_engine.core.policy.phrase_class import PhraseClass, words_of
 from context_engine.core.text import FoldedText, fold
 
-__all__ = [
-    "INJECTION_SUSPECTED",
-    "InjectionFinding",
-    "injection_findings",
-    "injection_kinds",
-    "split_kinds",
-]
-
 INJECTION_SUSPECTED: Final = "injection_suspected"
 """The flag of a chunk with findings."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from context_engine.core.models import Chunk
 from context_engine.core.policy.injection import injection_kinds
 
-__all__ = ["label_kinds"]
-
 
 def label_kinds(chunk: Chunk, kinds_of: Callable[[str], tuple[str, ...]] = injection_kinds) -> tuple[str, ...]:
     """Return the kinds of the findings in a chunk's title, headings, ids and fields; () for harmless ones.

@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.text import fold
 
-__all__ = ["MARKS", "SECOND_PERSON", "PromptMark"]
-
 
 class PromptMark(NamedTuple):
     """One pattern; where it has a group, what that holds tells one mark from another of the same name.

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["PHRASES"]
-
 _IGNORE: Final = {
     "en": "ignore|ignoring|disregard|disregarding|forget|discard|override|overrule|overwrite|bypass|neglect"
     "|stop following|do not follow|don t follow|pay no attention to|set aside|abandon|do not obey|cease following"

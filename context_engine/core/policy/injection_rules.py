@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["RULES", "Rule"]
-
 
 class Rule(NamedTuple):
     """Classes of phrases that make an attempt where all of them stand in one sentence, in any order.

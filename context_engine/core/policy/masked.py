@@ -27,8 +27,6 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import Mask
 
-__all__ = ["as_kept", "masked_chunk", "masked_labels", "masked_request", "with_masked_chunks", "with_masked_query"]
-
 _IDENTITIES: Final = frozenset(
     (
         "chunk_id",

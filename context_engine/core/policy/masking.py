@@ -16,8 +16,6 @@ from context_engine.core.policy.hidden_text import invisible
 from context_engine.core.protocols import Masker, PersonalData
 from context_engine.errors import ContextEngineError, MaskingError
 
-__all__ = ["PseudonymMask"]
-
 _LENGTH: Final = 12
 _LETTER: Final = re.compile(r"[a-f]")
 _KIND: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")

@@ -9,8 +9,6 @@ from typing import Final
 
 from context_engine.core.text import fold
 
-__all__ = ["PhraseClass", "words_of"]
-
 _FIRST_UNBOUNDED: Final = "\u0900"
 """From here on are the scripts whose words are not parted by blanks, or do not end where a pattern sees their end."""
 _LEAST_COMPACT: Final = 4

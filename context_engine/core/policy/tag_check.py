@@ -22,8 +22,6 @@ from context_engine.core.models import TIER_OF, TIERS, Settings, SourceType, Tru
 from context_engine.core.policy.tag_forms import TaggedText, TagReading
 from context_engine.core.text import content_sha256
 
-__all__ = ["CHECKS", "TOLERANCE", "CheckState", "CheckedText", "TagFinding", "check_tags"]
-
 TOLERANCE: Final = 1e-4
 """Scores are written with four decimals; two of them and a product of one add up to less than this."""
 

@@ -12,8 +12,6 @@ from pydantic import ValidationError
 from context_engine.core.models import Settings
 from context_engine.errors import InvalidRequest
 
-__all__ = ["TagReading", "TaggedText", "read_tagged"]
-
 _TAG: Final = "_provenance"
 _TAG_KEYS: Final = ("source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra")
 _ENOUGH_KEYS: Final = 5

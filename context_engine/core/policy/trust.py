@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import TIER_OF, Chunk, Classification, SourceSpec, SourceType, TrustClass, default_trust
 
-__all__ = ["EffectiveAuthority", "declared_authority", "effective_authority", "ranking_tier"]
-
 _TYPE_OF: Final = {tier: kind for kind, tier in TIER_OF.items()}
 
 

@@ -12,8 +12,6 @@ from context_engine.core.policy.access import OpenAccess
 from context_engine.core.protocols import AccessPolicy
 from context_engine.errors import PolicyError
 
-__all__ = ["AccessViews", "RegistryView", "visible"]
-
 _MOST_PRINCIPALS: Final = 1024
 
 R = TypeVar("R", bound=Registry)

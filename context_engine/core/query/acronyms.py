@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-__all__ = ["acronyms", "glossary_of"]
-
 _SHORT: Final = r"(?=[A-Za-z0-9&]*[A-Z][A-Za-z0-9&]*[A-Z])[A-Za-z][A-Za-z0-9&]{1,9}"
 _BRACKETED: Final = re.compile(rf"\(\s*(?:the\s+|an?\s+)?[\"'“‘]?({_SHORT})[\"'”’]?\s*\)")
 _EXPLAINED: Final = re.compile(rf"(?<![\w-])({_SHORT})\s*\(([A-Za-z][A-Za-z &'’/-]{{4,120}})\)")

@@ -6,8 +6,6 @@ import re
 import unicodedata
 from typing import Final, NamedTuple
 
-__all__ = ["Cleaned", "clean"]
-
 _KEPT_FORMAT: Final = "\u200c\u200d"
 """Joiners, which spell words in some scripts."""
 

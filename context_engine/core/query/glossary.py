@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 from context_engine.core.query.spelling import edits
 from context_engine.core.text import STOP_WORDS, stems, tokens_of_word
 
-__all__ = ["Glossary", "Mention", "glossary"]
-
 _CAPITALS: Final = re.compile(r"(?=.*[A-Z].*[A-Z0-9])[A-Za-z][A-Za-z0-9&]{0,11}")
 _PLURAL: Final = re.compile(r"([A-Z][A-Za-z0-9&]*[A-Z0-9])s")
 _LEAST_IN_SMALL_LETTERS: Final = 3

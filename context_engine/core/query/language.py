@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from typing import Final
 
-__all__ = ["UNKNOWN", "language"]
-
 UNKNOWN: Final = "und"
 
 _HAN: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")

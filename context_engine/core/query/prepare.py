@@ -15,8 +15,6 @@ from context_engine.core.query.references import codes, phrases, references
 from context_engine.core.query.split import sub_questions
 from context_engine.core.text import Segmenter, segmented
 
-__all__ = ["MOST_EXPANSIONS", "prepare", "variants"]
-
 MOST_EXPANSIONS: Final = 16
 _MOST_VARIANTS: Final = 3
 _MISSPELT: Final = 0.5

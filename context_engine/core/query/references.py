@@ -8,8 +8,6 @@ from typing import Final
 
 from context_engine.core.text import STOP_WORDS, terms, tokens
 
-__all__ = ["codes", "names_sections_only", "phrases", "references", "spellings", "words_beside"]
-
 _IDENTIFIER: Final = re.compile(r"(?<![\w.-])(?=[\w./-]*\d)([A-Za-z]{2,12}(?:[-/][A-Za-z0-9]+)+)(?![\w-])")
 _INSTRUMENT: Final = re.compile(
     r"((?:[A-Z][\w&]*\s+){0,3})"

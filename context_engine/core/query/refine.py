@@ -10,8 +10,6 @@ from context_engine.core.query.clean import clean
 from context_engine.core.text import tokens
 from context_engine.errors import RefinerError
 
-__all__ = ["MOST_CONCEPTS", "refined", "unrefined"]
-
 MOST_CONCEPTS: Final = 8
 _MOST_CHARS: Final = 2_000
 _CONCEPT: Final = 0.2

@@ -19,8 +19,6 @@ from typing import Final
 from context_engine.core.query.references import codes, phrases, references
 from context_engine.core.text import STOP_WORDS, has_cjk, stems
 
-__all__ = ["confident", "edits", "is_offered", "near_words", "reworded", "words_to_check"]
-
 _FEWEST_LETTERS: Final = 4
 _CONFIDENT_FROM: Final = 6
 _TWO_EDITS_FROM: Final = 8

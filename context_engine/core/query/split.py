@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.core.text import terms
 
-__all__ = ["sub_questions"]
-
 _ASKING: Final = (
     "what|which|who|whom|whose|when|where|why|how|does|do|did|is|are|was|were|can|could|should|"
     "must|may|would|will|has|have"

@@ -10,8 +10,6 @@ from context_engine.core.ranking.dedup_lexicon import carries
 from context_engine.core.ranking.dedup_marks import marks
 from context_engine.core.text import Reading, content_sha256, normalize, read, tokens
 
-__all__ = ["AnalysedText", "Body"]
-
 
 class Body(NamedTuple):
     """What dedup compares: the text without its own section label and header lines.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from context_engine.core.models import Settings
 
-__all__ = ["final_score", "final_scores", "overturnable_gap"]
-
 
 def final_score(relevance: float, boost: float, settings: Settings) -> float:
     """Return relevance_weight * relevance + authority_weight * boost; at most 0.6 + 0.4 * 0.4 = 0.76 by default.

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import ScopeCalibration
 
-__all__ = ["CalibrationSignals", "calibrated", "mean_calibration", "quantile"]
-
 _OUTSIDE_BELOW: Final = 0.95
 _OWN_BELOW: Final = 0.1
 _ANSWERED_BELOW: Final = 0.02

@@ -11,8 +11,6 @@ from context_engine.core.policy.trust import EffectiveAuthority, declared_author
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.text import content_sha256
 
-__all__ = ["Candidate", "label_of", "pool"]
-
 
 class Candidate:
     """A chunk under its identity (source_id, chunk_id), with its authority and the time its source answered.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from context_engine.core.models import Confidence, ScopeThreshold
 
-__all__ = ["confidence_of"]
-
 
 def confidence_of(absolute: float, scope: ScopeThreshold) -> Confidence:
     """Return strong, fair or weak, which mean the same for every question.

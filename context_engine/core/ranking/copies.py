@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from context_engine.core.ranking.dedup import Match
 
-__all__ = ["best_of_lower_copies"]
-
 
 def best_of_lower_copies(matches: Sequence[Match | None], values: Sequence[float]) -> list[float]:
     """Return for each text the highest value among itself and the equal texts after it.

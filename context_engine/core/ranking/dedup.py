@@ -17,8 +17,6 @@ from context_engine.core.ranking.analysed import AnalysedText, Body
 from context_engine.core.ranking.guard import allows
 from context_engine.errors import InvalidRequest, nearest
 
-__all__ = ["Deduplicate", "Match", "deduplicate"]
-
 _FEWEST_WORDS: Final = 6
 _ROUNDING: Final = 1e-9
 

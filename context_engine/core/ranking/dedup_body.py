@@ -8,8 +8,6 @@ from typing import Final
 from context_engine.core.ranking.dedup_lexicon import is_quantity
 from context_engine.core.text import normalize
 
-__all__ = ["body", "head"]
-
 _TITLE_PAGE: Final = 3
 _MOST_HEADER_LINES: Final = 24
 _LONGEST_HEADER_LINE: Final = 160

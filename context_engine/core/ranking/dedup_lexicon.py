@@ -8,8 +8,6 @@ from typing import Final
 from context_engine.core.text import has_cjk
 from context_engine.core.text.stem import stems
 
-__all__ = ["NEGATING_PREFIXES", "carries", "is_quantity", "meaning"]
-
 _NUMBERS: Final = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million

@@ -5,8 +5,6 @@ from __future__ import annotations
 from context_engine.core.ranking.dedup_lexicon import meaning
 from context_engine.core.text import tokens
 
-__all__ = ["marks"]
-
 
 def marks(text: str) -> tuple[str, ...] | None:
     """Return the meaningful tokens of a text, sorted, each as often as it stands there; None where they say nothing.

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from context_engine.core.ranking.analysed import AnalysedText
 
-__all__ = ["Choice", "Passed", "choose"]
-
 
 class Passed(NamedTuple):
     """Why a chunk was not returned.

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, TypeVar
 
-__all__ = ["DEFAULT_K", "reciprocal_rank_fusion", "weighted_fusion"]
-
 DEFAULT_K: Final = 60
 
 T = TypeVar("T", bound=Hashable)

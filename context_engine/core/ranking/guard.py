@@ -23,8 +23,6 @@ from context_engine.core.ranking.dedup_lexicon import NEGATING_PREFIXES, meaning
 from context_engine.core.text import STOP_WORDS, tokens
 from context_engine.core.text import words as split_words
 
-__all__ = ["allows"]
-
 _END: Final = "."
 _BOUND: Final = "|"
 # What the tokens leave out and a rule depends on: < > + - as signs, ratings such as AA-, other currency signs.

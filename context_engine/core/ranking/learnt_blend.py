@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import BlendFeature, Key, LearntBlend, Score
 
-__all__ = ["BlendPool", "Columns", "blend_scores", "contributions", "features", "relevance_of", "why_not"]
-
 _CERTAIN: Final = 6.0
 """A logit at which the odds are 400 to 1."""
 

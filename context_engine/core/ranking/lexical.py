@@ -13,8 +13,6 @@ from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.rarity import rarity
 from context_engine.core.text import bigrams, term_weights, terms
 
-__all__ = ["LexicalScores", "lexical_scores"]
-
 K1: Final = 1.2
 B: Final = 0.75
 BIGRAM_WEIGHT: Final = 0.5

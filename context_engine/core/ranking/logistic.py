@@ -5,8 +5,6 @@ from __future__ import annotations
 from math import exp
 from typing import Final
 
-__all__ = ["logistic"]
-
 _MOST: Final = 700.0
 """e^-x is a float up to about here."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["below_reranked", "best_of", "blended"]
-
 
 def best_of(rows: Sequence[int], relevance: Sequence[float], tiers: Sequence[int], most: int | None) -> list[int]:
     """Return the rows that are reranked, ascending: the `most` best by relevance, equal ones by tier, then row.

@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.core.models import RankingSettings, ScopeCalibration, ScopeThreshold
 
-__all__ = ["AUTO", "CALIBRATED", "DEFAULT_SCOPE_THRESHOLD", "MEASURED_DEFAULT", "SIGNAL_VERSION", "scope_threshold"]
-
 SIGNAL_VERSION: Final = "1"
 """Raised with every change of the absolute relevance: a calibration of another version is not used."""
 

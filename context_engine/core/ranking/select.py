@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import Key, Swap
 
-__all__ = ["MAX_SWAPS", "Contenders", "order", "swaps"]
-
 MAX_SWAPS: Final = 200
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from context_engine.errors import InvalidRequest
 
-__all__ = ["filter_by_similarity"]
-
 logger = logging.getLogger(__name__)
 
 

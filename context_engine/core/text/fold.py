@@ -11,8 +11,6 @@ from urllib.parse import unquote_to_bytes
 
 from context_engine.core.text.look_alikes import BLANK, LOOK_ALIKES
 
-__all__ = ["FoldedText", "fold"]
-
 _ESCAPE: Final = re.compile(
     r"&(?:amp;|\#0{0,5}38;|\#x0{0,5}26;){0,9}(?P<entity>\#x[0-9a-f]{1,8}|\#[0-9]{1,9}|[a-z][a-z0-9]{1,31});?"
     r"|(?P<percent>(?:%(?:25){0,9}[0-9a-f]{2})+)"

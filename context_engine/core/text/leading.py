@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Final
 from unicodedata import category
 
-__all__ = ["leading"]
-
 _JOINER: Final = "\u200d"
 _MOST_BACK: Final = 32
 

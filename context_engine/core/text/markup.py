@@ -7,8 +7,6 @@ from collections.abc import Callable
 from html import unescape
 from typing import Final
 
-__all__ = ["PLACEHOLDER", "has_words", "without_html", "without_markup", "without_templating"]
-
 _TAGS: Final = (
     "a|abbr|article|aside|b|big|blockquote|br|center|cite|code|dd|del|details|div|dl|dt|em|figcaption|figure|font|footer"
     "|h[1-6]|header|hr|i|img|ins|kbd|li|main|mark|nav|ol|p|pre|q|s|samp|section|small|span|strike|strong|sub|summary|sup"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 
-__all__ = ["content_sha256", "normalize"]
-
 
 def normalize(text: str) -> str:
     """Return the text in NFKC, casefolded, with each run of white space as one space and none at the ends.

@@ -11,8 +11,6 @@ from typing import Any, Final, Literal
 from context_engine.core.text.tokens import CJK, has_cjk
 from context_engine.errors import MissingExtra
 
-__all__ = ["Segmenter", "check_segmenter", "segmented"]
-
 Segmenter = Literal["none", "lindera"]
 
 _RUN: Final = re.compile(f"{CJK.pattern}+")

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import tantivy
 
-__all__ = ["stems"]
-
 _MOST_WORDS: Final = 200_000
 _known: dict[str, str] = {}
 _analyser: Any = None

@@ -13,23 +13,6 @@ from typing import Final, NamedTuple
 
 from context_engine.core.text.stem import stems
 
-__all__ = [
-    "ANALYSER_VERSION",
-    "CJK",
-    "CLAUSE",
-    "STOP_WORDS",
-    "Reading",
-    "bigrams",
-    "has_cjk",
-    "read",
-    "term_weights",
-    "terms",
-    "terms_of_word",
-    "tokens",
-    "tokens_of_word",
-    "words",
-]
-
 ANALYSER_VERSION: Final = "5"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["bare_version"]
-
 _PREFIX: Final = re.compile(r"^(?:version|ver|v)[.:]?\s*(?=\d)", re.IGNORECASE)
 
 

@@ -12,8 +12,6 @@ from context_engine.evaluation.learning.folds import Folds
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.statistics import Paired
 
-__all__ = ["dense_means", "evidence"]
-
 
 def evidence(trial: AdapterTrial) -> dict[str, Any]:
     """Return what was measured, JSON-ready.

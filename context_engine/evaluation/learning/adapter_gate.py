@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
     from context_engine.evaluation.learning.contrast import Maps
 
-__all__ = [
-    "FEWEST_JUDGED",
-    "USUALLY_NEEDED",
-    "AdapterTrial",
-    "JudgedSearch",
-    "Searches",
-    "check_learnable",
-    "learn_adapter",
-    "measures_with",
-]
 
 FEWEST_JUDGED: Final = 50
 """Of fewer judged questions nothing is learnt."""

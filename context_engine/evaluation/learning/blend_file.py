@@ -12,8 +12,6 @@ import yaml
 from context_engine.core.models import LearntBlend
 from context_engine.errors import ConfigError
 
-__all__ = ["check_manifest", "manifest_with_blend"]
-
 _SETTINGS: Final = re.compile(r"^settings:[ \t]*(#.*)?\n", re.MULTILINE)
 _BLEND: Final = re.compile(r"^([ \t]+)learnt_blend:.*\n((\1[ \t]+.*|[ \t]*)\n)*", re.MULTILINE)
 _INDENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*([ \t]+)\S")

@@ -18,8 +18,6 @@ from context_engine.evaluation.session import Session
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
-__all__ = ["BlendLesson", "BlendLessons", "Scorers", "blend_lessons"]
-
 
 class Scorers(NamedTuple):
     """Who scored the candidates of a question; None: nobody scored all of them. A blend is of one such set."""

@@ -7,8 +7,6 @@ from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSecti
 from context_engine.evaluation.learning.blend_tune import BlendTrial
 from context_engine.evaluation.words import shown, signed
 
-__all__ = ["blend_report"]
-
 _HELD_OUT = (
     "Each part of the questions is held out once: it is ranked by the blend that was learnt on the others. Questions "
     "that share an answer are in one part."

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.adapter_store import Origin
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial
 
-__all__ = [
-    "FEWEST_TAUGHT",
-    "BlendTrial",
-    "blended_hits",
-    "learn_blend",
-    "learn_stacked",
-    "one_domain",
-    "scores_of",
-    "trial_of",
-]
 
 FEWEST_TAUGHT: Final = 50
 """Of fewer questions nothing is learnt: there are a dozen weights."""

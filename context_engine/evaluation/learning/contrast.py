@@ -18,8 +18,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["DEFAULTS", "Contrast", "Examples", "Maps", "hard_negatives", "loss_and_gradient", "trained"]
-
 Array = np.ndarray[Any, Any]
 
 _FIRST: Final = 0.9

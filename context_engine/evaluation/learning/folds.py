@@ -12,17 +12,6 @@ from context_engine.evaluation.learning.contrast import DEFAULTS, Contrast, Maps
 from context_engine.evaluation.learning.lessons import Lessons, unit
 from context_engine.evaluation.metrics import measured
 
-__all__ = [
-    "MOST_ROUNDS",
-    "Fold",
-    "Folds",
-    "best_rounds",
-    "dense_rankings",
-    "dense_values",
-    "learn_all",
-    "learn_by_folds",
-]
-
 MOST_ROUNDS: Final = 6
 """After so many the questions held out are answered no better."""
 

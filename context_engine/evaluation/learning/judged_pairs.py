@@ -12,8 +12,6 @@ from context_engine.evaluation.learning.training_pairs import TrainingPairs
 from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.questions import EvalQuestion
 
-__all__ = ["JudgedPairs", "judged_pairs"]
-
 _MOST_NAMED: Final = 8
 """A judgement of a whole document does not say which of its passages answers."""
 

@@ -14,8 +14,6 @@ from context_engine.core.protocols import Embedder
 from context_engine.evaluation.learning.contrast import Array, Examples, hard_negatives
 from context_engine.evaluation.learning.training_pairs import TrainingPairs
 
-__all__ = ["Lessons", "lessons_of"]
-
 _AT_ONCE: Final = 1024
 
 

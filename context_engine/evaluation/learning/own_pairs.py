@@ -22,8 +22,6 @@ from typing import Final, NamedTuple
 from context_engine.core.models import Chunk
 from context_engine.core.text import terms
 
-__all__ = ["KINDS", "MOST_PAIRS", "OwnPair", "own_pairs"]
-
 MOST_PAIRS: Final = 30_000
 """Of more nothing more is learnt that is worth the minutes that a model takes on a CPU to embed their questions."""
 

@@ -22,8 +22,6 @@ from context_engine.evaluation.learning.parts import parts_of
 from context_engine.evaluation.learning.training_pairs import TrainingPairs
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 
-__all__ = ["FEWEST_PAIRS", "OwnStart", "learn_own"]
-
 FEWEST_PAIRS: Final = 500
 """Of fewer own pairs nothing is learnt."""
 

@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple
 from context_engine.core.models import BLEND_FEATURES, LEAST_DEVIATION, BlendFeature, BlendTerm
 from context_engine.errors import MissingExtra
 
-__all__ = ["PULL", "JudgedPool", "learnt_terms"]
-
 PULL: Final = 0.1
 """Of the squared weights towards 0, beside 1 for each question; from .01 to 1 nothing changes where questions are
 many."""

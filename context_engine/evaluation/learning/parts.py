@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.errors import InvalidRequest
 
-__all__ = ["Parts", "parts_of"]
-
 _MOST: Final = 0.5
 """Of the questions, in one group; beside a larger one there is too little to learn from."""
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.learning.folds import Fold
     from context_engine.wiring.models import Models
 
-__all__ = ["stacked_lessons", "standing_for"]
 
 _OFF: Final = "off"
 _EVIDENCE: Final[Mapping[str, Any]] = {"of": "a fold, while a blend is being learnt"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["TrainingPairs"]
-
 
 class TrainingPairs(NamedTuple):
     """Questions and what answers them.

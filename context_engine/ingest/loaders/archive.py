@@ -9,8 +9,6 @@ from pathlib import PurePosixPath
 from typing import BinaryIO, Final
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
-__all__ = ["check_archive"]
-
 _MOST_ENTRIES: Final = 10_000
 _MOST_RATIO: Final = 200  # of a part over _SMALL; what offices write stays below 100
 _SMALL: Final = 16 << 20

@@ -26,8 +26,6 @@ from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import TableRow
 
-__all__ = ["load_csv", "separator"]
-
 _SEPARATORS: Final = (",", ";", "\t", "|")
 _SAMPLE_LINES: Final = 100
 _MOST_QUOTES: Final = 100

@@ -12,8 +12,6 @@ from context_engine.ingest.loaders.docx_text import Changes, DocxLeftOut, Paragr
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, chosen
 
-__all__ = ["DocxBody"]
-
 _ITEM: Final = re.compile(r"\d{1,3}[.)]|-")
 _LEVELS: Final = 9
 _MOST_HEADING: Final = 500

@@ -18,8 +18,6 @@ from context_engine.ingest.loaders.drawing import drawn_text
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
 
-__all__ = ["DocxDocument", "damaged", "hidden_words", "is_page_number"]
-
 _NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
 _PAGE: Final = re.compile(

@@ -26,8 +26,6 @@ from context_engine.ingest.loaders.ooxml import OoxmlPackage
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 
-__all__ = ["load_docx"]
-
 _MOST_UNPACKED: Final = 512 << 20
 _MOST_PART: Final = 64 << 20
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = ["MATH", "M"]
-
 M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 Read = Callable[[Any], str]
 

@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["BULLET", "Numbering", "numeral"]
-
 _W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 BULLET: Final = "-"
 _LEVELS: Final = 9

@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.docx_text import W, is_on, value_of
 
-__all__ = ["Style", "Styles", "outline_level"]
-
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
 _CONTENTS: Final = re.compile(r"(?i)toc(?: heading| \d)|table of figures|index \d")
 _LEVELS: Final = 9

@@ -12,8 +12,6 @@ from context_engine.ingest.loaders.docx_math import MATH, M
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 from context_engine.ingest.loaders.symbols import symbol
 
-__all__ = ["NOTES", "Changes", "DocxLeftOut", "Paragraph", "ParagraphReader", "W", "is_on", "value_of"]
-
 Changes = Literal["accept", "reject", "both"]
 
 W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"

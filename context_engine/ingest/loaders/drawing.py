@@ -8,8 +8,6 @@ from typing import Any, Final
 from context_engine.ingest.loaders.markdown import MarkdownBlock, one_line, pipe_table
 from context_engine.ingest.loaders.ooxml import OoxmlPackage
 
-__all__ = ["A", "drawn_text"]
-
 A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"

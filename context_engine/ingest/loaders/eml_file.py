@@ -25,8 +25,6 @@ from context_engine.ingest.loaders.html_file import page_text
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.source_file import SourceFile
 
-__all__ = ["load_eml"]
-
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 _MOST_ATTACHMENTS: Final = 200
 _MOST_NESTED: Final = 10

@@ -16,8 +16,6 @@ from context_engine.errors import MissingExtra
 from context_engine.ingest.loaded_document import Skipped, file_notice
 from context_engine.ingest.loaders.source_file import SourceFile
 
-__all__ = ["Decoded", "decoded", "encoding_of", "open_text"]
-
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),

@@ -13,7 +13,6 @@ from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_l
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-__all__ = ["HtmlBlocks"]
 
 _BLOCK_TAGS: Final = (
     "address article blockquote body center dd details div dl dt fieldset figcaption figure footer form header hr html "

@@ -14,7 +14,6 @@ from context_engine.ingest.text_overlap import quoted
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-__all__ = ["Boilerplate"]
 
 _NEVER_SHOWN: Final = frozenset(
     ("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed")

@@ -11,7 +11,6 @@ from context_engine.ingest.loaders.markdown import one_line
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
-__all__ = ["CONTROLS", "shown"]
 
 CONTROLS: Final = frozenset(("img", "area", "input", "textarea", "select"))
 """Elements whose text stands in their attributes, or is chosen from several."""

@@ -25,8 +25,6 @@ from context_engine.ingest.loaders.kinds import EMPTY
 from context_engine.ingest.loaders.records import MOST_LINE, FileNotices, bounded, record_document, until_hopeless
 from context_engine.ingest.loaders.source_file import SourceFile
 
-__all__ = ["load_json", "load_jsonl"]
-
 _MOST_KEYS: Final = 10_000
 _ALIKE: Final = 0.5  # of the table that like objects make; half of its cells hold something
 _KNOWN: Final = frozenset((*ID_FIELDS[True], "title", "name"))

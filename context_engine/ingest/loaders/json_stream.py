@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple, TextIO
 from context_engine.ingest.loaders.json_text import JsonReader, TooDeep
 from context_engine.ingest.loaders.records import MOST_LINE
 
-__all__ = ["BLOCK", "Broken", "JsonStream", "Unread"]
-
 BLOCK: Final = 1 << 18
 """Characters read at a time."""
 _BLANKS: Final = re.compile(r"[ \t\n\r\ufeff]*")

@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-__all__ = ["MOST_DEPTH", "JsonReader", "JsonValue", "TooDeep"]
-
 MOST_DEPTH: Final = 64
 _ODD: Final = re.compile(r"\\u[dD]|[eE]\+?\d{3}|\d{300}")
 """Where a surrogate, or a number that is no finite one, may stand."""

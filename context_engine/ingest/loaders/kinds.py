@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["EMPTY", "mismatch"]
-
 EMPTY: Final = "is empty"
 """Of a file without a byte: it was read, and there is nothing in it."""
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["MarkdownBlock", "heading", "joined", "one_line", "pipe_table", "plain"]
-
 _MOST_LEVEL: Final = 6
 _LIKE_HEADING: Final = re.compile(r"#{1,6}\s")
 

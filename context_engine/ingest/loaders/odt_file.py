@@ -31,8 +31,6 @@ from context_engine.ingest.loaders.properties import labelled, moment, real_prop
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.xml_parts import XmlParts
 
-__all__ = ["load_odt"]
-
 _MOST_UNPACKED: Final = 512 << 20
 _MOST_PART: Final = 64 << 20
 _TYPE: Final = b"application/vnd.oasis.opendocument.text"

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, numeral
 
-__all__ = ["OdtLists"]
-
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
 _TEXT: Final = f"{{{_ODF}:text:1.0}}"
 _STYLE: Final = f"{{{_ODF}:style:1.0}}"

@@ -10,8 +10,6 @@ from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.odt_lists import OdtLists
 
-__all__ = ["TABLE", "TEXT", "OdtBody", "qualified"]
-
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
 TEXT: Final = f"{{{_ODF}:text:1.0}}"
 TABLE: Final = f"{{{_ODF}:table:1.0}}"

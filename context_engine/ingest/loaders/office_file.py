@@ -25,8 +25,6 @@ from context_engine.ingest.loaders.pptx_file import load_pptx
 from context_engine.ingest.loaders.source_file import Loader, SourceFile
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
 
-__all__ = ["load_office"]
-
 _COMMANDS: Final = ("soffice", "libreoffice")
 _SHARE: Final = 0.8  # of the time that the file has: the rest is for reading what came out
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")

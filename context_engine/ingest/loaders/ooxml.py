@@ -11,8 +11,6 @@ from zipfile import ZipFile
 from context_engine.ingest.loaders.properties import moment
 from context_engine.ingest.loaders.xml_parts import XmlParts
 
-__all__ = ["ALTERNATIVES", "REL", "OoxmlPackage", "Relation", "chosen"]
-
 REL: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 ALTERNATIVES: Final = f"{_MC}AlternateContent"

@@ -14,8 +14,6 @@ from context_engine.ingest.loaders.pdf_line import PdfLine, PdfTable
 from context_engine.ingest.loaders.pdf_table_rows import table_of
 from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, clean, units
 
-__all__ = ["with_tables"]
-
 _WORD: Final = re.compile(r"\S+")
 _APART: Final = 0.15  # times a character's height: two cells' words, which PDFium wrote without a space
 

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_line import PART_GAP, LinePart, PdfLine
 
-__all__ = ["in_reading_order"]
-
 _LEAST_ROWS: Final = 3  # with text on both sides
 _LEAST_LENGTH: Final = 15  # characters of a line of running text, on the average
 _FULL: Final = 0.7  # of a column's width

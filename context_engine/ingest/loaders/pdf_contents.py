@@ -14,8 +14,6 @@ from context_engine.core.models import Notice
 from context_engine.ingest.contents_notice import contents_left_out
 from context_engine.ingest.loaders.pdf_line import PdfLine
 
-__all__ = ["WithoutContents", "without_contents"]
-
 _PAGE: Final = re.compile(r"(?i)(?<![^\W\d_])(?:\d{1,4}|[ivxlc]{1,7})$")
 _DOTS: Final = re.compile(r"(?:[.·…_] ?){3}\s*\w+$")
 _ALIGNED: Final = 8.0  # points by which the ends of entries differ

@@ -40,8 +40,6 @@ from context_engine.ingest.loaders.pdf_tables import joined_tables, without_marg
 from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 
-__all__ = ["load_pdf"]
-
 _LOCK: Final = threading.Lock()  # PDFium may not be entered by two threads
 _MOST_PAGES: Final = 5_000
 _MOST_BOOKMARKS: Final = 5_000

@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_rulings import MOST_RULINGS, Ruling
 
-__all__ = ["Cell", "Grid", "TooManyRulings", "grids_of", "may_hold_tables"]
-
 _TOLERANCE: Final = 3.0  # points within which rulings are one, and meet
 _LEAST_RULING: Final = 3.0  # points
 _MOST_CROSSINGS: Final = 2_500

@@ -6,8 +6,6 @@ import re
 import zlib
 from typing import Final
 
-__all__ = ["is_bomb"]
-
 _STREAM: Final = re.compile(rb"stream\r?\n")
 _TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
 _MOST: Final = 256 << 20  # a page of A4 in colour at 600 dots an inch has 104 MB

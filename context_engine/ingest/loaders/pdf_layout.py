@@ -14,8 +14,6 @@ from context_engine.ingest.loaders.markdown import plain
 from context_engine.ingest.loaders.pdf_line import PdfLine
 from context_engine.ingest.loaders.pdf_tables import table_text
 
-__all__ = ["laid_out"]
-
 _LARGER: Final = 1.12  # times the type of the text
 _MOST_HEADING: Final = 120
 _MOST_LEVELS: Final = 4

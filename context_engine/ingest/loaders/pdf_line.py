@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["PART_GAP", "LinePart", "PdfLine", "PdfTable"]
-
 PART_GAP: Final = 0.8  # times the type: a wider gap than between words
 
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Form", "Notes", "notes_of", "opened_form"]
-
 _MOST_NOTES: Final = 10_000  # of a page
 _MOST_OBJECTS: Final = 100  # of an annotation that are looked at
 _MOST_OPTIONS: Final = 1_000

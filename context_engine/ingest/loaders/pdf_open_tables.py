@@ -18,8 +18,6 @@ from context_engine.ingest.loaders.pdf_grids import Cell, Grid
 from context_engine.ingest.loaders.pdf_line import PdfLine
 from context_engine.ingest.loaders.pdf_rulings import Ruling
 
-__all__ = ["PlacedLine", "may_head_tables", "open_grids"]
-
 _SAME: Final = 1.5  # points by which the parts of one rule differ in height, and stand apart
 _LEAST_PART: Final = 8.0  # points
 _LEAST_COLUMNS: Final = 2

@@ -17,8 +17,6 @@ from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_t
 from context_engine.ingest.loaders.pdf_rulings import rulings_of, turned_ruling
 from context_engine.ingest.loaders.pdf_text import LineText, PageText, from_the_top
 
-__all__ = ["PdfPage", "read_page"]
-
 _MOST_OBJECTS: Final = 200
 
 

@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_text import turned
 
-__all__ = ["MOST_RULINGS", "Ruling", "rulings_of", "turned_ruling"]
-
 MOST_RULINGS: Final = 4_000
 """Rulings of a page that are looked at; a drawing has more."""
 _MOST_OBJECTS: Final = 20_000

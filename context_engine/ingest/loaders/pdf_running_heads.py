@@ -12,8 +12,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import file_notice
 from context_engine.ingest.loaders.pdf_line import LinePart, PdfLine
 
-__all__ = ["RunningHeads", "without_running_heads"]
-
 _OFTEN: Final = 0.4  # of the pages of a short document; heads of left and right pages differ
 _ENOUGH: Final = 3  # pages
 _MOST_LISTED: Final = 100

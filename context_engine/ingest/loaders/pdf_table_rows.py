@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 from context_engine.ingest.loaders.pdf_grids import Cell, Grid
 from context_engine.ingest.loaders.pdf_line import PdfTable
 
-__all__ = ["table_of"]
-
 _NARROW: Final = 7.0  # points; a column that holds no text: the space between two rulings
 _LEAST: Final = 2  # rows and columns
 _LEAST_CELLS: Final = 0.4  # of rows times columns: fewer are boxes of a form or a drawing

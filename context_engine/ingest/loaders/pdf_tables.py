@@ -9,8 +9,6 @@ from typing import Final
 from context_engine.ingest.loaders.markdown import one_line, pipe_table
 from context_engine.ingest.loaders.pdf_line import PdfLine, PdfTable
 
-__all__ = ["joined_tables", "table_text", "without_margin_tables"]
-
 _SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
 _MOST_BELOW: Final = 8  # lines of a note between a table and the rest of it on the next page
 

@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.pdf_line import PART_GAP, LinePart, PdfLine
 
-__all__ = ["Box", "LineText", "PageText", "clean", "from_the_top", "turned", "units"]
-
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
 _WORD: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE

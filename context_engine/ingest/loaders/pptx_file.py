@@ -25,8 +25,6 @@ from context_engine.ingest.loaders.pptx_slide import P, comments_of, read_slide
 from context_engine.ingest.loaders.properties import real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
 
-__all__ = ["load_pptx"]
-
 _MOST_UNPACKED: Final = 1 << 30
 _MOST_PART: Final = 64 << 20
 _EMBEDDED: Final = ("package", "oleObject")

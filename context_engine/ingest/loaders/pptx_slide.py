@@ -9,8 +9,6 @@ from context_engine.ingest.loaders.drawing import A, drawn_text
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, OoxmlPackage, chosen
 
-__all__ = ["P", "comments_of", "read_slide"]
-
 P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}chart"

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-__all__ = ["labelled", "moment", "real_properties"]
-
 _NO_TITLE: Final = re.compile(
     r"(?i)(?:microsoft (?:word|excel|powerpoint)\b.*|(?:un(?:titled|benannt)|document|doc|book|slide|template)\s*\d*"
     r"|(?:presentation|präsentation|présentation|dokument|titel|title)\s*\d*|\[?(?:document |presentation )?title\]?"

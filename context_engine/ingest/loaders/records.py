@@ -11,8 +11,6 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS, RECORD_FIELDS, json_value
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 
-__all__ = ["MOST_LINE", "FileNotices", "LongLine", "bounded", "record_document", "until_hopeless"]
-
 MOST_LINE: Final = 16 << 20
 """Most characters of a line; a longer one is no line of a record file."""
 _MOST_BAD: Final = 100

@@ -13,8 +13,6 @@ from typing import Any, Final
 from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaders.markdown import one_line
 
-__all__ = ["IDENTIFYING", "NAMING", "row_title", "telling_names"]
-
 NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
 IDENTIFYING: Final = re.compile(r"(?i)(?:.*[ _])?(?:id|no\.?|number|code|ref\.?|reference|key)")
 _NOT_TELLING: Final = frozenset(("version", "sheet", "table"))

@@ -19,8 +19,6 @@ from context_engine.ingest.loaders.properties import labelled, real_properties
 from context_engine.ingest.loaders.rtf_text import RtfReader
 from context_engine.ingest.loaders.source_file import SourceFile
 
-__all__ = ["load_rtf"]
-
 
 def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a Rich Text file."""

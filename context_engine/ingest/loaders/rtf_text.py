@@ -11,8 +11,6 @@ from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.rtf_words import ASIDE, CHARS, CHARSETS, FIELDS, GONE, INLINE, SIGNS, TOKEN
 
-__all__ = ["RtfReader"]
-
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
 _MOST_DEPTH: Final = 10_000
 

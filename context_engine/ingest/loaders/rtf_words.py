@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["ASIDE", "CHARS", "CHARSETS", "FIELDS", "GONE", "INLINE", "SIGNS", "TOKEN"]
-
 TOKEN: Final = re.compile(
     rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
     re.DOTALL,

@@ -44,8 +44,6 @@ from context_engine.ingest.loaders.table_columns import (
     without_ids,
 )
 
-__all__ = ["laid_out"]
-
 _MOST_LINES: Final = 10_000  # characters that wait to be a caption
 _PAIR: Final = 2
 _FEW_ROWS: Final = 2  # of names and values that may as well be the end of the table above

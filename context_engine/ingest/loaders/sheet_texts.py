@@ -10,8 +10,6 @@ from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import LoadedDocument
 from context_engine.ingest.loaders.records import FileNotices
 
-__all__ = ["SheetPlace", "SheetTexts"]
-
 _MOST_CHARS: Final = 1_000_000
 
 

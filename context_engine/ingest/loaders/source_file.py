@@ -13,8 +13,6 @@ from typing import BinaryIO, Final
 from context_engine.core.models import IngestSettings
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 
-__all__ = ["Loader", "SourceFile", "UnreadableFile", "kind_of"]
-
 _KINDS: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe (FIFO)"),

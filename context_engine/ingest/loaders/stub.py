@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from context_engine.core.text import PLACEHOLDER, has_words, without_markup, without_templating
 
-__all__ = ["LEADS_ELSEWHERE", "ONLY_TAGS", "leads_elsewhere", "only_templating"]
-
 LEADS_ELSEWHERE: Final = "is a stub that only leads to another page: no passage is made of it"
 ONLY_TAGS: Final = "holds nothing but tags that a program replaces: no passage is made of it"
 _MOST_STUB: Final = 1_500  # characters

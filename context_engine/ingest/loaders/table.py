@@ -15,26 +15,6 @@ from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import record_document
 from context_engine.ingest.loaders.row_titles import IDENTIFYING, NAMING, row_title, telling_names
 
-__all__ = [
-    "MOST_CAPTION",
-    "MOST_COLUMNS",
-    "PREVIEW",
-    "Cell",
-    "Head",
-    "TableRow",
-    "caption_of",
-    "column_name",
-    "empty",
-    "find_head",
-    "is_head",
-    "letter",
-    "names_of",
-    "pairs_record",
-    "row_fields",
-    "row_record",
-    "shown",
-]
-
 Cell = str | int | float | bool | date | datetime | time | timedelta | None
 """What a cell holds; dates of CSV files are texts, as they are written."""
 

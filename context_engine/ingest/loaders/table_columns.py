@@ -10,17 +10,6 @@ from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.table import TableRow, empty, shown
 
-__all__ = [
-    "ID_NAMES",
-    "cell_texts",
-    "filled_columns",
-    "is_wordy",
-    "numeric_columns",
-    "table_bands",
-    "within",
-    "without_ids",
-]
-
 ID_NAMES: Final = frozenset(ID_FIELDS[True])
 _LEAST_WIDTH: Final = 2
 _APART: Final = 2

@@ -16,8 +16,6 @@ from context_engine.ingest.loaders.html_file import load_html
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.text_file import load_text
 
-__all__ = ["load_template"]
-
 _TEXT: Final = (".markdown", ".md", ".txt")
 _HTML: Final = (".htm", ".html")
 _FIRST: Final = 4096

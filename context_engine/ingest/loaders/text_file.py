@@ -18,8 +18,6 @@ from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS, leads_elsewhere, only_templating
 
-__all__ = ["load_text"]
-
 _EMPTY: Final = "has no text: write some, or take the file out of the folder"
 
 

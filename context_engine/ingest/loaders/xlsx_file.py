@@ -31,8 +31,6 @@ from context_engine.ingest.loaders.xlsx_rows import SheetRows, filled, merges_of
 from context_engine.ingest.loaders.xlsx_values import Values
 from context_engine.ingest.loaders.xlsx_xml import ExpatError
 
-__all__ = ["load_xlsx"]
-
 _MOST_UNPACKED: Final = 2 << 30
 _MOST_PART: Final = 256 << 20  # all but the sheets, which are read row by row: shared texts above all
 _PREVIEW: Final = 100

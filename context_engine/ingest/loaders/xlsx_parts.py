@@ -13,8 +13,6 @@ from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.xlsx_values import Format, built_in, format_of, known
 from context_engine.ingest.loaders.xlsx_xml import ExpatError, Handlers, local, parse, tree
 
-__all__ = ["Book", "SheetPart", "TooManyTexts", "header_text"]
-
 _MOST_PART: Final = 16 << 20
 _MOST_TEXTS: Final = 2_000_000
 _MOST_CHARS: Final = 64 << 20

@@ -12,8 +12,6 @@ from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, TableRow, le
 from context_engine.ingest.loaders.xlsx_values import Values
 from context_engine.ingest.loaders.xlsx_xml import Handlers, parse
 
-__all__ = ["Merge", "SheetRows", "filled", "merges_of"]
-
 _MOST_MERGES: Final = 10_000
 _MOST_ROW: Final = 1 << 24  # characters
 _LAST_COLUMN: Final = 16_384

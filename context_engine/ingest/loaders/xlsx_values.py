@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from context_engine.ingest.loaders.table import Cell
 
-__all__ = ["Format", "Values", "format_of"]
-
 _BUILT_IN: Final[Mapping[int, str]] = {
     **dict.fromkeys((9, 10), "0%"),
     **dict.fromkeys((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)), "yyyy"),

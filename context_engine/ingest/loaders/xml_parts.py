@@ -9,8 +9,6 @@ from zipfile import BadZipFile, ZipFile
 
 from context_engine.errors import MissingExtra
 
-__all__ = ["XmlParts"]
-
 _BLOCK: Final = 1 << 16
 _STRICT: Final = (  # ISO 29500 strict: (what its names begin with, what the names everyone else writes begin with)
     (b"http://purl.oclc.org/ooxml/officeDocument/", b"http://schemas.openxmlformats.org/officeDocument/2006/"),

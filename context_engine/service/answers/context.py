@@ -21,8 +21,6 @@ from context_engine.service.contract.forms import GivenChunks
 from context_engine.service.deployment import Deployment
 from context_engine.service.response.context_text import COUNTER, context_string
 
-__all__ = ["build_context"]
-
 
 def build_context(deployment: Deployment, request: ContextRequest, *, principal: Principal) -> ContextResponse:
     """Return what a model is to read.

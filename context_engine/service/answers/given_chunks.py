@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = ["chunk_dicts"]
-
 _NAMES: Final = {
     "namespace": "source_id",
     "doc_id": "document_id",

@@ -17,8 +17,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.kept import KeptAnswer
 from context_engine.service.response.context_text import COUNTER, context_string
 
-__all__ = ["answer_part", "dealt", "next_part"]
-
 _SECRET: Final = secrets.token_bytes(32)
 """Signs the cursors of this process: none can be made up, and none outlives the answers that are kept in it."""
 

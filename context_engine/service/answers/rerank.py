@@ -19,8 +19,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.response.chunks import citation_labels, retrieval_chunk
 from context_engine.wiring.functions import function_domain
 
-__all__ = ["rerank_chunks"]
-
 _NO_DOMAIN: Final = "rerank"
 
 

@@ -29,8 +29,6 @@ from context_engine.service.contract.comparison import (
 )
 from context_engine.service.deployment import Deployment
 
-__all__ = ["append_comparison", "compare", "comparison_asked_for", "without_texts"]
-
 logger = logging.getLogger(__name__)
 
 _BECAUSE: Final = 10

@@ -9,8 +9,6 @@ from context_engine.core.engine.comparison import RankChange, Step
 from context_engine.core.models import Key, Outcome
 from context_engine.service.contract.comparison import ChangeCode
 
-__all__ = ["chunk_name", "code_of", "sentence_of"]
-
 _OF_STEP: Final[Mapping[Step, ChangeCode]] = {
     Step.DEDUP: "duplicates_merged",
     Step.FILTER: "weaker_removed",

@@ -19,17 +19,6 @@ from context_engine.errors import InvalidRequest
 from context_engine.service.contract.cited_labels import cited_labels
 from context_engine.service.contract.rag import RAGPipelineResponse, RetrievalChunk
 
-__all__ = [
-    "ANSWER_VERSION",
-    "AnswerJson",
-    "AnswerSection",
-    "ProvenanceSection",
-    "RetrievalResult",
-    "RetrievalSummarySection",
-    "SourceReference",
-    "UnknownsSection",
-]
-
 ANSWER_VERSION: Final = "context_engine.answer.v1"
 SNIPPET_CHARS: Final = 500
 

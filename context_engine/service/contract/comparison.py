@@ -6,20 +6,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = [
-    "COMPARISON_VERSION",
-    "Baseline",
-    "ChangeCode",
-    "ComparedChunk",
-    "ComparedContext",
-    "Comparison",
-    "ComparisonAnswer",
-    "Difference",
-    "Enhanced",
-    "RankChange",
-    "RankStep",
-]
-
 COMPARISON_VERSION: Final = "1.0"
 
 ChangeCode = Literal[

@@ -9,8 +9,6 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from context_engine.service.contract.forms import Answered, Asked, GivenChunks, MaxChars, MaxTokens
 from context_engine.service.contract.rag import ContextString
 
-__all__ = ["ContextCitation", "ContextOmission", "ContextRequest", "ContextResponse"]
-
 _ID = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _ROLE = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["DomainEntry", "DomainsResponse", "SourceEntry"]
-
 
 class _Listed(BaseModel):
     model_config = ConfigDict(frozen=True)

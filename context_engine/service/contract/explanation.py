@@ -8,17 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine.service.contract.comparison import Difference
 
-__all__ = [
-    "ChunkNotShown",
-    "ChunkShown",
-    "ExplainedNotice",
-    "ExplainedSetting",
-    "ExplainedSource",
-    "ExplainedStage",
-    "ExplainedSwap",
-    "Explanation",
-]
-
 
 class _Told(BaseModel):
     model_config = ConfigDict(frozen=True)

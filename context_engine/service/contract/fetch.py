@@ -6,8 +6,6 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-__all__ = ["FetchQuery", "FetchResponse", "FetchedChunk", "UnansweredSource"]
-
 MOST_TOKENS: Final = 8000
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]

@@ -8,8 +8,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["Answered", "Asked", "Day", "Flag", "GivenChunks", "MaxChars", "MaxTokens", "Query"]
-
 
 class Asked(BaseModel):
     """A request: what it does not know, it refuses."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["PersonaEntry", "PersonasResponse"]
-
 
 class PersonaEntry(BaseModel):
     """A named profile of settings, with the values that a search with it has where its domain says nothing else."""

@@ -9,19 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from context_engine.service.contract.comparison import Comparison
 from context_engine.service.contract.forms import Day, Flag
 
-__all__ = [
-    "API_VERSION",
-    "AnswerPart",
-    "ContextString",
-    "EffectiveValue",
-    "PersonaThresholds",
-    "RAGPipelineResponse",
-    "RAGQueryRequest",
-    "RetrievalChunk",
-    "RetrievalStatistics",
-    "SourceReport",
-]
-
 API_VERSION: Final = "v1"
 
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]

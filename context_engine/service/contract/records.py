@@ -6,8 +6,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["RecordResponse", "RecordStanding"]
-
 
 class RecordStanding(BaseModel):
     """How firmly a record stands."""

@@ -9,8 +9,6 @@ from pydantic import Field, StringConstraints
 from context_engine.service.contract.forms import Answered, Asked, Flag, GivenChunks, Query
 from context_engine.service.contract.rag import RetrievalChunk
 
-__all__ = ["RerankRequest", "RerankResponse"]
-
 _Count = Annotated[int, Field(strict=True, ge=1, le=1000)]
 
 

@@ -28,8 +28,6 @@ from context_engine.service.explaining.record import explained_record
 from context_engine.service.explaining.words import why_not_shown, why_shown
 from context_engine.service.records import find_owned
 
-__all__ = ["explain"]
-
 _MOST: Final = 10
 _DEFAULTS: Final = Settings().model_dump(mode="json")
 

@@ -15,8 +15,6 @@ from context_engine.service.contract.explanation import (
 )
 from context_engine.service.records import OwnedRecord
 
-__all__ = ["explained_record"]
-
 
 def explained_record(found: OwnedRecord, *, demo: bool) -> Explanation:
     """Return what the entry of a search tells, and what of its record is missing.

@@ -10,8 +10,6 @@ from context_engine.core.models import BlendFeature, Fate, Outcome, RankedChunk,
 from context_engine.core.text import content_sha256
 from context_engine.service.contract.explanation import ChunkNotShown, ChunkShown, Explanation
 
-__all__ = ["blend_words", "explanation_text", "reason_words", "setting_words", "why_not_shown", "why_shown"]
-
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",
     "beyond_top_k": "beyond the number asked for",

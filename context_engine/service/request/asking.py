@@ -12,8 +12,6 @@ from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.request.fields import by_own_names
 from context_engine.settings.layers import ALIASES
 
-__all__ = ["asked_filter", "check_limits", "check_sizes", "only_domain", "search_request"]
-
 _SETTINGS: Final[Mapping[str, str]] = {
     "namespaces": "sources",
     "top_k": "stage2_top_k",

@@ -7,8 +7,6 @@ from typing import Final
 
 from context_engine.core.models import And, Condition, Filter, Not, Or
 
-__all__ = ["by_own_names"]
-
 _NAMES: Final = {"namespace": "source_id", "doc_id": "document_id"}
 
 

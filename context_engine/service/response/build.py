@@ -18,8 +18,6 @@ from context_engine.service.response.chunks import citation_labels, retrieval_ch
 from context_engine.service.response.context_text import context_string
 from context_engine.service.response.statistics import embedding_model, statistics_of, thresholds_of
 
-__all__ = ["response_of", "source_reports"]
-
 
 def response_of(
     result: SearchResult,

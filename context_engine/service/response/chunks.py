@@ -10,8 +10,6 @@ from context_engine.core.context.passage import own_field
 from context_engine.core.models import Chunk, Context, Key, RankedChunk, json_value, to_date
 from context_engine.service.contract.rag import RetrievalChunk
 
-__all__ = ["citation_labels", "retrieval_chunk"]
-
 
 def citation_labels(chunks: Iterable[RankedChunk], context: Context | None) -> dict[Key, str]:
     """Return what each chunk is cited by, by identity.

@@ -8,8 +8,6 @@ from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import Context
 from context_engine.service.contract.rag import ContextString
 
-__all__ = ["COUNTER", "context_string"]
-
 COUNTER: Final = ApproxTokenCounter()
 """Counts the tokens of every text that the service gives out."""
 

@@ -7,8 +7,6 @@ from math import fsum
 from context_engine.core.models import Filter, SearchResult, filter_to_dict
 from context_engine.service.contract.rag import PersonaThresholds, RetrievalStatistics
 
-__all__ = ["embedding_model", "statistics_of", "thresholds_of"]
-
 
 def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float) -> RetrievalStatistics:
     """Return the statistics of a search.

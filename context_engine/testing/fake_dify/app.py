@@ -20,8 +20,6 @@ from context_engine.testing.fake_dify.retrieve import Behaviour, retrieve
 from context_engine.testing.fake_dify.vector_search import WorkspaceModels
 from context_engine.testing.fake_dify.writes import DatasetWriter, WriteResponse
 
-__all__ = ["AppRequest", "AppResponse", "DifyApp", "RateWindow", "Route", "json_answer", "route_of"]
-
 _UUID: Final = "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _SET: Final = f"/v1/datasets/({_UUID})"
 _ROUTES: Final[Sequence[tuple[str, str, re.Pattern[str]]]] = [

@@ -8,8 +8,6 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
-__all__ = ["FakeDataset", "FakeDocument", "FakeSegment", "Metadata", "Model"]
-
 Metadata: TypeAlias = Mapping[str, str | int | float | None]
 Model: TypeAlias = tuple[str, str]
 """A provider's name and a model's name, as Dify writes them."""

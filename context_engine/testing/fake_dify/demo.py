@@ -12,8 +12,6 @@ from context_engine.core.models import Chunk, DomainSpec, SourceSpec, SourceType
 from context_engine.ingest import ingest
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment, Model
 
-__all__ = ["demo_datasets"]
-
 _RERANKER: Final[Model] = ("langgenius/fake/fake", "fake-rerank")
 _DEMO: Final = Path(__file__).resolve().parents[2] / "demo"
 

@@ -9,8 +9,6 @@ from uuid import UUID, uuid5
 from context_engine.testing.fake_dify.refusals import Problem, validation_error
 from context_engine.testing.fake_dify.stored import OWNER, StoredDataset
 
-__all__ = ["BUILT_IN_FIELDS", "dataset_page", "describe", "field_ids", "metadata_fields"]
-
 PAGE_LIMIT: Final = 100
 DEFAULT_LIMIT: Final = 20
 BUILT_IN_FIELDS: Final[Mapping[str, str]] = {

@@ -10,16 +10,6 @@ from context_engine.testing.fake_dify.data import FakeDocument, FakeSegment
 from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, field_ids
 from context_engine.testing.fake_dify.stored import OWNER, StoredDataset, StoredDocument, StoredSegment, built_in_values
 
-__all__ = [
-    "document_alone",
-    "document_page",
-    "document_row",
-    "document_status",
-    "segment_page",
-    "segment_row",
-    "whole_number",
-]
-
 PAGE_LIMIT: Final = 100
 DEFAULT_LIMIT: Final = 20
 _RUNNING: Final = ("parsing", "cleaning", "splitting", "indexing")

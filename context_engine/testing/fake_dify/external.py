@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 import httpx
 
-__all__ = ["Dataset", "RegistrationRefused", "ask_external", "console_result", "node_result", "register_external"]
-
 _PROBE: Final = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}
 _ASKED_AGAIN: Final = (429, 500, 502, 503, 504)
 _PAUSES_S: Final = (0.5, 1.0, 2.0)

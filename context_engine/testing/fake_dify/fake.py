@@ -22,8 +22,6 @@ from context_engine.testing.fake_dify.server import FakeRequest, Server
 from context_engine.testing.fake_dify.vector_search import WorkspaceModels
 from context_engine.testing.fake_dify.writes import DatasetWriter
 
-__all__ = ["FakeDify"]
-
 _TYPED_SINCE, _DROPPED_IN, _MODERN_SINCE = (1, 13), (1, 13), (1, 14)
 _FIRST_CREATED: Final = 1_767_225_600  # 2026-01-01T00:00:00Z; each further dataset a second later
 

@@ -10,8 +10,6 @@ from typing import Any, Final, Literal, TypeAlias
 from context_engine.testing.fake_dify.app import AppResponse, Route, json_answer
 from context_engine.testing.fake_dify.refusals import RATE_LIMITED, DifyRefusal
 
-__all__ = ["FAULTS", "Endpoint", "Fault", "Injection", "Wire"]
-
 Endpoint: TypeAlias = Literal[
     "list", "get", "metadata", "retrieve", "create_dataset", "create_field", "create_by_text", "documents",
     "assign_metadata", "indexing_status", "delete_document", "document", "segments",

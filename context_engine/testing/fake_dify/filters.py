@@ -13,8 +13,6 @@ from typing import Any, Final
 from context_engine.testing.fake_dify.refusals import Problem, internal_error, missing_field, validation_error
 from context_engine.testing.fake_dify.stored import StoredDataset
 
-__all__ = ["matching_documents"]
-
 OPERATORS: Final = (
     "contains", "not contains", "start with", "end with", "is", "is not", "empty", "not empty", "in", "not in",
     "=", "≠", ">", "<", "≥", "≤", "before", "after",

@@ -10,8 +10,6 @@ from typing import Any, Final, NamedTuple
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment
 from context_engine.testing.fake_dify.stored import StoredDataset, store
 
-__all__ = ["HeldDataset", "Indexing"]
-
 _STAGES: Final = (("waiting", 0.2), ("parsing", 0.4), ("cleaning", 0.5), ("splitting", 0.6), ("indexing", 1.0))
 
 

@@ -9,8 +9,6 @@ from context_engine.testing.fake_dify.keywords import keywords_of
 from context_engine.testing.fake_dify.refusals import invalid_param
 from context_engine.testing.fake_dify.stored import StoredDataset, StoredSegment
 
-__all__ = ["keyword_search"]
-
 
 def keyword_search(stored: StoredDataset, query: str, top_k: Any, seed: int) -> list[StoredSegment]:
     """Return the chunks that share most keywords with the query.

@@ -9,8 +9,6 @@ from typing import Final
 
 from context_engine.core.text import STOP_WORDS, has_cjk
 
-__all__ = ["keywords_of"]
-
 MOST_KEYWORDS: Final = 10
 _WORD: Final = re.compile(r"\w+")
 _PARTICLES: Final = re.compile("[的是在和与及并对向不应为之或等其于以将被由]")

@@ -15,8 +15,6 @@ from context_engine.testing.fake_dify.refusals import (
     wrong_type,
 )
 
-__all__ = ["DEFAULT_MODEL", "RetrievePlan", "plan"]
-
 MOST_QUERY: Final = 250
 METHODS: Final = ("semantic_search", "full_text_search", "hybrid_search", "keyword_search")
 DEFAULT_MODEL: Final[Mapping[str, Any]] = {

@@ -5,17 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-__all__ = [
-    "NOT_FOUND_PAGE",
-    "RATE_LIMITED",
-    "DifyRefusal",
-    "Problem",
-    "invalid_param",
-    "missing_field",
-    "no_vector_table",
-    "wrong_type",
-]
-
 RATE_LIMITED: Final = "Sorry, you have reached the knowledge base request rate limit of your subscription."
 NOT_FOUND_PAGE: Final = (
     "<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n<p>The requested URL was not "

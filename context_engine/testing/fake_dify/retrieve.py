@@ -12,8 +12,6 @@ from context_engine.testing.fake_dify.payload import RetrievePlan, plan
 from context_engine.testing.fake_dify.stored import OWNER, StoredDataset, StoredSegment
 from context_engine.testing.fake_dify.vector_search import UnitHit, WorkspaceModels, vector_search
 
-__all__ = ["Behaviour", "retrieve"]
-
 
 class Behaviour(NamedTuple):
     """In what the Dify versions and processes differ.

@@ -16,8 +16,6 @@ from context_engine.testing.fake_dify.app import AppRequest, AppResponse, DifyAp
 from context_engine.testing.fake_dify.faults import Fault, Injection
 from context_engine.testing.fake_dify.wire import send
 
-__all__ = ["FakeRequest", "Server"]
-
 _HIDDEN: Final = ("authorization", "cookie", "x-api-key")
 _WHOLE: Final = Fault()
 

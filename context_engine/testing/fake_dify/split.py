@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["split_text"]
-
 _AUTOMATIC: Final = 500
 _LEAST: Final = 50
 _MOST: Final = 4000

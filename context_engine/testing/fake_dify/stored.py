@@ -14,8 +14,6 @@ from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, Fak
 from context_engine.testing.fake_dify.keywords import keywords_of
 from context_engine.testing.fakes import FakeEmbedder
 
-__all__ = ["StoredDataset", "StoredDocument", "StoredSegment", "Unit", "built_in_values", "store", "vector_of"]
-
 OWNER: Final = "00000000-0000-4000-8000-000000000001"
 _EMBEDDER: Final = FakeEmbedder(1024)
 

@@ -13,8 +13,6 @@ from context_engine.testing.fake_dify.payload import RetrievePlan
 from context_engine.testing.fake_dify.refusals import DifyRefusal, invalid_param, no_vector_table
 from context_engine.testing.fake_dify.stored import StoredDataset, Unit, vector_of
 
-__all__ = ["UnitHit", "WorkspaceModels", "vector_search"]
-
 _EF_SEARCH: Final = 40
 """The most that one look into the vector store's HNSW index gives, whatever is asked for."""
 

@@ -14,8 +14,6 @@ from typing import Final
 from context_engine.testing.fake_dify.app import AppResponse
 from context_engine.testing.fake_dify.faults import Wire
 
-__all__ = ["send"]
-
 _MIB: Final = 1024 * 1024
 _BLANKS: Final = b" " * _MIB
 _HUGE_MIB: Final = 32

@@ -24,8 +24,6 @@ from context_engine.testing.fake_dify.refusals import (
 from context_engine.testing.fake_dify.split import split_text
 from context_engine.testing.fake_dify.stored import StoredDocument, StoredSegment
 
-__all__ = ["DatasetWriter", "WriteResponse"]
-
 MOST_NAME: Final = 40
 MOST_DOCUMENT_NAME: Final = 200
 MOST_FIELD: Final = 255

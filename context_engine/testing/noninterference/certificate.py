@@ -16,8 +16,6 @@ from typing import Any, Final, NamedTuple, Protocol
 from context_engine.core.models import Principal, SearchRequest, canonical_json
 from context_engine.testing.noninterference.changes import HiddenChange
 
-__all__ = ["AccessCertificate", "AccessTrial", "AnswerDifference", "StillClock", "certify"]
-
 _BATCHES: Final = (1, 1, 1, 2, 3, 5, 8, 40)
 _MOST_SHOWN: Final = 200
 _SHOWN_BEFORE: Final = 60

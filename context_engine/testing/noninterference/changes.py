@@ -14,8 +14,6 @@ from context_engine.core.protocols import Sink
 from context_engine.testing.noninterference.hidden_texts import HiddenTexts
 from context_engine.testing.noninterference.places import HiddenPlace
 
-__all__ = ["ChangeKind", "HiddenChange", "HiddenDocument", "hidden_changes", "write_change"]
-
 _MOST_DOCUMENTS: Final = 150
 """Made and kept at once; beyond it more are deleted than written."""
 

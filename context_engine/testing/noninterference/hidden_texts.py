@@ -11,8 +11,6 @@ from context_engine.core.models import Chunk, Classification, SearchRequest
 from context_engine.core.text import content_sha256
 from context_engine.testing.noninterference.wordings import misspelt, sentence_of, unknown_word, words_of
 
-__all__ = ["HiddenTexts"]
-
 _MOST_REPEATS: Final = 12
 _MOST_CHUNKS: Final = 4
 _CODES: Final = ("NPA-001", "4.2.1(b)", "7 %", "USD 5 000 000")

@@ -10,8 +10,6 @@ from context_engine.core.policy.access import access_class
 from context_engine.core.policy.access_matrix import rules_in
 from context_engine.core.protocols import AccessPolicy
 
-__all__ = ["NO_SUCH_DOMAINS", "NO_SUCH_SOURCES", "HiddenPlace", "hidden_places", "insider_of"]
-
 NO_SUCH_DOMAINS: Final = ("PROJECT-FALCON", "BOARD")
 NO_SUCH_SOURCES: Final = ("board_minutes", "falcon_files")
 """Names that requests ask for before there is anything of that name, and after."""

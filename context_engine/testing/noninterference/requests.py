@@ -18,8 +18,6 @@ from context_engine.testing.noninterference.wordings import (
     words_of,
 )
 
-__all__ = ["made_requests"]
-
 _NARROWED: Final = 0.25
 _ELSEWHERE: Final = 0.1
 _TRIES: Final = 50

@@ -9,8 +9,6 @@ from typing import Final
 
 from context_engine.core.models import Chunk
 
-__all__ = ["heading_of", "misspelt", "sentence_of", "unknown_word", "words_of"]
-
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;])\s+|\n+")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _MOST_WORDS: Final = 14

@@ -34,8 +34,6 @@ from context_engine.core.protocols import AccessPolicy, Clock
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 from context_engine.settings.connections import Connection
 
-__all__ = ["DifyAdapter", "dify_kb_adapter"]
-
 _MOST_SOURCES: Final = 32
 
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from context_engine.adapters.sources.dify.schedule import finish_times
 
-__all__ = ["connections_advice"]
-
 _MANY: Final = 20
 _STARVES: Final = 10
 """Calls at a time that Dify serves as delivered, its SERVER_WORKER_CONNECTIONS."""

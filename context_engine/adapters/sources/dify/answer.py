@@ -10,8 +10,6 @@ from context_engine.adapters.sources.dify.merge import Part, fused_legs, merged
 from context_engine.core.models import Chunk, Notice, SourceAnswer, SourceQuery, distinct
 from context_engine.errors import SourceError
 
-__all__ = ["Found", "answered", "named"]
-
 
 class Found(NamedTuple):
     """What one leg of one dataset gave.

@@ -20,8 +20,6 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["DIFY"]
-
 _RATE: Final = re.compile(r"rate limit", re.IGNORECASE)
 _SWITCHED_OFF: Final = re.compile(r"api access is not enabled", re.IGNORECASE)
 _NO_INDEX: Final = re.compile(

@@ -7,8 +7,6 @@ from typing import Final
 from context_engine.core.concurrency.forking import Lock
 from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 
-__all__ = ["Breaker"]
-
 _COUNTED: Final = (SourceUnavailable, SourceTimeout, SourceProtocolError)
 
 

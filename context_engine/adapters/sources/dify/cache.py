@@ -19,8 +19,6 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["AnswerCache", "Kept"]
-
 _OUTAGE: Final = (SourceUnavailable, SourceTimeout, SourceRateLimited, SourceProtocolError)
 _MOST_BYTES: Final = 32 * 1024 * 1024
 

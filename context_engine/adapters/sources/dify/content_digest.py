@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final, NamedTuple, Self
 
-__all__ = ["ContentDigest"]
-
 _FORM: Final = re.compile(r"(\d+):(\d+):([0-9a-f]{16})")
 
 

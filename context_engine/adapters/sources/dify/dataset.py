@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from context_engine.errors import SourceProtocolError
 
-__all__ = ["DatasetInfo", "read_info"]
-
 
 class DatasetInfo(NamedTuple):
     """A dataset's description; None where Dify does not say.

@@ -18,20 +18,6 @@ from context_engine.adapters.sources.dify.metadata import CLAIMS, MARKED, MARKS
 from context_engine.core.models import Chunk, utc_text
 from context_engine.errors import SourceProtocolError
 
-__all__ = [
-    "MOST_NAME",
-    "DatasetDocument",
-    "Key",
-    "Value",
-    "document_name",
-    "fields_of",
-    "fitted",
-    "free_name",
-    "kind_of",
-    "marks_of",
-    "read_row",
-]  # fmt: skip
-
 MOST_NAME: Final = 200
 """Characters of a document's name; Dify cuts off what is beyond."""
 

@@ -28,8 +28,6 @@ from context_engine.core.models import (
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceAuthError, SourceError, SourceForbidden, SourceNotFound
 
-__all__ = ["EXTERNAL", "DatasetExaminer", "DifyExamination", "ServerFacts"]
-
 EXTERNAL: Final = (
     "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
     "that knowledge itself"

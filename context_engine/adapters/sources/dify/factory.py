@@ -15,8 +15,6 @@ from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.errors import ConfigError, StoreError
 
-__all__ = ["dify_sources", "open_dify", "open_dify_sink"]
-
 
 def dify_sources(domain: DomainSpec) -> list[SourceSpec]:
     """Return the sources of a domain that this adapter opens."""

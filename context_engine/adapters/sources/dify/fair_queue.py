@@ -22,8 +22,6 @@ from context_engine.adapters.sources.dify.schedule import finish_times
 from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.errors import SourceBusy
 
-__all__ = ["FairQueue", "Flow", "Slot"]
-
 _NEWEST_COUNTS: Final = 0.25
 """Share of the newest measurement in the time a dataset is expected to take."""
 

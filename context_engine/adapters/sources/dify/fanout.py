@@ -13,8 +13,6 @@ from context_engine.core.concurrency.executor import Busy
 from context_engine.core.concurrency.fan_out import submit_all, wait_all
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
 
-__all__ = ["Ticket", "ask_each"]
-
 T = TypeVar("T")
 
 

@@ -28,8 +28,6 @@ from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import Chunk, FetchRequest, SourceSpec
 from context_engine.errors import SourceError, SourceForbidden, SourceNotFound, SourceProtocolError, SourceUnavailable
 
-__all__ = ["DatasetFetch", "fetched"]
-
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 _PAGE: Final = 100
 _MOST_PAGES: Final = 1000

@@ -16,8 +16,6 @@ from context_engine.core.models import And, Condition, Filter, FilterOp, Or
 from context_engine.core.policy.filters import VERSION_FIELDS
 from context_engine.core.text import bare_version
 
-__all__ = ["Pushed", "push_down"]
-
 _HIDDEN: Final = frozenset(
     [
         "source",

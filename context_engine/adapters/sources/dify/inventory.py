@@ -10,8 +10,6 @@ from context_engine.adapters.sources.dify.document_marks import DatasetDocument,
 from context_engine.adapters.sources.dify.writes import Writes
 from context_engine.errors import SourceNotFound
 
-__all__ = ["Inventory", "as_written", "holds", "problems", "take_inventory"]
-
 
 @dataclass(slots=True)
 class Inventory:

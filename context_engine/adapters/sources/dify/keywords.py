@@ -18,8 +18,6 @@ from typing import Final
 from context_engine.core.models import Chunk
 from context_engine.core.text import STOP_WORDS, has_cjk
 
-__all__ = ["keywords_of"]
-
 MOST_WORDS: Final = 40
 MOST_RUNS: Final = 160
 """Words of a chunk, and runs of Chinese, Japanese or Korean signs, whose words only a dictionary knows. Dify keeps all

@@ -11,8 +11,6 @@ from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceProtocolError
 
-__all__ = ["list_datasets"]
-
 _TIME_S: Final = 60.0
 _MOST_PAGES: Final = 1000
 

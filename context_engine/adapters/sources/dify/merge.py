@@ -10,8 +10,6 @@ from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 from context_engine.core.ranking.lexical import lexical_scores
 
-__all__ = ["Part", "fused_legs", "merged"]
-
 
 class Part(NamedTuple):
     """The answer of one dataset.

@@ -22,8 +22,6 @@ from context_engine.core.models import (
     to_moment,
 )
 
-__all__ = ["CLAIMS", "MARKED", "MARKS", "UNFINISHED", "Marks", "MetadataReader"]
-
 
 class Marks(NamedTuple):
     """Names of the metadata fields by which a document that this package wrote is known."""

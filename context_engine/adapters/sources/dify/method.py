@@ -10,8 +10,6 @@ from context_engine.adapters.sources.dify.settings import DifySettings
 from context_engine.core.models import Score, ScoreKind, usable_score
 from context_engine.errors import SourceUnavailable
 
-__all__ = ["LEGS", "MAIN", "SearchMethod", "choose", "possible_kinds"]
-
 MAIN: Final = "main"
 LEGS: Final = ("semantic", "full_text")
 

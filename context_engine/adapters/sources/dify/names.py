@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-__all__ = ["readable_name"]
-
 _KEY: Final = re.compile(r"\s*\[ce-[0-9a-f]{12}(?:\.\d+)?\]\s*$")
 
 

@@ -7,8 +7,6 @@ from typing import Final
 from context_engine.adapters.sources.dify.fair_queue import FairQueue
 from context_engine.core.concurrency.forking import Lock
 
-__all__ = ["shared_queue"]
-
 _LOCK: Final = Lock()
 _QUEUES: Final[dict[str, FairQueue]] = {}
 

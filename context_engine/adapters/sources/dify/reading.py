@@ -22,8 +22,6 @@ from context_engine.core.models import (
 )
 from context_engine.errors import SourceProtocolError
 
-__all__ = ["Records", "claimed_classification", "read_chunks", "read_records"]
-
 _BUILT_IN_NAME: Final = "document_name"
 """A field that Dify itself fills in where a dataset's built-in metadata are switched on."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heapreplace
 
-__all__ = ["finish_times"]
-
 
 def finish_times(searches: Iterable[Sequence[float]], connections: int, busy: Iterable[float] = ()) -> list[float]:
     """Return the second at which each search is done, where the searches are served in the order given.

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from context_engine.core.chunking import ChunkLine, read_line, restored
 from context_engine.core.models import PLACE_OF_MATCH
 
-__all__ = ["SegmentText", "line_of_first", "pictures_of", "segment_text"]
-
 
 class SegmentText(NamedTuple):
     """A segment's text.

@@ -10,8 +10,6 @@ from context_engine.adapters.sources.dify.examine import DifyExamination, Server
 from context_engine.adapters.sources.dify.versions import shortcomings
 from context_engine.core.models import Examination
 
-__all__ = ["STORES_QUERIES", "server_notes"]
-
 STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its own database (dataset_queries)."
 
 

@@ -12,8 +12,6 @@ from context_engine.core.models import SourceSpec, SourceType
 from context_engine.errors import ConfigError
 from context_engine.settings.messages import config_error
 
-__all__ = ["COSINE_STORES", "UUID", "DifySettings", "MetadataNames", "check_dify", "read_settings"]
-
 COSINE_STORES: Final = frozenset({"pgvector", "weaviate", "qdrant"})
 """Vector stores whose scores Dify gives as cosine similarity; the others give distances, products or BM25."""
 

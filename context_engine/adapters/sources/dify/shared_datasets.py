@@ -13,8 +13,6 @@ from context_engine.core.models import AccessClass, DomainSpec
 from context_engine.core.policy.access import access_class
 from context_engine.core.protocols import AccessPolicy
 
-__all__ = ["SharedDataset", "shared_datasets"]
-
 
 class SharedDataset(NamedTuple):
     """A dataset with more than one rule.

@@ -17,8 +17,6 @@ from typing import Final
 
 from context_engine.core.text import STOP_WORDS
 
-__all__ = ["MOST_CHARACTERS", "shortened"]
-
 MOST_CHARACTERS: Final = 250
 _LONGEST_WORD: Final = 40
 _PART: Final = re.compile(rf"[^、。，；：？！,;:?!]{{1,{_LONGEST_WORD}}}")

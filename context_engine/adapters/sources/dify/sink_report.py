@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from context_engine.core.protocols import SinkReport
 
-__all__ = ["sink_report"]
-
 _MANY: Final = 500
 """Documents that take Dify minutes."""
 

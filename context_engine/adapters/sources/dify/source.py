@@ -49,8 +49,6 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["DifySource"]
-
 _WIDE: Final = 100
 _WIDER: Final = 500
 

@@ -12,8 +12,6 @@ from context_engine.core.chunking import LINE_FORM
 from context_engine.core.models import Notice, NoticeCode, SourceSpec
 from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 
-__all__ = ["TargetDataset"]
-
 MOST_DATASET_NAME: Final = 40
 MOST_FIELD_NAME: Final = 255
 MOST_FIELDS: Final = 100

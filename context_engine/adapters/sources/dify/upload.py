@@ -16,8 +16,6 @@ from context_engine.core.models import Chunk
 from context_engine.errors import SourceNotFound, SourceProtocolError
 from context_engine.secrecy import redacted
 
-__all__ = ["DocumentUpload", "Refusal", "UploadLost", "UploadRefused", "batches", "check", "checked", "fill", "wait"]
-
 MOST_SEGMENT: Final = 65_535
 """Bytes of a chunk that every vector store of Dify can hold; Milvus takes no more."""
 MOST_SEGMENTS: Final = 20

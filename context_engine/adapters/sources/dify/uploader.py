@@ -17,8 +17,6 @@ from context_engine.adapters.sources.dify.writes import UNCLEAR, after
 from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError, SourceNotFound, SourceProtocolError, SourceTimeout
 
-__all__ = ["Uploader"]
-
 _ROUNDS: Final = 4
 _RECENT: Final = 100
 _MOST_NUMBER: Final = 900

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["drops_filters", "shortcomings", "stated_version"]
-
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[0-9A-Za-z.+-]{0,32}")
 _TRIED: Final = (1, 12)
 _KNOWN: Final = (1, 17)

@@ -15,8 +15,6 @@ from context_engine.adapters.sources.dify.reading import claimed_classification
 from context_engine.core.models import AccessScope, Classification, SourceSpec
 from context_engine.core.policy.access import access_class
 
-__all__ = ["DividedRecords", "divided", "may_withhold"]
-
 
 class DividedRecords(NamedTuple):
     """The records of an answer, those the caller may read first, each part in Dify's order."""

@@ -22,8 +22,6 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import SourceError, SourceProtocolError
 from context_engine.settings.connections import Connection
 
-__all__ = ["Answered", "Workspace"]
-
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 _EMPTY_TTL_S: Final = 30.0
 """An empty dataset is asked again soon: documents may be on their way."""

@@ -26,8 +26,6 @@ from context_engine.errors import (
     SourceUnavailable,
 )
 
-__all__ = ["UNCLEAR", "Field", "Indexed", "Writes", "after"]
-
 logger = logging.getLogger(__name__)
 
 UNCLEAR: Final = (SourceUnavailable, SourceTimeout, SourceBusy)

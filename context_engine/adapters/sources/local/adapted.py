@@ -10,8 +10,6 @@ import numpy as np
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 
-__all__ = ["AdaptedParts", "mapped_lengths"]
-
 _BLOCK: Final = 8192
 """Vectors mapped at once: the memory for them stays bounded, however many there are."""
 

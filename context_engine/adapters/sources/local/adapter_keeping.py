@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
 
-__all__ = ["AdapterKeeping"]
-
 
 class AdapterKeeping:
     """What a `LocalBase` does with adapters.

@@ -16,7 +16,6 @@ from context_engine.core.models import scorer_name
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
-__all__ = ["AUTO", "OFF", "AdapterReader", "ChosenAdapter", "scorer_of"]
 
 AUTO: Final = "auto"
 """The adapter in force."""

@@ -21,23 +21,6 @@ from context_engine.errors import StoreError
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
-__all__ = [
-    "FITTING",
-    "READABLE",
-    "Origin",
-    "StoredAdapter",
-    "asked_of",
-    "changed_adapters",
-    "forget",
-    "forget_learnt_from",
-    "keep",
-    "listed",
-    "maps_of",
-    "name_of",
-    "named",
-    "read_all",
-    "writing",
-]
 
 _ID_LENGTH: Final = 12
 

@@ -26,8 +26,6 @@ from context_engine.adapters.sources.local.adapter_store import (
 from context_engine.adapters.sources.local.schema import Model
 from context_engine.errors import StoreError, nearest
 
-__all__ = ["in_force", "switch", "switchable", "switched_on", "undo"]
-
 _LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
 _LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = :domain GROUP BY learnt_from"
 _LAST_SWITCH: Final = (

@@ -15,8 +15,6 @@ from context_engine.adapters.sources.local.records import canonical
 from context_engine.core.models import Chunk, Classification, SourceType, TrustClass
 from context_engine.core.policy.filters import own_fields
 
-__all__ = ["CLAIMS", "NOT_INDEXED", "Dictionary", "claims_chunk", "fields_held", "values_of"]
-
 CLAIMS: Final = ""
 """The name under which what a document says of its own authority is kept; no field has an empty name."""
 

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
     from context_engine.adapters.sources.local.loading import VectorCache
 
-__all__ = ["LocalBase"]
 
 _CHUNKS_OF: Final = (
     "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"

@@ -39,7 +39,6 @@ from context_engine.core.text import terms
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
-__all__ = ["OUT_OF_SCOPE", "JudgedQuestion", "calibrate", "outside_questions"]
 
 OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 """Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""

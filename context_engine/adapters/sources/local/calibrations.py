@@ -18,8 +18,6 @@ from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.calibration import mean_calibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 
-__all__ = ["Extent", "StoredCalibration", "extent_of", "in_force", "outdated", "partitions_of", "read_all", "replace"]
-
 _MOST_CHANGE: Final = 0.2
 _KEY: Final = "domain, model_id, partition_key"
 _COLUMNS: Final = "threshold, strong, signal, model_id, own, judged, outside, chunks"

@@ -16,8 +16,6 @@ from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.row_scores import scores as scores_of
 from context_engine.core.models import Score, ScoreKind
 
-__all__ = ["Candidates", "LocalQuery", "SearchScope", "candidates"]
-
 _CLEARLY: Final = 0.5
 
 

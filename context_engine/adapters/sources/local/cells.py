@@ -18,8 +18,6 @@ from context_engine.adapters.sources.local.matrix import Array
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.adapters.sources.local.vector_parts import VectorParts
 
-__all__ = ["assigned", "partition", "trained"]
-
 _log = logging.getLogger(__name__)
 
 _GROWN: Final = 4

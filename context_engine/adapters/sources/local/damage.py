@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from context_engine.adapters.sources.local.records import digest
 
-__all__ = ["changed_rows", "give_up"]
-
 
 def changed_rows(connection: sqlite3.Connection) -> Iterator[int]:
     """Yield the `rid` of every chunk whose digest is not its row's; bytes are compared, so any text can be read."""

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from context_engine.adapters.sources.local.adapter_store import forget_learnt_from
 from context_engine.adapters.sources.local.schema import model_of
 
-__all__ = ["forget_cells", "forget_derived", "part"]
-
 
 def part(connection: sqlite3.Connection, least: int, partitions: Iterable[int]) -> None:
     """Part the vectors of some partitions, each of `least` rows or more, into cells, inside the caller's transaction.

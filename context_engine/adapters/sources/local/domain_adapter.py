@@ -16,8 +16,6 @@ from context_engine.adapters.sources.local.adapter_store import name_of
 from context_engine.adapters.sources.local.vector_parts import Array
 from context_engine.core.models import scorer_name
 
-__all__ = ["DomainAdapter"]
-
 _LARGEST: Final = 1e6
 """Of a number of a map; those that are learnt are about 1. Squares of much larger ones are not 32-bit floats."""
 

@@ -20,8 +20,6 @@ from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder
 from context_engine.errors import StoreVersionMismatch
 
-__all__ = ["EmbeddingWriter", "changed_vectors", "other_model", "passages"]
-
 _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 256

@@ -18,8 +18,6 @@ from context_engine.adapters.sources.local.queries import TextQuery
 from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.row_scores import scores
 
-__all__ = ["COVERAGE_EXPONENT", "Evidence", "best_hit", "coverage", "covered", "evidence", "trust"]
-
 COVERAGE_EXPONENT: Final = 0.3
 """Of the share of the question that a row holds; .25 to .33 measured alike."""
 _EVIDENCE: Final = 4.0

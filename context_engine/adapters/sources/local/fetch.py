@@ -10,8 +10,6 @@ from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.records import decode
 from context_engine.core.models import AccessScope, Chunk
 
-__all__ = ["fetched"]
-
 _MOST_PARAMETERS: Final = 900
 _SELECT: Final = (
     "SELECT rid, partition_key, indexed_at, chunk_id, content, fields FROM chunks JOIN documents USING (doc_key)"

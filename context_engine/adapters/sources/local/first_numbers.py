@@ -14,8 +14,6 @@ from context_engine.adapters.sources.local.vector_form import first_numbers
 from context_engine.core.protocols import Embedder, QueryBatchEmbedder
 from context_engine.errors import EmbedderError
 
-__all__ = ["FirstNumbers", "numbers_kept", "shortened"]
-
 _NAME: Final = re.compile(r"(.*)\[:([0-9]+)\]", re.DOTALL)
 
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from context_engine.ingest.file_names import original_name, shown_name
 
-__all__ = ["IngestedFolders"]
-
 _FILE: Final = "folders.json"
 _FORM: Final = 1
 _MOST: Final = 100

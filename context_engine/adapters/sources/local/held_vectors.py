@@ -14,8 +14,6 @@ from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.vector_parts import Array
 from context_engine.core.models import Chunk
 
-__all__ = ["HeldVectors", "held_vectors"]
-
 _BATCH: Final = 900
 
 

@@ -24,28 +24,6 @@ from context_engine.core.models import Chunk
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import ANALYSER_VERSION, bigrams, terms, tokens
 
-__all__ = [
-    "INDEX_OPTION",
-    "INDEX_VERSION",
-    "JOINT",
-    "MARK",
-    "META",
-    "MOST_DEFINED",
-    "SCHEMA",
-    "WORDS",
-    "IndexRow",
-    "Mark",
-    "create",
-    "directory",
-    "documents",
-    "opened",
-    "read_mark",
-    "read_meta",
-    "segments",
-    "share",
-    "write_mark",
-]
-
 INDEX_VERSION: Final = f"{ANALYSER_VERSION}.5"
 """The analysis and the fields an index was built with; another one must be rebuilt."""
 

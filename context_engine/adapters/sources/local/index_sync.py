@@ -36,8 +36,6 @@ from context_engine.adapters.sources.local.placement import Move, Place, moves
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import BaseState
 
-__all__ = ["IndexSync"]
-
 _PENDING: Final = """
 SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields
 FROM documents CROSS JOIN chunks ON chunks.doc_key = documents.doc_key

@@ -15,8 +15,6 @@ from typing import Final
 
 from context_engine.errors import StoreError
 
-__all__ = ["link", "link_folder"]
-
 _IN_MEMORY: Final = "/dev/shm"
 """A link took 5 microseconds here, and 2 milliseconds on a disk that others were writing to."""
 

@@ -20,8 +20,6 @@ from context_engine.adapters.sources.local.vector_parts import VectorParts
 from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.errors import StoreCorrupt
 
-__all__ = ["VectorCache"]
-
 _LIVE: Final = """
 SELECT rid, source_key FROM documents JOIN chunks USING (doc_key) JOIN vectors USING (rid)
 WHERE partition_key = ? AND generation <= ? AND (removed IS NULL OR removed > ?) ORDER BY rid

@@ -11,8 +11,6 @@ from typing import Final
 
 from context_engine.errors import StoreLocked
 
-__all__ = ["WriterLock"]
-
 _NAME: Final = "writer.lock"
 _FAR: Final = 1 << 20
 

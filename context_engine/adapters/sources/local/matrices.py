@@ -14,8 +14,6 @@ from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import Array
 from context_engine.errors import StoreVersionMismatch
 
-__all__ = ["Matrices"]
-
 
 class Matrices:
     """The matrices of some partitions, shared with every other view of them; never changed once made.

@@ -12,8 +12,6 @@ from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.core.models import ScoreKind
 from context_engine.core.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
 
-__all__ = ["boosted", "kind_of", "lifted", "merged", "ranked"]
-
 
 def kind_of(options: SearchOptions) -> ScoreKind:
     """Return the kind of a merged score."""

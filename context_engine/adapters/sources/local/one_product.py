@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 
-__all__ = ["OneProduct"]
-
 
 class OneProduct(VectorParts):
     """Vectors that keep their product with the latest question; for one thread.

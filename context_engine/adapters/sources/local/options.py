@@ -13,8 +13,6 @@ from typing import Any
 from context_engine.core.models import ScoringSettings, Settings, VectorSettings
 from context_engine.errors import ConfigError
 
-__all__ = ["SearchOptions"]
-
 
 class SearchOptions(VectorSettings, ScoringSettings):
     """How one base searches and keeps vectors; the same for all its sources, so that their scores are comparable.

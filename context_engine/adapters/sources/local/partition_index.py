@@ -15,8 +15,6 @@ from tantivy import Query
 
 from context_engine.adapters.sources.local import index as indexing
 
-__all__ = ["PartitionIndex"]
-
 _log = logging.getLogger(__name__)
 _HEAP_BYTES: Final = 100_000_000
 

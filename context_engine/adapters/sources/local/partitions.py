@@ -12,18 +12,6 @@ from typing import Final, NamedTuple
 from context_engine.adapters.sources.local.adapter_store import forget_learnt_from
 from context_engine.core.models import AccessClass, AccessScope, Classification
 
-__all__ = [
-    "OPEN",
-    "Partition",
-    "forget_empty",
-    "held_by",
-    "partition_key",
-    "partitions",
-    "readable",
-    "set_generation",
-    "touch",
-]
-
 OPEN: Final = 1
 """The partition of what everybody may read; always there."""
 

@@ -12,8 +12,6 @@ from context_engine.core.models import AccessClass, Chunk, Classification, Sourc
 from context_engine.core.policy.access import access_class
 from context_engine.errors import RepartitionRequired
 
-__all__ = ["Move", "Place", "PlacementCheck", "SourcePlace", "claimed_by", "moves", "places"]
-
 _MOST_REMEMBERED: Final = 1024
 
 

@@ -14,8 +14,6 @@ from context_engine.adapters.sources.local.index import SCHEMA
 from context_engine.core.models import And, Chunk, Condition, Filter, Not, Or
 from context_engine.core.policy.filters import matches
 
-__all__ = ["ENGINE_FIELDS", "Pushdown", "Standing", "in_force", "relaxed"]
-
 Standing = Callable[[Chunk], Mapping[str, Any]]
 """From what a document claims of its authority to the fields the engine will see after the manifest's ceiling."""
 

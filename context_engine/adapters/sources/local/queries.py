@@ -16,8 +16,6 @@ from context_engine.core.models import Expansion
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
 
-__all__ = ["MOST_TERMS", "Held", "TextQuery", "both", "constant", "rows", "text_query"]
-
 MOST_TERMS: Final = 256
 """Most different terms of one query; the rest of a longer one is not searched for."""
 

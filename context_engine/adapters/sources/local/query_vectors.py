@@ -10,8 +10,6 @@ from context_engine.core.models import QueryEmbedding
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import EmbedderError
 
-__all__ = ["QueryVectors"]
-
 _SLOW_S: Final = 1.0
 _PAUSE_S: Final = 30.0
 _LOADING: Final = (

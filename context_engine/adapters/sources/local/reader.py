@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
     from context_engine.adapters.sources.local.matrices import Matrices
 
-__all__ = ["Pool", "View", "Viewer"]
 
 _TRIES = 3
 _MOST_IDLE = 16

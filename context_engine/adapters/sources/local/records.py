@@ -11,8 +11,6 @@ from context_engine.core.models import Chunk, Classification, FetchedAtBasis, So
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-__all__ = ["ChunkRow", "canonical", "decode", "digest", "encode"]
-
 _APART: Final = ("content", "chunk_id", "scores", "source_id")
 _STORED: Final = tuple(name for name in Chunk._fields if name not in _APART)
 _READERS: Final[dict[str, Any]] = {

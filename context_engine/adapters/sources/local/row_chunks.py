@@ -16,7 +16,6 @@ from context_engine.core.models import Chunk, Notice, Score
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.reader import View
 
-__all__ = ["KeptChunks", "RowChunk", "chunks_of_rows"]
 
 _MOST_KEPT: Final = 10_000
 """1.7 kB each where texts have 530 characters."""

@@ -9,8 +9,6 @@ from tantivy import Query
 from context_engine.adapters.sources.local.queries import both, rows
 from context_engine.adapters.sources.local.reader import View
 
-__all__ = ["scores"]
-
 
 def scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]:
     """Return the score of those of some rows that a query finds."""

@@ -16,26 +16,6 @@ from urllib.parse import quote
 from context_engine.adapters.sources.local.vector_form import VectorForm, bytes_of
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
-__all__ = [
-    "DATABASE",
-    "SCHEMA_VERSION",
-    "BaseState",
-    "Model",
-    "anew",
-    "close_shared",
-    "connect",
-    "create",
-    "exists",
-    "is_damage",
-    "missing",
-    "model_of",
-    "read_state",
-    "transaction",
-    "unusable",
-    "upgrade",
-    "write_state",
-]
-
 DATABASE: Final = "base.sqlite3"
 SCHEMA_VERSION: Final = 4
 

@@ -32,8 +32,6 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.filters import matches, own_fields
 
-__all__ = ["Scope", "answers", "best_of"]
-
 _MOST_HITS: Final = 100_000
 
 

@@ -21,7 +21,6 @@ from context_engine.core.ranking.relevance import measure
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
-__all__ = ["SignalReader"]
 
 _CANDIDATES: Final = 5
 _MOST_TEXTS: Final = 10_000

@@ -28,8 +28,6 @@ from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import Source
 from context_engine.errors import EmbedderError, SourceError, SourceNotFound, SourceUnavailable, StoreError
 
-__all__ = ["LocalSource"]
-
 _EMBEDDING_SHARE: Final = 0.8
 """Of the source's time; the search by text alone needs the rest."""
 

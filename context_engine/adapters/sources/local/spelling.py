@@ -17,8 +17,6 @@ from context_engine.core.models import Chunk, UnknownWord
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms
 
-__all__ = ["unknown_words"]
-
 _MOST_KEPT: Final = 4096
 _MOST_WORDS: Final = 65_536
 _FIRST: Final = 5

@@ -15,8 +15,6 @@ from context_engine.adapters.sources.local.calibrations import read_all
 from context_engine.adapters.sources.local.partitions import Partition, partitions, readable
 from context_engine.core.models import AccessScope, Classification, ScopeCalibration
 
-__all__ = ["BaseStats", "PartCalibration", "PartitionStats", "SourceStats", "read_held", "read_stats"]
-
 
 class SourceStats(NamedTuple):
     """How much one source holds."""

@@ -18,8 +18,6 @@ import tantivy
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local.link_folder import link, link_folder
 
-__all__ = ["union"]
-
 
 def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.Searcher:
     """Return a searcher over several indexes; equal scores stand in the order of the indexes.

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from math import isfinite, sqrt
 from typing import Final, Literal
 
-__all__ = ["VectorForm", "bytes_of", "encoded", "first_numbers", "reformed"]
-
 VectorForm = Literal["float32", "int8"]
 
 _HIGHEST: Final = 127

@@ -13,8 +13,6 @@ import numpy as np
 
 from context_engine.adapters.sources.local.schema import Model
 
-__all__ = ["Array", "VectorParts"]
-
 Array = np.ndarray[Any, Any]
 
 _AT_ONCE: Final = 1024

@@ -22,8 +22,6 @@ from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.adapters.sources.local.reader import Pool, View, Viewer
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
-__all__ = ["VerifyReport", "verify"]
-
 _MOST_NAMED: Final = 5
 _STEP: Final = 20_000
 _MEND: Final = "run 'context-engine kb rebuild', then 'context-engine ingest'"

@@ -29,8 +29,6 @@ from context_engine.core.protocols import Embedder, SinkReport
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError
 
-__all__ = ["BaseWriter"]
-
 _log = logging.getLogger(__name__)
 
 

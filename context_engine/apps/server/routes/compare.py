@@ -14,8 +14,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query
 from context_engine.service.request.asking import check_limits
 
-__all__ = ["router"]
-
 router = APIRouter(tags=["rag"])
 
 

@@ -13,8 +13,6 @@ from context_engine.service.callers import Authenticated
 from context_engine.service.contract.context import ContextRequest, ContextResponse
 from context_engine.service.deployment import Deployment
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 
 _PROBLEMS: Final = may_answer(401, 410, 422, 503)

@@ -23,8 +23,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.request.asking import check_sizes
 from context_engine.wiring.audit import audit_mode
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1/dify", tags=["dify"])
 
 

@@ -9,8 +9,6 @@ from context_engine.apps.server.service import service_of
 from context_engine.service.contract.domains import DomainsResponse
 from context_engine.service.domains import domains_known_to
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 
 

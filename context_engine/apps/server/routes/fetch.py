@@ -11,8 +11,6 @@ from context_engine.apps.server.service import service_of
 from context_engine.service.contract.fetch import FetchQuery, FetchResponse
 from context_engine.service.fetching import fetch
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 
 _PROBLEMS: Final = may_answer(401, 404, 422, 500, 503)

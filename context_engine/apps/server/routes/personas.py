@@ -9,8 +9,6 @@ from context_engine.apps.server.service import service_of
 from context_engine.service.contract.personas import PersonasResponse
 from context_engine.service.personas import personas_known_to
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 
 

@@ -15,8 +15,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query
 from context_engine.service.request.asking import check_limits
 
-__all__ = ["PROBLEMS", "RAG_CALLER", "router"]
-
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 
 PROBLEMS: Final = may_answer(401, 404, 409, 410, 422, 500, 502, 503)

@@ -15,8 +15,6 @@ from context_engine.service.contract.rerank import RerankRequest, RerankResponse
 from context_engine.service.deployment import Deployment
 from context_engine.service.request.asking import check_sizes
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 
 _PROBLEMS: Final = may_answer(401, 422, 500, 503)

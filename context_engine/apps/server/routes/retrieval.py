@@ -18,8 +18,6 @@ from context_engine.errors import ContextEngineError
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
-__all__ = ["problem_form", "router"]
-
 router = APIRouter(tags=["dify"])
 
 _LEAST_S: Final = 0.2
