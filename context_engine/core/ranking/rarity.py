@@ -44,8 +44,8 @@ def _collections(
 ) -> Iterable[TermStatistics]:
     """Return the collections of the candidates, each once; "" is that of candidates of which no other is known."""
     shown: dict[str, list[Iterable[str]]] = {}
-    for terms, known in zip(held, statistics, strict=True):
-        shown.setdefault(known.collection if known else "", []).append(terms)
+    for its_terms, known in zip(held, statistics, strict=True):
+        shown.setdefault(known.collection if known else "", []).append(its_terms)
     found = {
         name: TermStatistics(collection=name, chunks=len(texts), document_frequency=Counter(chain.from_iterable(texts)))
         for name, texts in shown.items()
