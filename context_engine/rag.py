@@ -40,7 +40,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.filters import parse_filter
 from context_engine.core.protocols import Mask, Recorder
-from context_engine.core.ranking.threshold import filter_by_similarity
+from context_engine.core.ranking.select import filter_by_similarity
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
 from context_engine.settings import config_layer
 from context_engine.settings.layers import check_names

@@ -31,7 +31,7 @@ from context_engine.core.models import (
     SearchResult,
     SourceSpec,
 )
-from context_engine.core.policy.visible import AccessViews
+from context_engine.core.policy.access import AccessViews
 from context_engine.service.deployment import Deployment
 from context_engine.testing.fakes import ScriptedSource
 from context_engine.wiring import load_setup

@@ -33,7 +33,7 @@ from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 
 if TYPE_CHECKING:
-    from context_engine.adapters.embedders.usage import EmbedderUse
+    from context_engine.adapters.embedders.openai import EmbedderUse
 
 
 Progress = Callable[[int, int, str], None]

@@ -11,7 +11,7 @@ from pathlib import Path
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
 from context_engine.core.models import Principal, Settings
-from context_engine.core.policy.visible import AccessViews
+from context_engine.core.policy.access import AccessViews
 from context_engine.core.protocols import Recorder
 from context_engine.service.kept import KeptResults
 from context_engine.service.ledger import DeploymentLedger

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.core.concurrency.fan_out import submit_all, wait_all
 from context_engine.core.context import ApproxTokenCounter, build_context_block
 from context_engine.core.models import Chunk, DomainSpec, FetchRequest, Principal, SourceSpec, json_value, link_of
-from context_engine.core.policy.masked import masked_chunk
+from context_engine.core.policy.masking import masked_chunk
 from context_engine.core.policy.trust import EffectiveAuthority, effective_authority
 from context_engine.errors import InvalidRequest, SourceError, SourceTimeout
 from context_engine.service.callers import Authenticated

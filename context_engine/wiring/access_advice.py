@@ -11,7 +11,7 @@ from typing import Final
 from context_engine.adapters.sources.dify.shared_datasets import shared_datasets
 from context_engine.core.models import Classification, DomainSpec, Notice, NoticeCode
 from context_engine.core.policy.access import OpenAccess
-from context_engine.core.policy.access_matrix import holders_in_rules
+from context_engine.core.policy.access_review import holders_in_rules
 from context_engine.core.protocols import AccessPolicy
 from context_engine.settings.access_file import ACCESS_FILE, MANIFEST_POLICY
 from context_engine.settings.principals import Principals

@@ -38,13 +38,13 @@ _OWN: Final = (
         for name in ("cohere", "jina", "tei")
     ),
     EntryPoint("llm", "context_engine.adapters.rerankers.llm:open_llm", RERANKERS),
-    EntryPoint("ensemble", "context_engine.adapters.rerankers.ensemble:open_ensemble", RERANKERS),
-    EntryPoint("adaptive", "context_engine.adapters.rerankers.adaptive:open_adaptive", RERANKERS),
+    EntryPoint("ensemble", "context_engine.adapters.rerankers.combined:open_ensemble", RERANKERS),
+    EntryPoint("adaptive", "context_engine.adapters.rerankers.combined:open_adaptive", RERANKERS),
     *(
         EntryPoint(name, f"context_engine.adapters.embedders.{name}:open_{name}", EMBEDDERS)
         for name in ("sentence_transformers", "onnx", "openai")
     ),
-    EntryPoint("openai", "context_engine.adapters.refiners.openai:open_openai", REFINERS),
+    EntryPoint("openai", "context_engine.adapters.refiners:open_openai", REFINERS),
     EntryPoint("manifest", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES),
 )
 """This package's own, found without its metadata too; a Dify plugin carries some of them."""

@@ -20,7 +20,7 @@ from context_engine.core.models import (
     Principal,
     SourceSpec,
 )
-from context_engine.core.policy.visible import visible
+from context_engine.core.policy.access import visible
 from context_engine.core.protocols import (
     AccessPolicy,
     Clock,
@@ -77,7 +77,7 @@ class Setup:
     cwd: Path
 
     def visible(self, principal: Principal) -> LoadedRegistry:
-        """Return the registry as a principal may know it; see `context_engine.core.policy.visible`."""
+        """Return the registry as a principal may know it; see `context_engine.core.policy.access`."""
         return visible(self.registry, self.access, principal)
 
     def data_dir(self, data_dir: str | Path | None = None) -> Path:

@@ -17,7 +17,7 @@ from context_engine.settings.messages import unknown_key
 from context_engine.wiring.adapters import EMBEDDERS, REFINERS, RERANKERS, find_adapter, load_adapter
 
 if TYPE_CHECKING:
-    from context_engine.adapters.embedders.usage import EmbedderUse
+    from context_engine.adapters.embedders.openai import EmbedderUse
 
 
 def open_embedder(
@@ -121,7 +121,7 @@ class Models:
             embedder = self._embedder
         if embedder is None:
             return None
-        from context_engine.adapters.embedders.usage import embedder_use  # only here: it brings the HTTP client
+        from context_engine.adapters.embedders.openai import embedder_use  # only here: it brings the HTTP client
 
         return embedder_use(embedder)
 

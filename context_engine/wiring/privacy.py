@@ -92,7 +92,7 @@ def check_patterns(effective: EffectiveSettings) -> None:
     Raises:
         ConfigError: one cannot be used.
     """
-    from context_engine.adapters.maskers.own_patterns import read_patterns
+    from context_engine.adapters.maskers.personal_data import read_patterns
 
     try:
         read_patterns(effective.values.mask_patterns)

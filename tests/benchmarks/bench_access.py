@@ -35,8 +35,7 @@ from context_engine.core.models import (
     SearchRequest,
     SourceSpec,
 )
-from context_engine.core.policy.access import ManifestPolicy
-from context_engine.core.policy.visible import visible
+from context_engine.core.policy.access import ManifestPolicy, visible
 from context_engine.wiring import build_engine, load_setup
 
 ROLE = "access: {roles: [reader%s]}"

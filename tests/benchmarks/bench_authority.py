@@ -38,8 +38,7 @@ from bench_quality import Vectors, interval, with_headings, write
 from context_engine import Engine, Registry, SearchRequest, SearchResult
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.models import TIERS, DomainSpec, Key, Settings, SourceSpec, SourceType
-from context_engine.core.ranking.authority import final_scores
-from context_engine.core.ranking.select import Contenders, order
+from context_engine.core.ranking.select import Contenders, final_scores, order
 
 AT = 8
 SOURCE_OF = dict(zip(TIERS, SourceType))

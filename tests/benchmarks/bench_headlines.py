@@ -25,7 +25,7 @@ from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.placement import places
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import NOBODY, Caller
-from context_engine.core.policy.visible import AccessViews
+from context_engine.core.policy.access import AccessViews
 from context_engine.ingest import ingest
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment

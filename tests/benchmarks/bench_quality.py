@@ -38,8 +38,7 @@ from context_engine.adapters.sources.local import LocalBase, LocalSource, Search
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import DomainSpec, ScoreKind, Settings, SourceSpec, SourceType
 from context_engine.core.protocols import Reranker, TokenVectors
-from context_engine.core.ranking.relevance import normalise_pool
-from context_engine.core.ranking.rerank import blended
+from context_engine.core.ranking.relevance import blended, normalise_pool
 
 DEPTH = 40
 PLAIN: dict[str, Any] = {"pairs_weight": 0.0, "head_weight": 0.0, "section_weight": 0.0, "sibling_weight": 0.0}

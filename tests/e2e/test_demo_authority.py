@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.core.ranking.authority import overturnable_gap
+from context_engine.core.ranking.select import overturnable_gap
 
 QUERY = "NPA classification criteria"
 

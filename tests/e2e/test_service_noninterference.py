@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from context_engine.core.models import Principal, SearchRequest, filter_to_dict
-from context_engine.core.policy.visible import AccessViews
+from context_engine.core.policy.access import AccessViews
 from context_engine.evaluation import access_proof
 from context_engine.evaluation.access_proof import prove_access
 from context_engine.evaluation.access_trial import BaseTrial

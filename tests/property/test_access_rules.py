@@ -23,8 +23,7 @@ from context_engine.core.models import (
     SourceSpec,
     SourceType,
 )
-from context_engine.core.policy.access import ManifestPolicy, access_class, has_rules
-from context_engine.core.policy.visible import visible
+from context_engine.core.policy.access import ManifestPolicy, access_class, has_rules, visible
 from context_engine.errors import UnknownDomain
 from context_engine.testing.fakes import ScriptedSource
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import Classification, DomainSpec, Principal
 from context_engine.core.policy.access import ManifestPolicy
-from context_engine.core.policy.cedar import cedar_entities, cedar_policies
+from context_engine.core.policy.access_review import cedar_entities, cedar_policies
 
 cedarpy = pytest.importorskip("cedarpy")
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import Chunk
 from context_engine.core.policy import injection
-from context_engine.core.policy.injection import injection_findings
-from context_engine.core.policy.injection_labels import label_kinds
+from context_engine.core.policy.injection import injection_findings, label_kinds
 from context_engine.core.policy.injection_phrases import PHRASES
 from context_engine.core.ranking.analysed import AnalysedText
 

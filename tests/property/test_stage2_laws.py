@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.engine import recompute, stage_two_bytes
 from context_engine.core.models import Chunk, Outcome, Score, ScoreKind, SearchRequest, Settings
-from context_engine.core.ranking.authority import final_score, overturnable_gap
+from context_engine.core.ranking.select import final_score, overturnable_gap
 
 WORDS = [
     *("approval", "rule", "limit", "committee", "desk", "product", "risk", "must", "not"),

@@ -9,7 +9,7 @@ import pytest
 from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import Outcome, SearchRequest
-from context_engine.core.ranking.threshold import filter_by_similarity
+from context_engine.core.ranking.select import filter_by_similarity
 from context_engine.service.comparing.compare import compare
 from context_engine.service.contract.comparison import ComparisonAnswer
 

@@ -1,4 +1,4 @@
-"""No text is embedded twice: recent queries in memory, passages on disk by the hash of their text."""
+"""Cached embeddings: recent queries in memory, passages on disk by the hash of their text."""
 
 from __future__ import annotations
 
@@ -18,14 +18,26 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from context_engine.adapters.embedders.queries import embedded_queries
 from context_engine.adapters.model_access import ModelContext, Options
 from context_engine.core.concurrency.forking import abandon, forget_in_child
-from context_engine.core.protocols import Embedder, TokenEmbedder, TokenVectors
+from context_engine.core.protocols import Embedder, QueryBatchEmbedder, TokenEmbedder, TokenVectors
+
+
+def embedded_queries(embedder: Embedder, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    """Return the vector of each query: in batches, where the embedder takes them, else one by one.
+
+    Raises:
+        EmbedderError: the model cannot be loaded, or gave nothing.
+    """
+    if isinstance(embedder, QueryBatchEmbedder):
+        return embedder.embed_queries(texts)
+    return [embedder.embed_query(text) for text in texts]
+
 
 logger = logging.getLogger(__name__)
 
 QUERIES_KEPT: Final = 1024
+
 _AT_ONCE: Final = 500
 """Parameters of one SQLite statement; 999 in old builds."""
 

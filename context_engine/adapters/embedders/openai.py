@@ -1,15 +1,15 @@
-"""An embedder behind the OpenAI embeddings API, which many servers speak: POST /v1/embeddings."""
+"""An embedder behind the OpenAI embeddings API (POST /v1/embeddings), and what an embedder was used for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isfinite, sqrt
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from context_engine.adapters.embedders.cache import CacheOptions, cached
+from context_engine.adapters.embedders.cache import CachedEmbedder, CacheOptions, cached
 from context_engine.adapters.embedders.prefixes import chosen_prefixes
 from context_engine.adapters.model_access import ModelContext, read_options
 from context_engine.adapters.model_access.server import ModelServer, model_api, open_server
@@ -18,6 +18,7 @@ from context_engine.core.protocols import Embedder
 from context_engine.errors import EmbedderError
 
 BATCH_SIZE: Final = 100
+
 EMBEDDINGS_API: Final = model_api("v1", max_bytes=64 * 1024 * 1024)
 """2048 texts of 1536 numbers, each of some 20 characters, are 60 MiB of JSON."""
 
@@ -167,3 +168,56 @@ def open_openai(options: Mapping[str, Any], context: ModelContext) -> Embedder:
 
 def _failed(problem: str, later: bool) -> EmbedderError:
     return EmbedderError(f"embedding server: {problem}", retryable=later)
+
+
+_LEAST_COST: Final = 0.0001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderUse:
+    """What an embedder did since it was opened; None: not known.
+
+    Attributes:
+        embedded: texts the model embedded, questions and passages.
+        from_cache: texts it did not have to.
+        tokens: as the server counted them.
+        cost: in the currency of `price_per_million_tokens`.
+    """
+
+    embedded: int | None = None
+    from_cache: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.embedded is not None:
+            parts.append(f"{self.embedded:,} {'text' if self.embedded == 1 else 'texts'} embedded")
+        if self.from_cache is not None:
+            parts.append(f"{self.from_cache:,} from the cache")
+        if self.tokens is not None:
+            parts.append(f"{self.tokens:,} {'token' if self.tokens == 1 else 'tokens'}")
+        if self.cost is not None:
+            tiny = 0.0 < self.cost < _LEAST_COST
+            parts.append(f"cost below {_LEAST_COST}" if tiny else f"cost {self.cost:,.4f}")
+        return "embedder: " + (", ".join(parts) or "it does not say what it did")
+
+
+def embedder_use(embedder: Embedder) -> EmbedderUse:
+    """Return what an embedder, with or without a cache, did since it was opened.
+
+    A text that appears twice in one call counts as one that the cache gave.
+    """
+    stats = embedder.stats if isinstance(embedder, CachedEmbedder) else None
+    model = embedder.inner if isinstance(embedder, CachedEmbedder) else embedder
+    usage = model.usage if isinstance(model, OpenAIEmbedder) else None
+    return EmbedderUse(
+        embedded=None if stats is None else stats.query_misses + stats.document_misses,
+        from_cache=None if stats is None else stats.query_hits + stats.document_hits,
+        tokens=None if usage is None else usage.tokens,
+        cost=None if usage is None else usage.cost,
+    )

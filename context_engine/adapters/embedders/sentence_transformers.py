@@ -11,8 +11,7 @@ from context_engine.adapters.embedders.cache import CacheOptions, cached
 from context_engine.adapters.embedders.local import BATCH_SIZE, Encoder, LocalEmbedder
 from context_engine.adapters.embedders.prefixes import chosen_prefixes
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.folder import as_folder, model_name
-from context_engine.adapters.model_access.torch_model import load_torch_model
+from context_engine.adapters.model_access.local_models import as_folder, load_torch_model, model_name
 from context_engine.core.protocols import Embedder, TokenVectors
 from context_engine.errors import EmbedderError
 

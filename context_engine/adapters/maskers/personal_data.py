@@ -2,20 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.core.models import PERSONAL_DATA_KINDS
 from context_engine.core.protocols import PersonalData
 from context_engine.errors import ConfigError, MissingExtra, nearest
 
 if TYPE_CHECKING:
-    from context_engine.adapters.maskers.own_patterns import OwnPattern
     from context_engine.adapters.maskers.plain_text import PlainText
 
 
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+
+_LONGEST: Final = 1000
+
+_REPEAT_IN_REPEAT: Final = re.compile(r"\((?:[^()\\]|\\.)*(?<!\\)(?:[+*]|\{\d*,\})\??\)(?:[+*]|\{\d*,\})")
+
+
+class OwnPattern(NamedTuple):
+    """What is looked for, and what it is called in a pseudonym."""
+
+    kind: str
+    written: re.Pattern[str]
+
+
+def read_patterns(patterns: Mapping[str, str]) -> tuple[OwnPattern, ...]:
+    """Return patterns ready for use.
+
+    Args:
+        patterns: name -> regular expression; the name, in capitals, stands in the pseudonym.
+
+    Raises:
+        ConfigError: a name or an expression that cannot be used; `key` is the name.
+    """
+    return tuple(OwnPattern(_checked_name(name).upper(), _compiled(name, text)) for name, text in patterns.items())
+
+
+def find_own(text: str, patterns: Sequence[OwnPattern]) -> Iterator[PersonalData]:
+    """Yield what the patterns match, in the text as it is written; the value is without blanks, in small letters."""
+    for pattern in patterns:
+        for found in pattern.written.finditer(text):
+            yield PersonalData(found.start(), found.end(), pattern.kind, "".join(found[0].casefold().split()))
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        problem = f"{name!r} is no name of a pattern: a letter, then letters, digits, _ or -, 32 at most"
+        raise ConfigError(problem, key=name)
+    return name
+
+
+def _compiled(name: str, text: str) -> re.Pattern[str]:
+    if len(text) > _LONGEST:
+        raise ConfigError(f"is longer than {_LONGEST} characters: make it several patterns", key=name)
+    try:
+        pattern = re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ConfigError(f"is not a regular expression: {error}", key=name) from None
+    if pattern.search("") is not None:
+        problem = "matches the empty text, and so between any two characters: have it match at least one"
+        raise ConfigError(problem, key=name)
+    if _REPEAT_IN_REPEAT.search(text):
+        problem = "repeats a group that repeats itself, such as (a+)+, and may never end on some texts: write a+"
+        raise ConfigError(problem, key=name)
+    return pattern
+
+
 _EXTRA: Final = "privacy"
+
 Find = Callable[["PlainText"], Iterator[PersonalData]]
 
 
@@ -49,7 +106,6 @@ class _PersonalDataMasker:
 
     def find(self, text: str) -> Iterator[PersonalData]:
         """Yield what is found."""
-        from context_engine.adapters.maskers.own_patterns import find_own
         from context_engine.adapters.maskers.plain_text import plain_text
 
         plain = plain_text(text)
@@ -68,7 +124,6 @@ def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
         MissingExtra: the extra `privacy` is not installed.
         ConfigError: an option that cannot be used; `key` is the setting that holds it.
     """
-    from context_engine.adapters.maskers.own_patterns import read_patterns
 
     try:
         numbers, others = _finds(options)
@@ -85,11 +140,9 @@ def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
 
 def _finds(options: PersonalDataOptions) -> tuple[tuple[Find, ...], tuple[Find, ...]]:
     """Return what looks for numbers, and what looks for the rest."""
-    from context_engine.adapters.maskers.cards import find_cards
-    from context_engine.adapters.maskers.emails import find_emails
-    from context_engine.adapters.maskers.ibans import find_ibans
+    from context_engine.adapters.maskers.bank_numbers import find_cards, find_ibans
+    from context_engine.adapters.maskers.contacts import SUPPORTED_REGIONS, find_emails, find_phones
     from context_engine.adapters.maskers.national_ids import COUNTRIES, find_national_ids
-    from context_engine.adapters.maskers.phones import SUPPORTED_REGIONS, find_phones
 
     countries = _codes(options.countries, COUNTRIES, "mask_countries", "no national id is known of")
     regions = _codes(options.phone_regions, SUPPORTED_REGIONS, "mask_phone_regions", "there is no telephone region")

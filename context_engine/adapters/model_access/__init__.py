@@ -3,7 +3,12 @@
 The HTTP client comes with `model_access.server` alone: most set-ups name no model.
 """
 
-from context_engine.adapters.model_access.context import EmbedderFactory, ModelContext, RerankerFactory
-from context_engine.adapters.model_access.options import Options, read_options
+from context_engine.adapters.model_access.context import (
+    EmbedderFactory,
+    ModelContext,
+    Options,
+    RerankerFactory,
+    read_options,
+)
 
 __all__ = ["EmbedderFactory", "ModelContext", "Options", "RerankerFactory", "read_options"]

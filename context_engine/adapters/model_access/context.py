@@ -1,19 +1,42 @@
-"""What an embedder or a reranker is opened with.
+"""What an embedder or a reranker is opened with: its options, read strictly, and its context.
 
 Each is opened by a function `(options, context)`, published by its package in the entry-point group
-`context_engine.embedders` or `context_engine.rerankers` under the name that the settings give.
-"""
+`context_engine.embedders` or `context_engine.rerankers` under the name that the settings give."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from context_engine.core.protocols import Clock, Embedder, Reranker
 from context_engine.errors import ConfigError
 from context_engine.settings.connections import Connection
+from context_engine.settings.messages import config_error
+
+
+class Options(BaseModel):
+    """Base of the options of an adapter: frozen, and a key that is not known is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+O = TypeVar("O", bound=Options)  # noqa: E741
+
+
+def read_options(model: type[O], given: Mapping[str, Any]) -> O:
+    """Return the options as values.
+
+    Raises:
+        ConfigError: the first key that is not known, missing or out of range; `key` names it.
+    """
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        raise config_error(error, given, model, file="") from None
 
 
 def _no_data_dir() -> Path:

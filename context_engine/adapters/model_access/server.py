@@ -1,10 +1,12 @@
-"""A server that runs a model: JSON in, JSON out; its failures are errors of the model that asked."""
+"""A server that runs a model: JSON over HTTP, and the OpenAI chat API (POST /v1/chat/completions)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from pydantic import Field
 from tenacity.nap import sleep as nap
 
 from context_engine.adapters.http import (
@@ -19,7 +21,7 @@ from context_engine.adapters.http import (
     retried,
 )
 from context_engine.adapters.http.client import PHASES
-from context_engine.adapters.model_access.context import ModelContext
+from context_engine.adapters.model_access.context import ModelContext, Options
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     ConfigError,
@@ -34,6 +36,7 @@ from context_engine.errors import (
 from context_engine.settings.connections import Connection
 
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=60.0)
+
 _PAUSE_S: Final = 60.0
 """Allowed for the pause that goes with each attempt."""
 
@@ -155,3 +158,50 @@ def open_server(
     server = ModelServer(api, lambda: context.connection(connection), error, clock=context.clock, attempts=attempts)
     server.access()
     return server
+
+
+CHAT_API: Final = model_api("v1")
+
+
+class ChatOptions(Options):
+    """Which model is asked.
+
+    Attributes:
+        connection: name of the connection.
+        model: the server's name for the model.
+        json_mode: ask the server for a JSON object; off for one that does not know `response_format`.
+    """
+
+    connection: Annotated[str, Field(min_length=1)]
+    model: Annotated[str, Field(min_length=1)]
+    json_mode: bool = True
+
+
+def ask_json(server: ModelServer, options: ChatOptions, rules: str, text: str) -> Any:
+    """Return the JSON value that a model answers with.
+
+    Args:
+        server: asked; its failures are its own errors.
+        options: the model.
+        rules: what to do, the system's message.
+        text: what to do it with, the user's message.
+
+    Raises:
+        ValueError: the answer is no JSON, or has an object with one key twice.
+    """
+    messages = [{"role": "system", "content": rules}, {"role": "user", "content": text}]
+    body: dict[str, Any] = {"model": options.model, "messages": messages, "temperature": 0}
+    if options.json_mode:
+        body["response_format"] = {"type": "json_object"}
+    answer = server.post("chat/completions", body)
+    try:
+        return json.loads(answer["choices"][0]["message"]["content"], object_pairs_hook=_no_key_twice)
+    except (KeyError, IndexError, TypeError, RecursionError):
+        raise ValueError("no message with JSON in it") from None
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object with one key twice")
+    return found

@@ -15,12 +15,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, Options, read_options
-from context_engine.adapters.model_access.onnx import LONGEST, OnnxModel
-from context_engine.adapters.model_access.torch_model import load_torch_model
+from context_engine.adapters.model_access.local_models import LONGEST, OnnxModel, load_torch_model
 from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
-from context_engine.core.ranking.logistic import logistic
+from context_engine.core.ranking.relevance import logistic
 from context_engine.errors import ContextEngineError, RerankerError
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from pydantic import Field
 from context_engine.adapters.http import Api
 from context_engine.adapters.model_access import ModelContext, Options, read_options
 from context_engine.adapters.model_access.server import ModelServer, model_api, open_server
-from context_engine.adapters.rerankers.scores import unit_scores
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
+from context_engine.core.ranking.relevance import unit_scores
 from context_engine.errors import RerankerError
 
 Form = Literal["cohere", "jina", "tei"]

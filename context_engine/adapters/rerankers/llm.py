@@ -14,8 +14,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, read_options
-from context_engine.adapters.model_access.chat import CHAT_API, ChatOptions, ask_json
-from context_engine.adapters.model_access.server import ModelServer, open_server
+from context_engine.adapters.model_access.server import CHAT_API, ChatOptions, ModelServer, ask_json, open_server
 from context_engine.core.context.fence import fence
 from context_engine.core.context.inert import inert
 from context_engine.core.models import Chunk

@@ -28,7 +28,7 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.core.policy.access import OpenAccess
-from context_engine.core.policy.access_matrix import AccessMatrix, access_matrix, holders_in_rules
+from context_engine.core.policy.access_review import AccessMatrix, access_matrix, holders_in_rules
 
 SCHEMA_VERSION: Final = 1
 _OPEN: Final = "There is no rule in a manifest and no access.yaml: everybody may search everything."

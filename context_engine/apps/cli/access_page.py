@@ -11,7 +11,7 @@ from context_engine.apps.cli.access_words import decision_words, principal_words
 from context_engine.apps.cli.console import clean
 from context_engine.apps.cli.words import counted
 from context_engine.core.models import Classification, DomainSpec, SourceAccess
-from context_engine.core.policy.access_matrix import AccessMatrix, Holder
+from context_engine.core.policy.access_review import AccessMatrix, Holder
 
 _TITLE: Final = "Who may search what"
 _STYLE: Final = Path(__file__).with_name("access.css")

@@ -10,7 +10,7 @@ import click
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.context import CliContext
 from context_engine.core.models import NOBODY, Classification, Principal
-from context_engine.core.policy.access_matrix import Holder, holders_in_rules
+from context_engine.core.policy.access_review import Holder, holders_in_rules
 from context_engine.errors import InvalidRequest, nearest
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.console import clean, out, show
 from context_engine.core.models import Classification
-from context_engine.core.policy.access_matrix import AccessMatrix, Holder
+from context_engine.core.policy.access_review import AccessMatrix, Holder
 
 _Column = tuple[str, list[Text]]
 

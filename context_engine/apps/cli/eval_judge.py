@@ -20,7 +20,7 @@ from context_engine.apps.cli.search import Day
 from context_engine.apps.cli.words import chunk_name, counted, heading, tier_text
 from context_engine.core.models import SearchRequest
 from context_engine.core.models.request import checked_query
-from context_engine.core.policy.masked import as_kept
+from context_engine.core.policy.masking import as_kept
 
 if TYPE_CHECKING:
     from context_engine.core.models import RankedChunk

@@ -26,7 +26,7 @@ def policy() -> None:
 @with_location
 def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
     """Write the manifests' rules for reviewers and for tools that analyse them."""
-    from context_engine.core.policy.cedar import cedar_entities, cedar_policies
+    from context_engine.core.policy.access_review import cedar_entities, cedar_policies
     from context_engine.settings.access_file import MANIFEST_POLICY
 
     context = operator_context(location)

@@ -18,7 +18,7 @@ from context_engine.apps.dify.retrieval import EXTERNAL_KNOWLEDGE, Retrieval, se
 from context_engine.apps.dify.tools import ToolName, Tools
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Caller
-from context_engine.core.policy.visible import AccessViews
+from context_engine.core.policy.access import AccessViews
 from context_engine.service.deployment import Deployment
 from context_engine.wiring import build_engine
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
-from context_engine.adapters.rerankers.scores import unit_scores
 from context_engine.apps.dify.plain import plain_text
 from context_engine.core.models import Chunk
+from context_engine.core.ranking.relevance import unit_scores
 from context_engine.errors import InvalidRequest, RerankerError
 
 

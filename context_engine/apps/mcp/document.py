@@ -13,8 +13,7 @@ from context_engine.apps.mcp.reply import labelled, passage_id
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.context.render import quoted
 from context_engine.core.models import TrustClass, json_value
-from context_engine.core.policy.injection import injection_kinds
-from context_engine.core.policy.injection_labels import label_kinds
+from context_engine.core.policy.injection import injection_kinds, label_kinds
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 from context_engine.service.fetching import Fetched, FetchedPassage

@@ -16,12 +16,10 @@ from context_engine.core.engine import recompute, with_settings
 from context_engine.core.engine.exact_match import exact_matches_first
 from context_engine.core.engine.limits import decide_limits
 from context_engine.core.models import TIERS, Key, RankedChunk, ScoreKind, SearchResult, Settings, TrustClass
-from context_engine.core.ranking.authority import final_scores
 from context_engine.core.ranking.candidates import label_of
-from context_engine.core.ranking.diversity import choose
-from context_engine.core.ranking.rerank import below_reranked, best_of, blended
+from context_engine.core.ranking.relevance import below_reranked, best_of, blended
 from context_engine.core.ranking.scope import scope_threshold
-from context_engine.core.ranking.select import Contenders, order
+from context_engine.core.ranking.select import Contenders, choose, final_scores, order
 
 _ALL: Final = 10**9
 

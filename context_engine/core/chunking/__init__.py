@@ -35,16 +35,23 @@ from context_engine.core.chunking.chunk_line import (
     with_line,
 )
 from context_engine.core.chunking.contents import ContentsTable, contents_of, without_contents
-from context_engine.core.chunking.cut import CHUNKER_VERSION, cut
+from context_engine.core.chunking.cut import BOOKKEEPING_KEYS, CHUNKER_VERSION, cut, fixed_pieces, section_pieces
 from context_engine.core.chunking.definitions import defined_terms, is_glossary
 from context_engine.core.chunking.fields import field_pieces, field_spans, record_text
-from context_engine.core.chunking.fixed import fixed_pieces
 from context_engine.core.chunking.heading import Heading
-from context_engine.core.chunking.keys import BOOKKEEPING_KEYS
-from context_engine.core.chunking.outline import OutlineSection, headings, outline, section_title
-from context_engine.core.chunking.piece import Count, Piece
-from context_engine.core.chunking.questions import QuestionAnswer, questions_of
-from context_engine.core.chunking.sections import section_pieces
+from context_engine.core.chunking.outline import (
+    RECORD,
+    OutlineSection,
+    QuestionAnswer,
+    StructureKind,
+    TextStructure,
+    headings,
+    outline,
+    questions_of,
+    section_title,
+    structure_of,
+)
+from context_engine.core.chunking.pack import Count, Piece
 from context_engine.core.chunking.strategy import (
     DEFAULT_STRATEGIES,
     PROFILES,
@@ -54,7 +61,6 @@ from context_engine.core.chunking.strategy import (
     read_strategies,
     strategy_for,
 )
-from context_engine.core.chunking.structure import RECORD, StructureKind, TextStructure, structure_of
 
 __all__ = [
     "BOOKKEEPING_KEYS",

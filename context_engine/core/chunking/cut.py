@@ -1,16 +1,181 @@
-"""One call for all methods."""
+"""Cutting a document into pieces: along its sections, in windows of fixed size, or by the fields of a record."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import takewhile
 from typing import Final
 
-from context_engine.core.chunking.contents import ContentsTable
+from context_engine.core.chunking.contents import ContentsTable, between, without_contents
 from context_engine.core.chunking.fields import field_pieces
-from context_engine.core.chunking.fixed import fixed_pieces
-from context_engine.core.chunking.piece import Count, Piece
-from context_engine.core.chunking.sections import section_pieces
+from context_engine.core.chunking.outline import OutlineSection, outline
+from context_engine.core.chunking.pack import Count, Piece, fit, pack
+from context_engine.core.chunking.spans import Span, atoms, stripped
 from context_engine.core.chunking.strategy import ChunkingStrategy
+from context_engine.core.text.markup import has_words
+
+BOOKKEEPING_KEYS: Final = frozenset(
+    (
+        *("token_count", "content_sha256", "previous_chunk_id", "next_chunk_id", "page", "page_end"),
+        *("line", "row", "chunk_index", "created_at"),
+    )
+)
+"""Not for searching: the id of the next chunk would make a chunk answer for its neighbour's number."""
+
+
+def fixed_pieces(
+    text: str, size: int, overlap: int, count: Count, contents: Sequence[ContentsTable] = ()
+) -> list[Piece]:
+    """Return windows of at most `size` tokens, each as full as its sentences, rows and items allow.
+
+    The section and the heading path of a window are those that hold for all of it.
+
+    Args:
+        text: the document.
+        size: most tokens of a piece.
+        overlap: most tokens that a window repeats from the one before; whole sentences, items or rows.
+        count: counts tokens.
+        contents: tables of contents, which stand in no window and which no window reaches over.
+    """
+    sections = outline(without_contents(text, contents))
+    starts = [section.start for section in sections]
+    spans = [
+        span
+        for start, end in between(contents, 0, len(text))
+        for span in pack(text, fit(text, atoms(text, start, end), size, count), size, overlap, count, keep_blocks=False)
+    ]
+    pieces: list[Piece] = []
+    for position, (start, end) in enumerate(spans):
+        inside = sections[bisect_right(starts, start) - 1 : bisect_left(starts, end)]
+        label, path = _common(inside)
+        pieces.append(Piece(text[start:end], (start, end), label, path, position))
+    return pieces
+
+
+def _common(inside: list[OutlineSection]) -> tuple[str | None, tuple[str, ...]]:
+    """Return number and path of the innermost section that holds for all of these."""
+    path = inside[0].path
+    for section in inside[1:]:
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, section.path)))
+        path = path[:shared]
+    label = next((section.label for section in inside if section.path == path), None)
+    return label, path
+
+
+_TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
+
+_JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece, and a title page of at most that with what follows
+
+_SENTENCE: Final = re.compile(r"[^\n]{40,}[.!?。！？:：]\s*$|^\s*\||^[-*]\s", re.MULTILINE)  # or a table, or a list
+
+
+def section_pieces(
+    text: str, size: int, overlap: int, count: Count, contents: Sequence[ContentsTable] = ()
+) -> list[Piece]:
+    """Return a document's sections as pieces; a section over the limit is cut at paragraphs, then at sentences.
+
+    A heading without text of its own opens the piece of its first subsection. Neighbouring sections of at most
+    size/32 tokens below one heading become one piece of at most size/8, with the number of the first and the path of
+    the heading.
+
+    Args:
+        text: the document.
+        size: most tokens of a piece.
+        overlap: most tokens that a part of a section repeats from the part before; whole sentences, items or rows.
+        count: counts tokens.
+        contents: tables of contents, which stand in no piece and which no piece reaches over.
+    """
+    pieces: list[Piece] = []
+    tokens = cache(partial(_tokens, text, count))
+    for section in _joined(text, contents, size, tokens):
+        span = stripped(text, section.start, section.end)
+        whole = tokens(section.start, section.end) <= size
+        for start, end in [span] if whole else _cut(text, span, size, overlap, count):
+            if start == end:
+                continue
+            bare = not has_words(text[section.body : end])
+            pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces), bare))
+    return pieces
+
+
+def _joined(
+    text: str, contents: Sequence[ContentsTable], size: int, tokens: Callable[[int, int], int]
+) -> Iterator[OutlineSection]:
+    """Yield the sections that pieces are made of; none is joined with one beyond a table of contents."""
+    sections = outline(without_contents(text, contents))
+    for start, end in between(contents, 0, len(text)):
+        inside = [_within(section, start, end) for section in sections if section.start < end and start < section.end]
+        joined = _siblings_joined(text, _openings_joined(text, inside), size, tokens)
+        labelled = bool(inside and inside[0].label)
+        yield from joined if labelled else _cover_joined(text, joined, size, tokens)
+
+
+def _cover_joined(
+    text: str, sections: list[OutlineSection], size: int, tokens: Callable[[int, int], int]
+) -> list[OutlineSection]:
+    """Join what a document begins with to the section that follows where it is a title page: few words, no sentence."""
+    if len(sections) < 2 or sections[0].start or sections[0].label:
+        return sections
+    cover, first, *others = sections
+    said = text[cover.body : cover.end]
+    if not said.strip() or _SENTENCE.search(said) or tokens(cover.start, cover.end) * _JOINED > size:
+        return sections
+    return [first._replace(start=cover.start), *others]
+
+
+def _within(section: OutlineSection, start: int, end: int) -> OutlineSection:
+    first, last = max(section.start, start), min(section.end, end)
+    return section._replace(start=first, end=last, body=min(max(section.body, first), last))
+
+
+def _cut(text: str, span: Span, size: int, overlap: int, count: Count) -> list[Span]:
+    return pack(text, fit(text, atoms(text, *span), size, count), size, overlap, count)
+
+
+def _tokens(text: str, count: Count, start: int, end: int) -> int:
+    """Return the tokens between two offsets, without the white space at the ends."""
+    return count(text[slice(*stripped(text, start, end))])
+
+
+def _openings_joined(text: str, sections: list[OutlineSection]) -> list[OutlineSection]:
+    """Join a heading without text to the section that follows, if that lies below it."""
+    out: list[OutlineSection] = []
+    for section in sections:
+        last = out[-1] if out else None
+        if last and _below(section, last) and _bare(text, last):
+            out[-1] = section._replace(start=last.start)
+        else:
+            out.append(section)
+    return out
+
+
+def _bare(text: str, section: OutlineSection) -> bool:
+    return not has_words(text[section.body : section.end])
+
+
+def _below(section: OutlineSection, upper: OutlineSection) -> bool:
+    return bool(upper.path) and len(section.path) > len(upper.path) and section.path[: len(upper.path)] == upper.path
+
+
+def _siblings_joined(
+    text: str, sections: list[OutlineSection], size: int, tokens: Callable[[int, int], int]
+) -> list[OutlineSection]:
+    out: list[OutlineSection] = []
+    run: tuple[str, ...] | None = None  # the heading above the tiny sections that the last one is made of
+    for section in sections:
+        tiny = section.path and tokens(section.start, section.end) * _TINY <= size
+        parent = section.path[:-1] if tiny else None
+        if parent is not None and parent == run and tokens(out[-1].start, section.end) * _JOINED <= size:
+            body = section.body if _bare(text, out[-1]) and _bare(text, section) else out[-1].body
+            out[-1] = out[-1]._replace(end=section.end, path=parent, body=body)
+        else:
+            out.append(section)
+        run = parent
+    return out
+
 
 CHUNKER_VERSION: Final = "6"
 """Raised whenever some text is cut otherwise than before: documents cut before are then cut again."""

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from context_engine.core.chunking.pack import broken, furthest, tokens_between
-from context_engine.core.chunking.piece import Count, Piece
+from context_engine.core.chunking.pack import Count, Piece, broken, furthest, tokens_between
 from context_engine.core.chunking.spans import Span, lines, stripped
 
 _MOST_DEPTH: Final = 8

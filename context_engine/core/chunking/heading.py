@@ -1,27 +1,34 @@
-"""Lines of a text, and the headings among them that Markdown or HTML marks.
+"""The headings of a text: those that Markdown or HTML marks, and plain lines with a number or a word before them.
 
 A heading is what a reader sees of it: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers".
-One that holds nothing but a placeholder or a templating tag (`# <%= title %>`) says nothing, and is none.
-"""
+One that holds nothing but a placeholder or a templating tag (`# <%= title %>`) says nothing, and is none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from context_engine.core.chunking.labels import label_of
+from context_engine.core.chunking.labels import LEAST_LENGTH, Label, follows, label_of, lettered, numbering, values
 from context_engine.core.chunking.spans import lines
 from context_engine.core.text.markup import PLACEHOLDER, without_markup
 
 _FENCES: Final = ("```", "~~~")
+
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
+
 _HTML: Final = re.compile(r"[ \t]{0,8}<h([1-6])\b[^<>]{0,300}>(.{1,800})</h\1>[ \t]*$", re.IGNORECASE)
+
 _SETEXT: Final = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
+
 _CLOSING: Final = re.compile(r"[ \t]+#+[ \t]*$")
+
 _STOPS: Final = tuple(".!?。！？")
-_NO_TITLE: Final = ("|", "-", ">")
-_MOST_HEADING: Final = 1000  # a longer line is a paragraph; every chunk below a heading carries the heading
+
+_NEVER_UNDERLINED: Final = ("|", "-", ">")
+
+_MOST_MARKED: Final = 1000  # a longer line is a paragraph; every chunk below a heading carries the heading
 
 
 class Heading(NamedTuple):
@@ -85,14 +92,14 @@ def marked_headings(rows: Sequence[TextLine]) -> dict[int, Heading]:
     """Return the Markdown headings among the lines by the offset of their line."""
     out: dict[int, Heading] = {}
     for row, below in zip(rows, [*rows[1:], None]):
-        if len(row.text) > _MOST_HEADING:
+        if len(row.text) > _MOST_MARKED:
             continue
         heading = None
         if atx := _ATX.match(row.text):
             heading = _marked(row, row.end, len(atx[1]), atx[2])
         elif html := _HTML.match(row.text):
             heading = _marked(row, row.end, int(html[1]), html[2])
-        elif below and row.opens and row.below and not row.text.lstrip().startswith(_NO_TITLE):
+        elif below and row.opens and row.below and not row.text.lstrip().startswith(_NEVER_UNDERLINED):
             rule = _SETEXT.match(below.text)
             heading = _marked(row, below.end, 1 if rule[1][0] == "=" else 2, row.text) if rule else None
         if heading:
@@ -107,3 +114,215 @@ def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading | None:
     label = label_of(said)
     number = label.text if label and label.kind != "letter" else None
     return Heading(row.start, body, rank, number, said, marked=True)
+
+
+_DATE: Final = re.compile(r"\d{1,2}\.? [^\W\d]{3,9} \d{4}\b")
+
+_CAPITAL: Final = re.compile(r"[^\W\d_a-z\u00df-\u00ff]|[“\"'(‘\[—–]")
+
+_FIRST_ITEM: Final = re.compile(r"\((?:1|a|i)\)")
+
+_GUIDANCE: Final = re.compile(r"(?:Guidance|Commentary|Explanatory Notes?)(?: (?:notes?|on) .{1,80})?:?", re.IGNORECASE)
+
+_NO_TITLE: Final = tuple(".;,:。；，：")
+
+_MOST_HEADING: Final = 120
+
+_NARROW: Final = 60
+
+_GUIDANCE_RANK: Final = 90
+
+
+class _Candidate(NamedTuple):
+    """A line that begins with a label, or None for one that does not."""
+
+    row: TextLine
+    label: Label
+    title: bool  # a short line without a final stop
+    follower: TextLine | None
+
+
+def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, weak: bool) -> list[Heading]:
+    """Return the marked headings and, between them, the lines that are headings by their label.
+
+    Args:
+        rows: the lines of the text.
+        marked: headings by the offset of their line.
+        weak: whether a single number or a word may make a heading; without it only a number that continues the one
+            before does.
+    """
+    found = {one.row.start: one for one in _candidates(rows, marked)}
+    series = _series(list(found.values()), rows[-1].end if rows else 0, weak=weak)
+    ahead = _ahead([one for one in found.values() if one.title and one.label.text.isdecimal()])
+    out: list[Heading] = []
+    state = _HeadingHistory()
+    for row in rows:
+        heading = marked.get(row.start)
+        one = found.get(row.start)
+        if heading is None and row.start >= state.body:
+            if one and (row.opens or row.stopped or state.after):
+                heading = _heading(one, state, series, ahead.get(row.start), weak=weak)
+            elif weak and row.opens and state.label and _GUIDANCE.fullmatch(row.text.strip()):
+                heading = Heading(row.start, row.end, _GUIDANCE_RANK, f"{state.label}.Guidance", row.text.strip())
+        state.after = heading is not None
+        if heading:
+            out.append(heading)
+            state.take(heading)
+    return out
+
+
+class _HeadingHistory:
+    """What the headings so far say about the next."""
+
+    def __init__(self) -> None:
+        self.after = False  # whether the line above is a heading
+        self.label: str | None = None  # the last label
+        self.number: int | None = None  # the last label that is a single number
+        self.body = 0  # where the last heading ends
+
+    def take(self, heading: Heading) -> None:
+        """Go on to the next heading."""
+        self.body = heading.body
+        if heading.rank != _GUIDANCE_RANK:
+            self.label = heading.label or self.label
+        if heading.label and heading.label.isdecimal():
+            self.number = int(heading.label)
+
+
+def _candidates(rows: Sequence[TextLine], marked: Mapping[int, Heading]) -> Iterator[_Candidate]:
+    """Yield the lines outside of marked headings that begin with a label."""
+    width = _width(rows)
+    for row, below in zip(rows, [*rows[1:], None]):
+        text = _opening(row.text)
+        label = label_of(text) if row.start not in marked else None
+        if label is not None:
+            yield _Candidate(row, label, _is_title(text, row.below, width), below)
+
+
+def _width(rows: Sequence[TextLine]) -> int:
+    """Return the width that most lines stay below: where lines are wrapped, the width of the page."""
+    lengths = sorted(row.end - row.start for row in rows)
+    return lengths[len(lengths) * 9 // 10] if lengths else 0
+
+
+def _is_title(text: str, below: str, width: int) -> bool:
+    """Whether a line is a title: short, without a final stop, and alone or clearly ended above a new sentence."""
+    if len(text) > _MOST_HEADING or text[-1:] in _NO_TITLE:
+        return False
+    return not below or (len(text) <= max(_NARROW, width * 6 // 10) and _CAPITAL.match(below.lstrip()) is not None)
+
+
+def _series(found: Sequence[_Candidate], end: int, *, weak: bool) -> set[int]:
+    """Return the lines that are headings because their numbers or letters run on through the document."""
+    out: set[int] = set()
+    for mark in (".", ")") if weak else ():
+        own = [one for one in found if one.label.text.isdecimal() and one.label.closed == mark and one.row.opens]
+        starts = [one.row.start for one in own]
+        lengths = [after - start for start, after in zip(starts, [*starts[1:], end])]
+        places = numbering([int(one.label.text) for one in own], lengths)
+        out |= {starts[place] for place in places}
+    for signs in _divisions(found) if weak else ():
+        out |= _lettered(signs)
+    return out
+
+
+def _divisions(found: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
+    """Yield the lettered lines below each heading of a word: "A." to "F." below "Section II"."""
+    own: list[_Candidate] = []
+    for one in found:
+        if one.label.kind == "word" and one.title:
+            yield own
+            own = []
+        elif one.label.kind == "letter" and one.row.opens:
+            own.append(one)
+    yield own
+
+
+def _lettered(signs: Sequence[_Candidate]) -> set[int]:
+    """Return the lettered lines that are headings: paragraphs in a series, else titles in one."""
+    titles = [one for one in signs if one.title]
+    starts = [one.row.start for one in signs]
+    places = sorted(lettered([values(one.label) for one in signs]))
+    if places and starts[places[-1]] - starts[places[0]] >= LEAST_LENGTH * (len(places) - 1):
+        return {starts[place] for place in places}
+    return {titles[place].row.start for place in lettered([values(one.label) for one in titles])}
+
+
+def _ahead(found: Sequence[_Candidate]) -> dict[int, int]:
+    """Return, for each line with a single number, the number of the next."""
+    return {one.row.start: int(after.label.text) for one, after in pairwise(found)}
+
+
+def _heading(
+    one: _Candidate, state: _HeadingHistory, series: set[int], ahead: int | None, *, weak: bool
+) -> Heading | None:
+    """Return the heading that a line is, if it is one.
+
+    Strong: a number of two or more parts before a capital letter, also where the paragraph goes on. Weak: a single
+    number, or a word such as Article, before a short title without a final stop; a member of a series.
+    """
+    label = one.label
+    if one.row.start in series:
+        return _made(one)
+    if label.kind == "letter":
+        return None
+    if label.kind == "word" and label.depth == 1:
+        alone = one.title or not label.rest
+        return _made(one) if weak and alone and not label.rest[:1].islower() else None
+    if label.depth > 1:
+        strong = _CAPITAL.match(label.rest) or not label.rest or _runs_on(label, state.label)
+        return _made(one) if strong and (weak or _continues(label.text, state.label)) else None
+    if not weak or _DATE.match(one.row.text.strip()) or not _CAPITAL.match(label.rest):
+        return None
+    fits = follows(int(label.text), state.number, ahead) if label.text.isdecimal() else True
+    return _made(one) if fits and (one.title or _FIRST_ITEM.match(label.rest)) else None
+
+
+def _opening(line: str) -> str:
+    """Return a line without the anchor before its number and the stars around it."""
+    text = line.strip()
+    return (without_markup(text) if text.startswith("<") else text).strip("*_").strip()
+
+
+def _said(line: str) -> str:
+    """Return a line as it reads."""
+    text = without_markup(line) if "<" in line or "&" in line else line
+    return text.strip().strip("*_").strip()
+
+
+def _made(one: _Candidate) -> Heading:
+    row, label = one.row, one.label
+    if not one.title and label.rest:
+        return Heading(row.start, row.start, label.rank, label.text, label.text)
+    title = _said(row.text)
+    below = one.follower
+    if not label.rest and below and _is_name(below):
+        return Heading(row.start, below.end, label.rank, label.text, f"{title} {below.text.strip()}")
+    return Heading(row.start, row.end, label.rank, label.text, title)
+
+
+def _is_name(row: TextLine) -> bool:
+    """Whether the line below a bare label is the section's title: "Article 5", below it "Scope"."""
+    text = row.text.strip()
+    return (
+        len(text) <= _MOST_HEADING // 2
+        and text[-1:] not in _NO_TITLE
+        and _CAPITAL.match(text) is not None
+        and text[0].isalpha()
+        and label_of(text) is None
+        and not _GUIDANCE.fullmatch(text)
+        and (not row.below or not row.below.lstrip()[:1].islower())
+    )
+
+
+def _continues(label: str, before: str | None) -> bool:
+    """Whether a number has the same first part as the one before it."""
+    return before is not None and label.split(".")[0] == before.split(".")[0]
+
+
+def _runs_on(label: Label, before: str | None) -> bool:
+    """Whether a closed number before a small letter is the next one: "6.1. with regard to" below "6." """
+    if before is None or not (label.closed or label.depth > 2 or label.text.endswith(")")):
+        return False
+    stem = re.sub(r"[.(]*\w+\)?$", "", label.text)
+    return bool(stem) and before.startswith(stem)

@@ -1,18 +1,27 @@
-"""What a section is cited by ("4.2.1(b)", "Article 5", "12)", "第三条"), read off the start of a line."""
+"""The labels by which sections are cited ("4.2.1(b)", "Article 5", "12)", "第三条"), and the series that they form.
+
+Numbers that run through a document make headings; numbers that begin anew are those of its lists."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 NUMBER_RANK: Final = 10
+
 _WORDS: Final = "article|clause|section|annex|appendix|app|schedule|part|chapter|title|rule|regulation|paragraph"
+
 _BARE: Final = ("section", "clause", "paragraph")  # "Section 4" is cited as "4", "Article 4" is not
+
 _RANK: Final = {"title": 1, "part": 1, "annex": 1, "appendix": 1, "app": 1, "schedule": 1, "chapter": 2} | {
     sign: rank for signs, rank in (("编編편", 1), ("章장หมวด", 2), ("节節절", 3), ("款", 11)) for sign in signs
 }
+
 _WORD_RANK: Final = 4
+
 _ID: Final = r"(?:[A-Z]?\d{1,3}[A-Za-z]?|[IVXLC]{1,7}|[ivxlc]{1,7}|[A-Z])(?![\w-])"
+
 _STEP: Final = (
     r"(?:\.?\(\w{1,5}\)"  # (b)
     r"|\.[A-Z]?\d{1,3}[A-Z]?(?!\w)"  # .2  .6A  .A1
@@ -21,16 +30,24 @@ _STEP: Final = (
     r"|\.[A-Z][A-Za-z_][\w ,()&/’'-]{0,100}?(?=\.\(?[\da-z]{1,4}\)?(?:[.)\s]|$))"  # .Guidance on fees.1
     r"|\.(?:Guidance|Introduction|Commentary|Notes?|Examples?)(?!\w))"  # .Guidance
 )
+
 _FIRST: Final = r"(?:\d{1,3}[A-Z]?(?!\w)|[A-Z]\d{0,2}(?=\.[A-Z]?\d|\.\())"
+
 _NUMBERED: Final = re.compile(rf"({_FIRST}(?:\)?{_STEP}){{,15}})([.:)]*)(?:(?:[ \t\u3000]+|$)|(?=[\u3400-\u9fff]))(.*)")
+
 _NAMED: Final = re.compile(rf"((?i:({_WORDS}))(?:[ \t]+|\.?(?=\d))({_ID}(?:{_STEP}){{,15}}))[ \t]*([.:–—-]*)[ \t]*(.*)")
+
 _ASIAN: Final = re.compile(
     r"(第[一二三四五六七八九十百千零〇\d]{1,6}([编編章节節条條款])(?:の[一二三四五六七八九十\d]{1,3})?"
     r"|제 ?\d{1,4} ?([편장절조])|(?:มาตรา|หมวด|ข้อ|ส่วนที่) ?[\d๐-๙]{1,4})[ \t\u3000:：]*(.*)"
 )
+
 _LETTER: Final = re.compile(r"([IVXLC]{1,7}|[A-Z])[.)][ \t]+(\S.*)")
+
 _LISTED: Final = re.compile(r"([一二三四五六七八九十]{1,3})、[ \t\u3000]*(\S.*)")
+
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
+
 _DIGITS: Final = "零一二三四五六七八九"
 
 Kind = Literal["number", "word", "letter"]
@@ -134,3 +151,63 @@ def _roman(sign: str) -> int:
 def _chinese(sign: str) -> int:
     tens, ten, ones = sign.rpartition("十")
     return (10 * (_DIGITS.find(tens) if tens else 1) if ten else 0) + (_DIGITS.find(ones) if ones else 0)
+
+
+MOST_STEP: Final = 3  # numbers that may be missing between two headings: a repealed section, a page not copied
+
+_LEAST_NUMBERING: Final = 6
+
+_LEAST_SHARE: Final = 0.6
+
+LEAST_LENGTH: Final = 150  # characters of a numbered paragraph on average: shorter ones are a list
+
+
+def follows(number: int, last: int | None, ahead: int | None) -> bool:
+    """Return whether a heading's number fits in: the first, a beginning anew, the next few, or a gap that goes on.
+
+    Args:
+        number: the heading's.
+        last: the number of the heading before it.
+        ahead: the number of the line after it that may be a heading.
+    """
+    if number == 1 or last is None or last < number <= last + MOST_STEP:
+        return True
+    return number > last and ahead is not None and number < ahead <= number + MOST_STEP
+
+
+def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
+    """Return the places in `numbers` that number a document's paragraphs; none where they are lists.
+
+    Numbered paragraphs run on from the first to the last without beginning anew, are many, and are paragraphs; the
+    few numbers beside them are lists.
+
+    Args:
+        numbers: of the lines that begin with a number in one style, in order.
+        lengths: characters from each to the next.
+    """
+    chain: list[int] = []
+    for place, number in enumerate(numbers):
+        last = numbers[chain[-1]] if chain else 0
+        if last < number <= last + MOST_STEP:
+            chain.append(place)
+    long = sum(lengths[place] for place in chain) >= LEAST_LENGTH * len(chain)
+    return set(chain) if long and len(chain) >= max(_LEAST_NUMBERING, _LEAST_SHARE * len(numbers)) else set()
+
+
+def lettered(values: Sequence[tuple[int, ...]]) -> set[int]:
+    """Return the places that form a series of letters or roman numerals: one from the first on, two members at least.
+
+    Args:
+        values: what each sign may stand for ("C": 3 or 100).
+    """
+    best: list[int] = []
+    for reading in (min, max):
+        chain: list[int] = []
+        last = 0
+        for place, found in enumerate(values):
+            number = reading(found) if found else 0
+            if number == last + 1:
+                chain.append(place)
+                last = number
+        best = max(best, chain, key=len)
+    return set(best) if len(best) > 1 else set()

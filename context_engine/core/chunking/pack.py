@@ -7,18 +7,47 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 from unicodedata import category
 
-from context_engine.core.chunking.piece import Count
 from context_engine.core.chunking.spans import CJK, Atom, Span, sentences, stripped
 
+Count = Callable[[str], int]
+"""Number of tokens of a text, >= 0; where a longer text may have fewer, pieces keep the limit and may be less full."""
+
+
+class Piece(NamedTuple):
+    """A piece of a document.
+
+    Attributes:
+        content: the text; `text[start:end]` of the document, except for the repeated title of a record.
+        span: character offsets (start, end) in the document's text; spans come in order, and all that lies outside
+            them is white space.
+        section: the section's number, None where it has none or the piece covers several.
+        heading_path: headings from the top of the document down to the piece.
+        position: 0-based place in the document.
+        heading_only: whether there is nothing below its heading, or below any of them.
+    """
+
+    content: str
+    span: tuple[int, int]
+    section: str | None = None
+    heading_path: tuple[str, ...] = ()
+    position: int = 0
+    heading_only: bool = False
+
+
 _LINE: Final = re.compile(r"\n+")
+
 _CLAUSE: Final = re.compile(r"(?<=[;,:])\s+|(?<=[；，、：])\s*")
+
 _WORD: Final = re.compile(rf"\s+|(?<=[{CJK}，、。；：！？])(?=[^\s，、。；：！？”’」』）》])")
+
 # Thai and Lao write no blanks between words: a vowel that is written first begins a syllable, a consonant mostly does.
 _SYLLABLE: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e40-\u0e44\u0ec0-\u0ec4])")
+
 _CLUSTER: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e01-\u0e2e\u0e81-\u0eae])")
+
 _LOST: Final = 2  # most tokens that a text loses where another is joined to it
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast, get_args
 
-from context_engine.core.chunking.structure import TextStructure
+from context_engine.core.chunking.outline import TextStructure
 from context_engine.errors import ConfigError, nearest
 
 Method = Literal["section_aware", "fixed_size", "field_level"]

@@ -11,7 +11,7 @@ from context_engine.core.context.assemble import assemble
 from context_engine.core.context.passage import passage_of
 from context_engine.core.context.render import Form
 from context_engine.core.models import Context, Decision, Key, NoticeCode, OmittedPassage, RankedChunk, SearchResult
-from context_engine.core.policy.masked import with_masked_chunks
+from context_engine.core.policy.masking import with_masked_chunks
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest

@@ -19,9 +19,8 @@ from context_engine.core.models import (
     link_of,
 )
 from context_engine.core.models.chunk_dict import chunk_from_dict
-from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds, split_kinds
-from context_engine.core.policy.injection_labels import label_kinds
-from context_engine.core.policy.masked import masked_labels
+from context_engine.core.policy.injection import INJECTION_SUSPECTED, injection_kinds, label_kinds, split_kinds
+from context_engine.core.policy.masking import masked_labels
 from context_engine.core.protocols import Mask
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.models import Notice, NoticeCode, ScoreKind, Settings, scorer_name
 from context_engine.core.ranking.learnt_blend import BlendPool, blend_scores, features, relevance_of, why_not
-from context_engine.core.ranking.rerank import below_reranked, blended
+from context_engine.core.ranking.relevance import below_reranked, blended
 
 
 def blend_relevance(table: CandidateTable, rows: Sequence[int], best: Sequence[int], settings: Settings) -> None:

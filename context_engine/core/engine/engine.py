@@ -44,9 +44,8 @@ from context_engine.core.models import (
     Status,
     WithheldChunk,
 )
-from context_engine.core.policy.access import OPEN_ACCESS, OpenAccess
-from context_engine.core.policy.masked import as_kept, masked_request
-from context_engine.core.policy.visible import AccessViews, RegistryView
+from context_engine.core.policy.access import OPEN_ACCESS, AccessViews, OpenAccess, RegistryView
+from context_engine.core.policy.masking import as_kept, masked_request
 from context_engine.core.protocols import (
     AccessPolicy,
     Clock,

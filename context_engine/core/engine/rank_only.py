@@ -25,7 +25,7 @@ from context_engine.core.models import (
     SourceSpec,
     about,
 )
-from context_engine.core.policy.masked import as_kept
+from context_engine.core.policy.masking import as_kept
 from context_engine.core.protocols import Clock, IdSource, Mask, Recorder, Reranker
 
 

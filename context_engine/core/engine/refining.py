@@ -8,7 +8,7 @@ from context_engine.core.concurrency.deadline import DeadlineCaller
 from context_engine.core.models import PreparedQuery, Settings
 from context_engine.core.protocols import Clock, QueryRefiner
 from context_engine.core.query import prepare
-from context_engine.core.query.refine import refined, unrefined
+from context_engine.core.query.prepare import refined, unrefined
 from context_engine.errors import RefinerError
 
 

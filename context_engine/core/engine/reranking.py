@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from context_engine.core.concurrency.deadline import DeadlineCaller
 from context_engine.core.engine.stage_two_input import Reranked, RerankStep
 from context_engine.core.models import Chunk, Key, Settings, VectorAdapter
-from context_engine.core.policy.masked import masked_chunk
+from context_engine.core.policy.masking import masked_chunk
 from context_engine.core.protocols import Clock, Mask, Reranker, reranker_under
 from context_engine.errors import ConfigError, InvalidRequest, RerankerError, nearest
 

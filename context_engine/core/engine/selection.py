@@ -12,9 +12,7 @@ from context_engine.core.engine.shortlist import boosts
 from context_engine.core.engine.suspicion import flag_injections
 from context_engine.core.engine.tagging import ranked_chunk
 from context_engine.core.models import Fate, Outcome, RankedChunk, ScopeThreshold, Settings, Swap
-from context_engine.core.ranking.authority import final_scores
-from context_engine.core.ranking.diversity import Choice, Passed, choose
-from context_engine.core.ranking.select import Contenders, order, swaps
+from context_engine.core.ranking.select import Choice, Contenders, Passed, choose, final_scores, order, swaps
 
 
 class RankedList(NamedTuple):

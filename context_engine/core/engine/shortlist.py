@@ -8,8 +8,8 @@ from typing import Final
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.search_plan import SearchPlan
 from context_engine.core.models import TIERS, Settings, TermStatistics
-from context_engine.core.ranking.authority import final_scores
 from context_engine.core.ranking.relevance import relevance_by_scores
+from context_engine.core.ranking.select import final_scores
 
 _LEAST: Final = 40
 """Rows by relevance, and as many by final score. Of 265 questions to twenty sources, 800 candidates each, the answer of

@@ -17,16 +17,13 @@ from context_engine.core.engine.shortlist import shortlist
 from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
 from context_engine.core.engine.stage_two_output import StageTwoOutput
 from context_engine.core.models import Chunk, Notice, NoticeCode, Outcome, Score, ScoreKind, StageTrace, distinct
-from context_engine.core.policy.effective_dates import in_force, superseded
 from context_engine.core.policy.filters import chunk_fields, matches
-from context_engine.core.policy.freshness import is_expired
+from context_engine.core.policy.validity import in_force, is_expired, superseded
 from context_engine.core.query import variants
 from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.copies import best_of_lower_copies
-from context_engine.core.ranking.dedup import Deduplicate, deduplicate
+from context_engine.core.ranking.dedup import Deduplicate, best_of_lower_copies, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool
-from context_engine.core.ranking.relevance import measure
-from context_engine.core.ranking.rerank import best_of
+from context_engine.core.ranking.relevance import best_of, measure
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import InvalidRequest, RerankerError
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.models import Notice, NoticeCode
-from context_engine.core.policy.injection import INJECTION_SUSPECTED, split_kinds
-from context_engine.core.policy.injection_labels import label_kinds
+from context_engine.core.policy.injection import INJECTION_SUSPECTED, label_kinds, split_kinds
 
 
 def flag_injections(table: CandidateTable, rows: Sequence[int]) -> None:

@@ -19,7 +19,7 @@ from context_engine.core.models import (
     utc_text,
 )
 from context_engine.core.ranking.candidates import Candidate
-from context_engine.core.ranking.confidence import confidence_of
+from context_engine.core.ranking.scope import confidence_of
 from context_engine.core.text import content_sha256
 
 

@@ -8,41 +8,50 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from context_engine.core.models import Chunk
 from context_engine.core.policy.hidden_text import HiddenPassage, apart, encoded, invisible, reversed_text
-from context_engine.core.policy.injection_marks import MARKS, SECOND_PERSON
-from context_engine.core.policy.injection_phrases import PHRASES
-from context_engine.core.policy.injection_rules import RULES, Rule
-from context_engine.core.policy.phrase_class import PhraseClass, words_of
+from context_engine.core.policy.injection_patterns import MARKS, SECOND_PERSON, PhraseClass, words_of
+from context_engine.core.policy.injection_phrases import PHRASES, RULES, Rule
 from context_engine.core.text import FoldedText, fold
 
 INJECTION_SUSPECTED: Final = "injection_suspected"
 """The flag of a chunk with findings."""
 
 _ENOUGH: Final = 2
+
 _SENTENCE: Final = 80
 """Most characters from the first to the last phrase of one rule."""
+
 _NEAR: Final = 300
 """Most characters between two signs that count together."""
+
 _SPOKEN: Final = 40
 """Most characters between the name of a role and the words that speak to a model."""
+
 _SEAM: Final = 120
 """Characters of either side that are read where two texts meet."""
+
 _DEEPEST: Final = 2
 
 _SENTENCE_END: Final = re.compile(r"[.!?।]+(?=\s)|[。！？]|\n\s{0,40}\n")
+
 _FULL_STOPS: Final = (".", "!", "?", "。", "！", "？", "।")
+
 _LEET: Final = str.maketrans("013457@$", "oieastas")
+
 _LEET_WORD: Final = re.compile(r"[013457@$](?=[a-z]{2})(?!th\b|rd\b|nd\b|st\b)|(?<=[a-z])[013457@$](?=[a-z])")
+
 _REPORTED: Final = re.compile(
     r"\b(?:must|shall|should|may|might|will|would|can|could|cannot|to|not|never|we|they|who|which|i)"
     r"(?: (?:also|then|simply|not))? $|(?:不得|不能|不可|不应|不會|不会|勿)$"
 )
 """What stands before a verb that tells of somebody who disregards something, and does not order it."""
+
 _ORDERED: Final = re.compile(
     r"\byou (?:must|shall|should|will|need to|have to|are to|are required to) (?:also |then |simply )?$|\byou to $"
 )
@@ -252,3 +261,28 @@ def _together(rule: Rule, places: dict[str, list[tuple[int, int]]], text: str) -
 def _is_reported(text: str, verb: int) -> bool:
     before = text[max(0, verb - 40) : verb]
     return bool(_REPORTED.search(before)) and not _ORDERED.search(before)
+
+
+def label_kinds(chunk: Chunk, kinds_of: Callable[[str], tuple[str, ...]] = injection_kinds) -> tuple[str, ...]:
+    """Return the kinds of the findings in a chunk's title, headings, ids and fields; () for harmless ones.
+
+    Args:
+        kinds_of: gives a text the kinds of its findings: a cache of them where chunks come again, or each anew.
+    """
+    title = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
+    heads = " ".join(str(one) for one in title if one)
+    fields = (chunk.document_version, chunk.path, *_texts(chunk.metadata), *_texts(chunk.extra))
+    beside = dict.fromkeys(one for one in fields if one and one not in heads)
+    return tuple(dict.fromkeys(kind for text in (heads, "\n\n".join(beside)) for kind in kinds_of(text)))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value, names of fields left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)

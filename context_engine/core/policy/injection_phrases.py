@@ -1,14 +1,60 @@
-"""What text says that would rather be obeyed than read, in several languages: data of `core.policy.injection`.
+"""The phrases and rules of injection detection, in several languages: data of `core.policy.injection`.
 
-Each class of phrases has its phrases by language, parted by "|"; a "*" stands for any ending of a word. They are
-written plainly and folded before they are compared: case, accents and look-alike letters make no difference.
-"""
+Each class of phrases has its phrases by language, separated by "|"; a "*" stands for any ending of a word. They are
+written plainly and folded before they are compared: case, accents and look-alike letters make no difference."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
+
+
+class Rule(NamedTuple):
+    """Classes of phrases that make an attempt where all of them stand in one sentence, in any order.
+
+    Attributes:
+        classes: the one that is rarest in harmless text first: where it is missing, the others are not looked for.
+        weight: 2 is enough by itself, 1 with another rule or mark near it.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    weight: int
+
+
+RULES: Final = (
+    Rule("override", ("ignore", "earlier", "orders"), 2),
+    Rule("override_yours", ("ignore", "yours", "orders"), 1),
+    Rule("void", ("void", "yours", "orders", "earlier"), 1),
+    Rule("reveal", ("prompt", "reveal"), 2),
+    Rule("repeat", ("verbatim", "above", "reveal"), 2),
+    Rule("persona", ("become", "model"), 2),
+    Rule("act", ("unbound_model", "act_as"), 2),
+    Rule("address", ("address",), 2),
+    Rule("reader", ("reads_this", "named"), 2),
+    Rule("ordered_model", ("named", "must"), 1),
+    Rule("updated", ("updated", "yours", "orders"), 1),
+    Rule("conceal", ("conceal", "user"), 1),
+    Rule("hush", ("hush",), 1),
+    Rule("become", ("become",), 1),
+    Rule("pretend", ("pretend",), 1),
+    Rule("answer", ("answer",), 1),
+    Rule("task", ("task",), 1),
+    Rule("renewed", ("renewed",), 1),
+    Rule("from_now", ("from_now",), 1),
+    Rule("obey", ("obey",), 1),
+    Rule("mode", ("mode",), 1),
+    Rule("unbound", ("unbound",), 1),
+    Rule("tool", ("tool",), 1),
+    Rule("confirmation", ("confirmation",), 1),
+    Rule("game", ("game",), 1),
+    Rule("recite", ("verbatim", "write_all"), 1),
+    Rule("asked", ("asked",), 1),
+    Rule("free", ("free",), 1),
+    Rule("machine", ("machine",), 1),
+    Rule("summary", ("summary",), 1),
+)
 
 _IGNORE: Final = {
     "en": "ignore|ignoring|disregard|disregarding|forget|discard|override|overrule|overwrite|bypass|neglect"
@@ -37,6 +83,7 @@ _IGNORE: Final = {
     "vi": "bỏ qua|hãy quên|quên|phớt lờ|không tuân theo|đừng làm theo",
     "th": "เพิกเฉย|ลืม|ไม่ต้องสนใจ|ละเว้น|มองข้าม|อย่าทำตาม",
 }
+
 _EARLIER: Final = {
     "en": "previous|previously|prior|above|earlier|preceding|foregoing|former|all|every|everything|before|so far"
     "|original|initial|past|whatever|beforehand",
@@ -60,6 +107,7 @@ _EARLIER: Final = {
     "vi": "trước|ở trên|phía trên|mọi|tất cả|bên trên",
     "th": "ก่อนหน้า|ข้างต้น|ทั้งหมด|ด้านบน|ทุก|เดิม",
 }
+
 _ORDERS: Final = {
     "en": "instruction|instructions|prompt|prompts|directions|guideline|guidelines|rule|rules|commands|constraints"
     "|restrictions|programming|directives|safeguards|guardrails|you were told|you have been told|you were given"
@@ -83,6 +131,7 @@ _ORDERS: Final = {
     "vi": "chỉ dẫn|hướng dẫn|quy tắc|lệnh|chỉ thị",
     "th": "คำสั่ง|กฎ|คำแนะนำ|ข้อกำหนด",
 }
+
 _REVEAL: Final = {
     "en": "reveal|print|output|show|display|repeat|leak|disclose|write out|expose|tell me|recite|dump|give me|copy"
     "|quote|write all|write down|write it",
@@ -104,6 +153,7 @@ _REVEAL: Final = {
     "vi": "hiển thị|tiết lộ|in ra|lặp lại|cho xem|đưa ra",
     "th": "แสดง|เปิดเผย|พิมพ์",
 }
+
 _PROMPT: Final = {
     "en": "system prompt|system prompts|hidden prompt|initial prompt|secret prompt|your prompt|your system message"
     "|your system instructions|hidden instructions|your initial instructions|developer message|your hidden rules"
@@ -127,6 +177,7 @@ _PROMPT: Final = {
     "vi": "lời nhắc hệ thống|prompt hệ thống|chỉ dẫn hệ thống|câu lệnh hệ thống",
     "th": "พรอมต์ระบบ|ข้อความระบบ|คำสั่งระบบ|พรอมป์ระบบ",
 }
+
 _BECOME: Final = {
     "en": "you are now|you re now|you are no longer|you will now be|from now on you are|you have become",
     "de": "du bist jetzt|du bist nun|sie sind jetzt|du bist ab jetzt|du bist ab sofort|du bist nicht mehr"
@@ -150,6 +201,7 @@ _BECOME: Final = {
     "vi": "bây giờ bạn là|từ giờ bạn là|bạn bây giờ là|giờ đây bạn là|từ bây giờ bạn là",
     "th": "ตอนนี้คุณคือ|ต่อไปนี้คุณคือ|ตอนนี้คุณเป็น",
 }
+
 _MODEL: Final = {
     "en": "assistant|chatbot|language model|ai|a i|llm|gpt|dan|unrestricted|uncensored|unfiltered|jailbroken"
     "|without restrictions|without limits|no restrictions|in developer mode|bound by|without any filter"
@@ -175,6 +227,7 @@ _MODEL: Final = {
     "vi": "trợ lý|mô hình|không có giới hạn|không giới hạn|không bị hạn chế",
     "th": "ผู้ช่วย|โมเดล|ไม่มีข้อจำกัด|แบบจำลอง",
 }
+
 _ADDRESS: Final = {
     "en": "note to the ai|note to ai|note to any ai|note to the model|note to llm|note to llms|message to the ai"
     "|message for the ai|instructions for the ai|instructions to the ai|attention ai|attention all ai"
@@ -220,6 +273,7 @@ _ADDRESS: Final = {
     "vi": "nếu bạn là mô hình ngôn ngữ|nếu bạn là một mô hình ngôn ngữ|nếu bạn là trí tuệ nhân tạo",
     "th": "หากคุณเป็นโมเดลภาษา|ถ้าคุณเป็นโมเดลภาษา|ถึงปัญญาประดิษฐ์",
 }
+
 _HUSH: Final = {
     "de": "sage dem nutzer nichts|sag dem nutzer nichts|sage dem benutzer nichts|verrate dem nutzer"
     "|erwähne keinen anderen",
@@ -241,6 +295,7 @@ _HUSH: Final = {
     "vi": "đừng nói với người dùng|không nói với người dùng|đừng cho người dùng biết",
     "th": "อย่าบอกผู้ใช้|ห้ามบอกผู้ใช้|ไม่ต้องบอกผู้ใช้",
 }
+
 _ENGLISH: Final = {
     "yours": "your|yours",
     "void": "void|revoked|cancelled|no longer valid|obsolete|null and void|superseded",

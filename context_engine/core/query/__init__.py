@@ -1,13 +1,10 @@
 """Query processing: pure functions from the user's words to what is searched for."""
 
-from context_engine.core.query.acronyms import acronyms, glossary_of
-from context_engine.core.query.clean import clean
 from context_engine.core.query.exact import exact_first, phrases_held
-from context_engine.core.query.glossary import Glossary, Mention
+from context_engine.core.query.glossary import Glossary, Mention, acronyms, glossary_of
 from context_engine.core.query.language import language
-from context_engine.core.query.prepare import prepare, variants
+from context_engine.core.query.prepare import clean, prepare, sub_questions, variants
 from context_engine.core.query.references import codes, phrases, references
-from context_engine.core.query.split import sub_questions
 
 __all__ = [
     "Glossary",

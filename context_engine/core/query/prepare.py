@@ -1,26 +1,163 @@
-"""From the user's words to what is searched for; nothing of them is lost or replaced."""
+"""From the user's words to what is searched for; none of them is lost or replaced."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery
-from context_engine.core.query.clean import clean
+from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
 from context_engine.core.query.glossary import Glossary, Mention, glossary
 from context_engine.core.query.language import language
 from context_engine.core.query.references import codes, phrases, references
-from context_engine.core.query.split import sub_questions
-from context_engine.core.text import Segmenter, segmented
+from context_engine.core.text import Segmenter, segmented, terms, tokens
+from context_engine.errors import RefinerError
+
+_KEPT_FORMAT: Final = "\u200c\u200d"
+"""Joiners, which spell words in some scripts."""
+
+_ONE_CHARACTER: Final = str.maketrans(
+    {
+        **dict.fromkeys("“”„‟«»「」『』《》", '"'),
+        **dict.fromkeys("‘’‚‛", "'"),
+        **dict.fromkeys("\u2010\u2011\ufe63", "-"),
+    }
+)
+
+_DASH_IN_CODE: Final = re.compile(r"(?<=[A-Za-z])[\u2012\u2013\u2014\u2212](?=[A-Z0-9])")
+
+_FULL_WIDTH: Final = re.compile(r"[\uff01-\uffee\u3000]+")
+
+_PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
+
+
+class Cleaned(NamedTuple):
+    """The text, and whether it was cut."""
+
+    text: str
+    shortened: bool
+
+
+def clean(query: str, most: int = 10_000) -> Cleaned:
+    """Return a query in one spelling, at most `most` characters long; a longer one is cut between words.
+
+    White space becomes single spaces, control and invisible characters go, full-width characters become ordinary ones,
+    typographic quotes and hyphens plain ones (a dash only inside a code), the rest is in NFC. Of no visible character,
+    the query stays as it is.
+
+    >>> clean("  What does\\u00a0“NPA\\u2011001” say? ").text
+    'What does "NPA-001" say?'
+    """
+    text = query if _PLAIN.fullmatch(query) else _spelled(query) or query
+    if len(text) <= most:
+        return Cleaned(text, False)
+    head = text[: most + 1]
+    cut = head.rfind(" ")
+    return Cleaned(text[: cut if cut > 0 else most], True)
+
+
+def _spelled(text: str) -> str:
+    text = _FULL_WIDTH.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
+    text = "".join(map(_visible, text)).translate(_ONE_CHARACTER)
+    return " ".join(unicodedata.normalize("NFC", _DASH_IN_CODE.sub("-", text)).split())
+
+
+def _visible(char: str) -> str:
+    if char.isspace():
+        return " "
+    category = unicodedata.category(char)
+    if category == "Cc" or (category == "Cf" and char not in _KEPT_FORMAT):
+        return ""
+    return char
+
+
+_ASKING: Final = (
+    "what|which|who|whom|whose|when|where|why|how|does|do|did|is|are|was|were|can|could|should|"
+    "must|may|would|will|has|have"
+)
+
+_SENTENCE: Final = re.compile(r"(?<=[?!;？！；。])\s*|(?<=[^\W\d]\.)\s+(?=[A-Z])")
+
+_ITEM: Final = re.compile(r"(?:^|(?<=[\s:;,]))(?:\(\w{1,3}\)|\d{1,2}[.)]|[a-z]\)|[-*•])\s+(?=\S)")
+
+_JOINED: Final = re.compile(rf",?\s+(?:and|or|but)\s+(?:also\s+)?(?=(?:{_ASKING})\b)", re.IGNORECASE)
+
+_PAIR: Final = re.compile(
+    r"^(?P<head>.*?\b(?:differences?|distinction|comparison|relationship)\s+between|compare)\s+(?P<a>.+?)\s+"
+    r"(?:and|with|to|versus|vs\.?)\s+(?P<b>.+?)[?.]?$",
+    re.IGNORECASE,
+)
+
+_TRAILING: Final = re.compile(r"[,;]?\s+(?:and|or)$")
+
+_QUOTED: Final = re.compile(r'"[^"]*"')
+
+_MARK: Final = "\x00"
+
+_MASKED: Final = re.compile(rf"{_MARK}(\d+){_MARK}")
+
+_LEAST_TERMS: Final = 2
+
+_MOST: Final = 6
+
+
+def sub_questions(text: str) -> tuple[str, ...]:
+    """Return the parts of a cleaned question that can be asked alone, none where it has only one; at most six.
+
+    Parts are its sentences, the items of an enumeration, what an "and" before a question word joins, and the two sides
+    of a comparison. A part needs two search terms; quotes are never cut. Items of an enumeration keep what leads to
+    them.
+
+    >>> sub_questions("Who approves a new product and when must Compliance be told?")
+    ('Who approves a new product', 'when must Compliance be told')
+    >>> sub_questions("What is the difference between a pilot launch and a material variation?")
+    ('a pilot launch', 'a material variation')
+    """
+    masked, quotes = _masked(text)
+    parts = _items(masked) or [part for sentence in _SENTENCE.split(masked) for part in _JOINED.split(sentence)]
+    parts = [side for part in parts for side in _sides(part)]
+    spoken = (_MASKED.sub(lambda mark: quotes[int(mark[1])], part).strip(" ,;?!.。？！；") for part in parts)
+    found = tuple(dict.fromkeys(part for part in spoken if len(set(terms(part))) >= _LEAST_TERMS))
+    return found[:_MOST] if len(found) > 1 else ()
+
+
+def _items(text: str) -> list[str]:
+    """The items of an enumeration of two or more, each after the words that lead to all of them."""
+    lead, *items = _ITEM.split(text)
+    if len(items) < 2:
+        return []
+    lead = lead.strip(" :,;")
+    return [f"{lead} {_TRAILING.sub('', item.strip())}".strip() for item in items]
+
+
+def _sides(part: str) -> list[str]:
+    pair = _PAIR.match(part.strip())
+    return [pair["a"], pair["b"]] if pair and all(len(set(terms(pair[side]))) > 1 for side in "ab") else [part]
+
+
+def _masked(text: str) -> tuple[str, list[str]]:
+    """Return the text with a number between marks in place of each quote, and the quotes."""
+    quotes: list[str] = []
+
+    def keep(quote: re.Match[str]) -> str:
+        quotes.append(quote[0])
+        return f"{_MARK}{len(quotes) - 1}{_MARK}"
+
+    return _QUOTED.sub(keep, text.replace(_MARK, " ")), quotes
+
 
 MOST_EXPANSIONS: Final = 16
+
 _MOST_VARIANTS: Final = 3
+
 _MISSPELT: Final = 0.5
 """What an expansion that rests on a spelling counts against one that rests on the word itself."""
 
 Entries = Mapping[str, Sequence[str]]
+
 _NONE: Final[Entries] = MappingProxyType({})
 
 
@@ -108,3 +245,60 @@ def _other_names(mentions: Iterable[Mention], has: set[str], weight: float, by: 
         for other in mention.others
         if other.casefold() not in has
     ]
+
+
+MOST_CONCEPTS: Final = 8
+
+_MOST_CHARS: Final = 2_000
+
+_CONCEPT: Final = 0.2
+"""What a concept that a model names counts against another name of a word of the user's."""
+
+
+def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) -> PreparedQuery:
+    """Return the query with a refiner's wording to be searched for beside it, and its concepts as expansions.
+
+    A wording that lost a code, a section number or a quoted phrase of the question is left out, and a notice says so.
+
+    Args:
+        query: as it was prepared.
+        given: the refiner's answer.
+        refiner: its name.
+        weight: of expansions, [0, 1]; a concept counts a fifth of it.
+
+    Raises:
+        RefinerError: the answer is no `Refinement` of texts.
+    """
+    if not isinstance(given, Refinement) or not all(isinstance(one, str) for one in (given.text, *given.concepts)):
+        raise RefinerError(f"{refiner} gave no wording that can be used")
+    wording = clean(given.text, _MOST_CHARS).text.strip()
+    lost = [name for name in (*query.codes, *query.references, *query.phrases) if not _holds(wording, name)]
+    known = {query.text.casefold(), *(one.text.casefold() for one in query.expansions)}
+    concepts = tuple(dict.fromkeys(one for one in (clean(text, 200).text.strip() for text in given.concepts) if one))
+    added = [one for one in concepts[:MOST_CONCEPTS] if one.casefold() not in known] if weight else []
+    other = wording if wording and not lost and wording.casefold() not in known else ""
+    unused = Notice(
+        NoticeCode.REFINEMENT_UNUSED,
+        "",
+        f"refiner {refiner}: its wording lost {', '.join(lost)} and is not used",
+        {"refiner": refiner, "lost": lost},
+    )
+    return replace(
+        query,
+        sub_queries=(*query.sub_queries, other) if other else query.sub_queries,
+        expansions=(*query.expansions, *(Expansion("", one, _CONCEPT * weight, "refiner") for one in added)),
+        concepts=concepts[:MOST_CONCEPTS],
+        notices=(*query.notices, unused) if wording and lost else query.notices,
+        refiner=refiner,
+    )
+
+
+def unrefined(query: PreparedQuery, problem: str, *, refiner: str) -> PreparedQuery:
+    """Return the query as it was, with a notice of why nothing was made of it."""
+    detail = {"refiner": refiner, "problem": problem}
+    notice = Notice(NoticeCode.QUERY_NOT_REFINED, "", f"query not refined: {problem}", detail)
+    return replace(query, notices=(*query.notices, notice), refiner=refiner)
+
+
+def _holds(wording: str, name: str) -> bool:
+    return f" {' '.join(tokens(name))} " in f" {' '.join(tokens(wording))} "

@@ -1,14 +1,167 @@
-"""A text as the rules of stage 2 read it: cut into words once, however many of them ask and how often."""
+"""A text as stage 2 reads it: its words, its body without header lines, and its marks, each computed once."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 from context_engine.core.policy.injection import injection_kinds
-from context_engine.core.ranking.dedup_body import body, head
-from context_engine.core.ranking.dedup_lexicon import carries
-from context_engine.core.ranking.dedup_marks import marks
+from context_engine.core.ranking.guard import carries, is_quantity, marks
 from context_engine.core.text import Reading, content_sha256, normalize, read, tokens
+
+_TITLE_PAGE: Final = 3
+
+_MOST_HEADER_LINES: Final = 24
+
+_LONGEST_HEADER_LINE: Final = 160
+
+_MOST_TITLES: Final = 3
+
+_MOST_HEADINGS: Final = 6
+
+_MOST_TITLE_WORDS: Final = 12
+
+_MOST_VALUE_WORDS: Final = 16
+
+# Lines only a document's head has. One of them makes a head; fields that a record may have too count beside it alone.
+_STRONG: Final = re.compile(
+    r"[\s|>*_#-]*(?:"
+    r"(?:(?:document|doc|notice|template|policy|procedure|sop|file|circular)[ _.]*(?:no|nos|number|nr|id|ref|"
+    r"reference|code|version|date)|(?:current |document )?version(?: no| number)?|revision(?: no| number)?|edition|"
+    r"(?:effective|revision|issue|publication)[ _]date|date of (?:issue|approval|revision|publication)|"
+    r"effective[ _]from|last (?:updated|revised))\.?[\s*_]*[:：|]"
+    r"|page \d+ (?:of|/) \d+\W*$"
+    r"|(?:文件|文档|制度|通知)(?:编号|編號)[\s*]*[:：|]|(?:版本|版次|生效日期|发布日期|修订日期)[\s*]*[:：|])",
+    re.IGNORECASE,
+)
+
+_WEAK: Final = re.compile(
+    r"[\s|>*_#-]*(?:"
+    r"(?:owner|author|department|distribution|supersedes|replaces|(?:prepared|approved|reviewed|issued) by|"
+    r"(?:document|procedure|policy) owner|effective to|valid (?:from|to))[\s*_]*[:：|]"
+    r"|(?:date|effective|issued|approved|reviewed|updated|published|printed|next review|review date|next review date|"
+    r"page|ref|reference)\.?[\s*_]*[:：|](?=[^:：|]*\d)"
+    r"|classification[\s*_]*[:：|][\s*_]*(?:public|internal|restricted|confidential|secret)\b"
+    r"|(?:负责部门|作者|日期|页码|密级)[\s*]*[:：|])",
+    re.IGNORECASE,
+)
+
+_RULE: Final = re.compile(r"[\W_]*$")
+
+_FIELD: Final = re.compile(r"[^:：.!?#]{1,40}[:：]\s*\S")
+
+_NO_TITLE: Final = re.compile(r"[-*•|\d(]|.*[.!?;:,。！？；：，][\"”’)*]*$")
+
+_NEXT: Final = r"(?=[\"“(\[*_]*[A-Z\u3400-\u9fff])"
+
+_DOTTED: Final = r"\d{1,3}(?:\.\d{1,3})+\.?(?:\(\w{1,4}\))*"
+
+_LABEL: Final = re.compile(
+    rf"(?P<marks>[#>*_\s]*)(?:"
+    rf"(?:{_DOTTED}|\d{{1,3}}[.)])(?:[\s:)*–—-]*\n|[\s:)*–—-]+{_NEXT})"
+    rf"|(?P<bare>\d{{1,3}}\s+){_NEXT}"
+    r"|\((?:[a-z]{1,4}|\d{1,2})\)\s+"
+    r"|(?i:section|clause|article|chapter|part|annex|appendix|schedule|paragraph|para\.?|rule|§+)\s*"
+    rf"(?:{_DOTTED}[\s:.–—-]+{_NEXT}|(?:{_DOTTED}|\d{{1,3}}[A-Z]?|[A-Z]|[IVXLC]+)(?:\(\w{{1,4}}\))*\s*(?:[:.–—-]\s|\n))"
+    r"|第[一二三四五六七八九十百千\d.]+[条條章节節款项項][\s:：、]+|[一二三四五六七八九十]+、|（[一二三四五六七八九十]+）"
+    r")\s*"
+)
+
+_WORD: Final = re.compile(r"\w+")
+
+
+def body(text: str) -> str:
+    """Return the text without its own leading header lines and section label; the same object if it has none.
+
+    Header lines are lines such as "Document no.: ...", "Version: ...", "Effective date: ..." at the top, and the title
+    lines above them; other fields stay. A label is a number the text is filed under ("### 7.3", "Clause 4.2:", "(a)"),
+    not one it speaks of ("Section 4 requires", "7.5 Million").
+    """
+    rest = _below_header(text) if "\n" in text[: 4 * _LONGEST_HEADER_LINE] else text
+    rest = _unlabelled(rest)
+    return rest if rest.strip() else text
+
+
+def head(text: str, rest: str) -> str:
+    """Return the header of a title page, normalised; "" for a text that says more below its header, or has none.
+
+    A header that one copy of a rule carries says nothing against the other. A title page is little but its header: two
+    of them are two documents, whose numbers, versions and owners a reader must be able to tell apart.
+
+    Args:
+        text: the whole text.
+        rest: its body.
+    """
+    if rest is text:
+        return ""
+    end = _scanned(text)[1]
+    return normalize(text[:end]) if len(rest) < _TITLE_PAGE * end else ""
+
+
+def _unlabelled(text: str) -> str:
+    """Drop the label; of each heading where several stand at the top ("## 9 Records", "### 9.1 Retention")."""
+    above: list[str] = []
+    for _ in range(_MOST_HEADINGS):
+        label = _LABEL.match(text)
+        rest = text[label.end() :] if label and _is_label(label, text) else text
+        if not text.startswith("#"):
+            break
+        heading, _, below = rest.partition("\n")
+        text = below.lstrip()
+        if not text.startswith("#"):
+            break
+        above.append(heading)
+    else:
+        rest = text
+    return "\n".join([*above, rest]) if above else rest
+
+
+def _is_label(label: re.Match[str], text: str) -> bool:
+    if label["bare"] and "#" not in label["marks"]:
+        return False
+    following = _WORD.search(text, label.end())
+    return following is None or not is_quantity(following[0].casefold())
+
+
+def _below_header(text: str) -> str:
+    """Drop the header lines and the titles above them; fields of other names stay."""
+    fields, end = _scanned(text)
+    return "\n".join([*fields, text[end:]]) if end else text
+
+
+def _scanned(text: str) -> tuple[list[str], int]:
+    """Return the fields of other names among the header lines, and where the header ends, 0 if there is none.
+
+    The first sentence ends it.
+    """
+    fields: list[str] = []
+    passed: list[str] = []
+    titles = end = stop = 0
+    strong = False
+    for line in text.split("\n", _MOST_HEADER_LINES)[:_MOST_HEADER_LINES]:
+        stop += len(line) + 1
+        line = line.strip()
+        if _is_header(line):
+            strong = strong or _STRONG.match(line) is not None
+            end = stop
+            fields += passed
+            passed = []
+        elif _FIELD.match(line):
+            passed.append(line)
+        elif not _RULE.match(line):
+            titles += 1
+            if end or titles > _MOST_TITLES or _NO_TITLE.match(line) or len(line.split()) > _MOST_TITLE_WORDS:
+                break
+    return (fields, end) if strong else ([], 0)
+
+
+def _is_header(line: str) -> bool:
+    return (
+        len(line) <= _LONGEST_HEADER_LINE
+        and (_STRONG.match(line) or _WEAK.match(line)) is not None
+        and len(line.split()) <= _MOST_VALUE_WORDS
+        and line[-1:] not in ".;。；"
+    )
 
 
 class Body(NamedTuple):

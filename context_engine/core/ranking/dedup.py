@@ -18,9 +18,11 @@ from context_engine.core.ranking.guard import allows
 from context_engine.errors import InvalidRequest, nearest
 
 _FEWEST_WORDS: Final = 6
+
 _ROUNDING: Final = 1e-9
 
 MOST_GUARDED: Final = 10_000_000
+
 _PAIR: Final = 150
 """Characters that the guard reads for one pool, of both texts of a pair and 150 more for each pair: about a second.
 
@@ -198,3 +200,25 @@ def _without_shared_sentences(first: str, second: str) -> tuple[str, str]:
         return first, second
     rest, rest_too = ([part for part in some if part not in both] for some in (parts, parts_too))
     return ". ".join(rest), ". ".join(rest_too)
+
+
+def best_of_lower_copies(matches: Sequence[Match | None], values: Sequence[float]) -> list[float]:
+    """Return for each text the highest value among itself and the equal texts after it.
+
+    What stands around a copy, its headings and its section, makes it more or less relevant than another: without this
+    a web page would pass the system of record that says the same.
+
+    Args:
+        matches: `deduplicate` by the method "exact" of the texts in survivor order, the highest tier first.
+        values: of each text, [0, 1].
+
+    >>> best_of_lower_copies([None, None, Match(0, 1.0, "equal_text")], [0.5, 0.7, 0.6])
+    [0.6, 0.7, 0.6]
+    """
+    out = list(values)
+    best: dict[int, float] = {}
+    for index in reversed(range(len(out))):
+        match = matches[index]
+        first = index if match is None else match.into
+        out[index] = best[first] = max(best.get(first, 0.0), out[index])
+    return out

@@ -1,21 +1,45 @@
 """Relevance, the number in [0, 1] that enters the formula, and the absolute signal beside it.
 
-Across disjoint sources ranks, and scores normalised source by source, say nothing. So one scorer measures all
-candidates: a score they share (one index, one model), else the engine's own lexical score over the union.
-"""
+Across disjoint sources, ranks and scores normalised source by source say nothing. So one scorer measures all
+candidates: a score they share (one index, one model), else the engine's own lexical score over the union. A model
+reranker's scores are then blended in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import exp, isfinite, sqrt
 from typing import Final, NamedTuple
 
 from context_engine.core.models import NOTHING, Score, ScoreKind, TermStatistics
-from context_engine.core.ranking.candidates import Candidate, label_of
+from context_engine.core.ranking.candidates import Candidate
 from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
-from context_engine.core.ranking.logistic import logistic
+from context_engine.errors import RerankerError
 
-__all__ = ["Measured", "label_of", "measure", "normalise_pool", "relevance_by_scores", "with_cosine"]
+_MOST: Final = 700.0
+"""e^-x is a float up to about here."""
+
+
+def logistic(value: float) -> float:
+    """Return 1 / (1 + e^-value), (0, 1) in theory, [0, 1] in floats.
+
+    >>> logistic(0.0)
+    0.5
+    """
+    return 1.0 / (1.0 + exp(-min(max(value, -_MOST), _MOST)))
+
+
+def unit_scores(name: str, values: Sequence[float]) -> list[float]:
+    """Return scores as they are if all lie in [0, 1]; else they are logits, and all go through the logistic function.
+
+    Raises:
+        RerankerError: a value that is not finite.
+    """
+    if not all(isfinite(value) for value in values):
+        raise RerankerError(f"{name} gave a score that is not finite")
+    if all(0.0 <= value <= 1.0 for value in values):
+        return list(values)
+    return [logistic(value) for value in values]
+
 
 _SHARED_KINDS: Final = (
     ScoreKind.RERANK,
@@ -214,3 +238,38 @@ def _bounded(candidate: Candidate, score: Score, logits: set[str]) -> float:
     if score.kind is not ScoreKind.RERANK or _scorer(candidate, score) not in logits:
         return min(max(score.value, 0.0), 1.0)
     return logistic(score.value)
+
+
+def best_of(rows: Sequence[int], relevance: Sequence[float], tiers: Sequence[int], most: int | None) -> list[int]:
+    """Return the rows that are reranked, ascending: the `most` best by relevance, equal ones by tier, then row.
+
+    Args:
+        rows: the candidates that are left.
+        relevance, tiers: of every row.
+        most: None for all.
+    """
+    if most is None:
+        return sorted(rows)
+    return sorted(sorted(rows, key=lambda row: (-relevance[row], tiers[row], row))[:most])
+
+
+def blended(relevance: float, score: float, weight: float) -> float:
+    """Return weight * relevance + (1 - weight) * score, all in [0, 1]."""
+    return weight * relevance + (1.0 - weight) * score
+
+
+def below_reranked(rest: Sequence[float], before: Sequence[float], after: Sequence[float]) -> list[float]:
+    """Return the relevance of candidates that were not reranked, none above the lowest of those that were.
+
+    A cross-encoder's order of its candidates stands above the rest, for the rest is what stage 1 found worse. With
+    f = min(1, min(after) / min(before)) relevance r becomes min(f * r, min(after)): the order of the rest and the
+    proportions in it stay, and nothing rises.
+
+    Args:
+        rest: relevance of those that were not reranked, [0, 1], none above min(before).
+        before: relevance of the reranked by stage 1.
+        after: their relevance with the reranker's scores.
+    """
+    low, high = min(after, default=1.0), min(before, default=1.0)
+    factor = min(low / high, 1.0) if high > 0.0 else 1.0
+    return [min(factor * value, low) for value in rest]

@@ -1,11 +1,43 @@
-"""The order of the answer, and what the authority tier changed in it."""
+"""Final scores, the order of the answer, what the authority boost changed in it, and which chunks are returned."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import Key, Swap
+from context_engine.core.models import Key, Settings, Swap
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.errors import InvalidRequest
+
+
+def final_score(relevance: float, boost: float, settings: Settings) -> float:
+    """Return relevance_weight * relevance + authority_weight * boost; at most 0.6 + 0.4 * 0.4 = 0.76 by default.
+
+    Args:
+        relevance: [0, 1].
+        boost: of the chunk's tier, [0, 1].
+    """
+    return final_scores([relevance], [boost], settings)[0]
+
+
+def final_scores(relevance: Sequence[float], boosts: Sequence[float], settings: Settings) -> list[float]:
+    """Return the final score of each row (see `final_score`)."""
+    weight, authority_weight = settings.relevance_weight, settings.authority_weight
+    return [weight * value + authority_weight * boost for value, boost in zip(relevance, boosts, strict=True)]
+
+
+def overturnable_gap(higher_tier: int, lower_tier: int, settings: Settings) -> float:
+    """Return the relevance gap that a higher tier can make up against a lower one.
+
+    (b_high - b_low) * authority_weight / relevance_weight: 0.133 for tier 1 over tier 3 with the defaults.
+    """
+    boosts = settings.authority_boosts
+    difference = boosts.of(higher_tier) - boosts.of(lower_tier)
+    return difference * settings.authority_weight / settings.relevance_weight if settings.relevance_weight else 1.0
+
 
 MAX_SWAPS: Final = 200
 
@@ -81,3 +113,174 @@ def _swap(contenders: Contenders, winner: int, loser: int, places: Sequence[int]
         (without[winner] + 1, without[loser] + 1),
         relevance[loser] - relevance[winner],
     )
+
+
+class Passed(NamedTuple):
+    """Why a chunk was not returned.
+
+    Attributes:
+        reason: "document_limit" (its document has as many already) or "too_similar" (a chunk ranked lower says more
+            that is new).
+        value, limit: the document and its limit; the likeness to a returned chunk and lambda.
+    """
+
+    reason: str
+    value: float | str
+    limit: float
+
+
+class Choice(NamedTuple):
+    """The indices returned, ascending, and why better ones were not; all others stand beyond top_k."""
+
+    chosen: list[int]
+    passed: dict[int, Passed]
+
+
+def choose(
+    finals: Sequence[float],
+    documents: Sequence[tuple[str, str] | None],
+    texts: Iterable[AnalysedText],
+    *,
+    top_k: int,
+    max_per_document: int | None = None,
+    mmr_lambda: float | None = None,
+) -> Choice:
+    """Return which of the chunks, given best first, are handed out.
+
+    With `mmr_lambda` each place goes to the chunk with the highest
+
+        lambda * final / best final - (1 - lambda) * (its greatest likeness to a chunk chosen before)
+
+    where likeness is the Jaccard similarity of the sets of terms, [0, 1]. Source: Carbonell and Goldstein, SIGIR 1998
+    (maximal marginal relevance). The best chunk always comes first; of equal values the better ranked one.
+
+    Args:
+        finals: final scores, descending.
+        documents: (source_id, document_id) of each; None counts as a document of its own.
+        texts: the text of each; read with `mmr_lambda` alone.
+        max_per_document: most chunks of one document; a freed place goes to the next chunk.
+        mmr_lambda: [0, 1]; 1 is the ranking alone, None does not compare texts.
+    """
+    if max_per_document is None and mmr_lambda is None:
+        return Choice(list(range(min(top_k, len(finals)))), {})
+    picking = _Picking(finals, documents, texts, max_per_document, mmr_lambda)
+    while len(picking.chosen) < top_k and picking.left:
+        picking.pick()
+    return Choice(sorted(picking.chosen), picking.passed(top_k))
+
+
+class _Picking:
+    """The choice under way: what is left, and how like a chosen chunk each of them is."""
+
+    def __init__(
+        self,
+        finals: Sequence[float],
+        documents: Sequence[tuple[str, str] | None],
+        texts: Iterable[AnalysedText],
+        most: int | None,
+        mmr: float | None,
+    ) -> None:
+        self.documents, self.most, self.mmr = documents, most, mmr
+        best = finals[0] if finals and finals[0] > 0.0 else 1.0
+        self.worth = [final / best for final in finals]
+        self.terms = [frozenset(text.reading.terms) for text in texts] if mmr is not None else []
+        self.likeness = [0.0] * len(finals)
+        self.of_document: Counter[tuple[str, str] | None] = Counter()
+        self.chosen: list[int] = []
+        self.left = list(range(len(finals)))
+
+    def pick(self) -> None:
+        """Choose one more; leave out what its document has enough of."""
+        index = self.left[0] if self.mmr is None else max(self.left, key=self._value)
+        self.chosen.append(index)
+        self.of_document[self.documents[index]] += 1
+        self.left = [other for other in self.left if other != index and not self._full(other)]
+        if self.mmr is not None:
+            for other in self.left:
+                self.likeness[other] = max(self.likeness[other], _jaccard(self.terms[index], self.terms[other]))
+
+    def passed(self, top_k: int) -> dict[int, Passed]:
+        """Return why each chunk that was not chosen was passed over."""
+        last = max(self.chosen, default=-1) if len(self.chosen) >= top_k else len(self.documents)
+        taken, out = set(self.chosen), dict[int, Passed]()
+        for index, document in enumerate(self.documents[: last + 1]):
+            if index in taken:
+                continue
+            if document is not None and self._full(index):
+                out[index] = Passed("document_limit", document[1], self.most or 0)
+            else:
+                out[index] = Passed("too_similar", self.likeness[index], self.mmr or 0.0)
+        return out
+
+    def _full(self, index: int) -> bool:
+        document = self.documents[index]
+        return self.most is not None and document is not None and self.of_document[document] >= self.most
+
+    def _value(self, index: int) -> float:
+        share = self.mmr or 0.0
+        return share * self.worth[index] - (1.0 - share) * self.likeness[index]
+
+
+def _jaccard(first: frozenset[str], second: frozenset[str]) -> float:
+    union = len(first | second)
+    return len(first & second) / union if union else 0.0
+
+
+logger = logging.getLogger(__name__)
+
+
+def filter_by_similarity(
+    chunks: Sequence[Mapping[str, Any]], threshold: float = 0.0, min_chunks: int = 2
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Keep the chunks whose `score` is at least the threshold; if fewer than `min_chunks` are, the best that many.
+
+    Scores and metadata are kept as they are, and so is the order. A chunk without a score counts as lowest; with a
+    threshold of 0 or less every chunk passes. The given dicts are not changed.
+
+    Args:
+        chunks: chunk dicts with `score`, all of one kind.
+        threshold: least score, of that kind.
+        min_chunks: least number of chunks to keep, >= 0.
+
+    Returns:
+        The kept chunks (copies; those brought back carry `below_threshold: True`) and
+        {original_count, filtered_count, fallback_triggered, scores}.
+
+    Raises:
+        InvalidRequest: chunks that are no sequence of dicts, a threshold that is not a finite number, or a negative
+            `min_chunks`.
+    """
+    if isinstance(chunks, str | bytes) or not isinstance(chunks, Sequence):
+        raise InvalidRequest(f"chunks must be a sequence of chunk dicts, got {type(chunks).__name__}")
+    for position, chunk in enumerate(chunks):
+        if not isinstance(chunk, Mapping):
+            raise InvalidRequest(f"chunks[{position}] must be a chunk dict, got {type(chunk).__name__}")
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not isfinite(threshold):
+        raise InvalidRequest(f"threshold must be a finite number, got {threshold!r}")
+    if isinstance(min_chunks, bool) or not isinstance(min_chunks, int) or min_chunks < 0:
+        raise InvalidRequest(f"min_chunks must be a whole number >= 0, got {min_chunks!r}")
+    scores = [_score(chunk) for chunk in chunks]
+    passed = {
+        index for index, score in enumerate(scores) if threshold <= 0 or (score is not None and score >= threshold)
+    }
+    fallback = len(passed) < min(min_chunks, len(chunks))
+    kept = set(passed)
+    if fallback:
+        by_score = sorted(range(len(chunks)), key=lambda index: (scores[index] is None, -(scores[index] or 0.0), index))
+        kept.update([index for index in by_score if index not in passed][: min_chunks - len(passed)])
+        logger.info("threshold %.3f left %d chunks, %d kept by min_chunks", threshold, len(passed), len(kept))
+    out = [{**chunks[index], **({} if index in passed else {"below_threshold": True})} for index in sorted(kept)]
+    report = {
+        "original_count": len(chunks),
+        "filtered_count": len(out),
+        "fallback_triggered": fallback,
+        "scores": [scores[index] for index in sorted(kept)],
+    }
+    return out, report
+
+
+def _score(chunk: Mapping[str, Any]) -> float | None:
+    value = chunk.get("score")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return float(value)

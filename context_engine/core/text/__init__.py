@@ -1,12 +1,9 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
-from context_engine.core.text.fold import FoldedText, fold
-from context_engine.core.text.leading import leading
-from context_engine.core.text.look_alikes import BLANK, BRACKETS
+from context_engine.core.text.fold import BLANK, BRACKETS, FoldedText, fold
 from context_engine.core.text.markup import PLACEHOLDER, has_words, without_html, without_markup, without_templating
-from context_engine.core.text.normalize import content_sha256, normalize
+from context_engine.core.text.normalize import bare_version, content_sha256, leading, normalize
 from context_engine.core.text.segment import Segmenter, check_segmenter, segmented
-from context_engine.core.text.stem import stems
 from context_engine.core.text.tokens import (
     ANALYSER_VERSION,
     CLAUSE,
@@ -15,6 +12,7 @@ from context_engine.core.text.tokens import (
     bigrams,
     has_cjk,
     read,
+    stems,
     term_weights,
     terms,
     terms_of_word,
@@ -22,7 +20,6 @@ from context_engine.core.text.tokens import (
     tokens_of_word,
     words,
 )
-from context_engine.core.text.version import bare_version
 
 __all__ = [
     "ANALYSER_VERSION",

@@ -1,4 +1,4 @@
-"""A text as it reads, whatever it is dressed as, with the way back to the characters that stand there."""
+"""A text as it reads, whatever it is disguised as, with the way back to the original characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,62 @@ from html import unescape
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from context_engine.core.text.look_alikes import BLANK, LOOK_ALIKES
+BRACKETS: Final = {
+    1: "<> ＜＞ ﹤﹥ ‹› 〈〉 \u2329\u232a ⟨⟩ ❬❭ ❮❯ ❰❱ ˂˃ ᐸᐳ 𝈶𝈷 ⧼⧽ ⦑⦒ ≮≯ ᚲ𖼿",
+    2: "«» 《》 ⟪⟫ ≪≫ ⪡⪢",
+    3: "⋘⋙ ⫷⫸",
+}
+"""Look-alikes of one, two and three angle brackets; the first of each pair opens, the second closes."""
+
+BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that show nothing."""
+
+_LETTERS: Final = {
+    # Cyrillic
+    "аеорсухіјѕһԁԛԝӏвнкмтьԍզ": "aeopcyxijshdqwlbhkmtbgq",
+    "АВЕЅНІЈКМОРСТУХҮԌ": "abeshijkmopctyxyg",
+    # Greek, where a small letter may look like another one than its capital
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ": "abezhikmnoptyx",
+    "αβεγηικνορτυχωϲϳ": "abeynikvoptuxwcj",
+    # Latin letters that Unicode does not take apart
+    "ıɑɡɩʟɪɢɴʀʏʜʙᴀᴄᴅᴇꜰᴊᴋᴍᴏᴘǫꞯꜱᴛᴜᴠᴡᴢđøłŧħƒƙƿ": "iagilignryhbacdefjkmopqqstuvwzdolthfkp",
+    # Armenian and Cherokee
+    "օոսհցԁ": "onuhgd",
+    "ᎪᏴᏟᎠᎬᏀᎻᎥᎫᏦᏞᎷᎢᏢᏒᏚᎳᏃ": "abcdeghijklmtprswz",
+}
+
+_MARKS: Final = {
+    "【】〔〕〖〗⟦⟧❲❳": "[][][][][]",
+    "｛｝❴❵": "{}{}",
+    "∣ǀ￨❘│┃▏ⵏ": "||||||||",
+    "⁄∕⧸": "///",
+    "꞉∶ː︰⁚": ":::::",
+    "‐‑‒–—―−": "-------",
+    "＿▁": "__",
+    "“”„‟″": '"""""',
+    "‘’‚‛′": "'''''",
+    "﹟": "#",
+}
+
+_ENCLOSED: Final = ((0x1F130, 26), (0x1F150, 26), (0x1F170, 26), (0x1F1E6, 26))
+"""The first of each alphabet in squares and circles, and of the letters that flags are made of."""
+
+
+def _pairs() -> Iterator[tuple[str, str]]:
+    for table in (_LETTERS, _MARKS):
+        for given, plain in table.items():
+            yield from zip(given, plain, strict=True)
+    for width, pairs in BRACKETS.items():
+        for pair in pairs.split():
+            yield pair[0], "<" * width
+            yield pair[1], ">" * width
+    for first, count in _ENCLOSED:
+        for place in range(count):
+            yield chr(first + place), chr(ord("a") + place)
+
+
+LOOK_ALIKES: Final = {given: plain for given, plain in _pairs() if given != plain}
+"""Character -> what it looks like, in small letters."""
 
 _ESCAPE: Final = re.compile(
     r"&(?:amp;|\#0{0,5}38;|\#x0{0,5}26;){0,9}(?P<entity>\#x[0-9a-f]{1,8}|\#[0-9]{1,9}|[a-z][a-z0-9]{1,31});?"
@@ -17,10 +72,12 @@ _ESCAPE: Final = re.compile(
     r"|\\(?:u\{0{0,4}(?P<braced>[0-9a-f]{1,6})\}|(?:u|x(?=[0-9a-f]{4}))(?P<four>[0-9a-f]{4})|x(?P<two>[0-9a-f]{2}))",
     re.IGNORECASE,
 )
-_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Mn", "Me"))
-_LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
-_MOST_CHARACTERS: Final = 20_000
 
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Mn", "Me"))
+
+_LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
+
+_MOST_CHARACTERS: Final = 20_000
 
 _Piece = tuple[str, int, int]
 

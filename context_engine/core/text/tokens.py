@@ -1,17 +1,57 @@
 """Text as tokens (what it says) and as search terms (what it is found by).
 
-One analyser serves the embedded index and the engine's own lexical score, so that a term found is a term ranked.
-"""
+One analyser serves the embedded index and the engine's own lexical score, so that a term found is a term ranked."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain, pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from context_engine.core.text.stem import stems
+import tantivy
+
+_MOST_STEMS: Final = 200_000
+
+_known: dict[str, str] = {}
+
+_analyser: Any = None
+
+
+def stems(words: Sequence[str]) -> list[str]:
+    """Return the stem of each word, in order. Words must be casefolded; a word with a digit is its own stem.
+
+    >>> stems(["approvals", "approving", "npa-001"])
+    ['approv', 'approv', 'npa-001']
+    """
+    known = _known
+    try:
+        return [known[word] for word in words]
+    except KeyError:
+        fresh = _learn({word for word in words if word not in known})
+    return [fresh[word] if word in fresh else known[word] for word in words]
+
+
+def _learn(words: set[str]) -> dict[str, str]:
+    """Stem unknown words in one call. A full memo is replaced, never emptied: readers keep the one they hold."""
+    global _known
+    if len(_known) > _MOST_STEMS:
+        _known = {}
+    fresh = {word: word for word in words}
+    alphabetic = [word for word in words if word.isalpha() and word.isascii()]
+    fresh.update(zip(alphabetic, _stemmer().analyze(" ".join(alphabetic))))
+    _known.update(fresh)
+    return fresh
+
+
+def _stemmer() -> Any:
+    global _analyser
+    if _analyser is None:
+        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+        _analyser = builder.filter(tantivy.Filter.stemmer("english")).build()
+    return _analyser
+
 
 ANALYSER_VERSION: Final = "5"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
@@ -27,6 +67,7 @@ _STOP: Final = """
     they this those through to too under until up us very was we were what when where which while who whom why
     will with would you your yours
 """
+
 STOP_WORDS: Final = frozenset(_STOP.split())
 """English function words. Negations and modals (not, no, must, may, shall) stay: they change what a rule says."""
 
@@ -35,6 +76,7 @@ _ASKING: Final = """
     outline please possible possibly somebody somehow someone tell thanks try trying understand want wanted way
     ways wish wonder wondering
 """
+
 ASKING_WORDS: Final = frozenset(_ASKING.split())
 """English words that ask rather than name. A text may hold them, so they are searched for, and count LITTLE: with the
 contractions (`_CONTRACTIONS`) that gives .013 R@10 and .009 MAP@10 to the words of an FAQ, and regulation and abstracts
@@ -44,6 +86,7 @@ _INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u2
 """Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
 
 _RAISED: Final = r"[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]"
+
 _FOOTNOTE: Final = re.compile(rf"{_RAISED}(?<=\d{_RAISED}){_RAISED}*")
 """The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371. A search skips
 quickly to a leading class of characters, so what must stand before it is looked at second; likewise in `_HYPHEN`."""
@@ -53,15 +96,22 @@ _HYPHEN: Final = re.compile(r"[\u2010\u2012\u2013](?:(?<=\w\u2010)(?=\w)|(?<=[A-
 between numbers they say "to"."""
 
 _TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
+
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
+
 CJK: Final = re.compile(r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+
 _CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
+
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
+
 _CONTRACTIONS: Final = {"d": "would", "ll": "will", "m": "am", "re": "are", "ve": "have"}
+
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
 """A clause as one token, `4.2.1(b)(ii)`: its number and its items."""
 
 _MOST_WORDS: Final = 131_072
+
 Split = Callable[[str], tuple[str, ...]]
 
 _DEEPEST: Final = 12
@@ -194,6 +244,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
 
 
 _TOKENS: Final = _WordMemo(_tokens_of)
+
 _TERMS: Final = _WordMemo(_terms_of)
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from context_engine.adapters.embedders.queries import embedded_queries
+from context_engine.adapters.embedders.cache import embedded_queries
 from context_engine.adapters.sources.local.held_vectors import HeldVectors
 from context_engine.core.protocols import Embedder
 from context_engine.evaluation.learning.contrast import Array, Examples, hard_negatives

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from context_engine.core.models import Classification, DomainSpec, Principal
 from context_engine.core.policy.access import access_class
-from context_engine.core.policy.access_matrix import rules_in
+from context_engine.core.policy.access_review import rules_in
 from context_engine.core.protocols import AccessPolicy
 
 NO_SUCH_DOMAINS: Final = ("PROJECT-FALCON", "BOARD")

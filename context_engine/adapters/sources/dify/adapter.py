@@ -27,9 +27,8 @@ from context_engine.core.models import (
     SourceSpec,
     checked_top_k,
 )
-from context_engine.core.policy.access import OPEN_ACCESS
+from context_engine.core.policy.access import OPEN_ACCESS, AccessViews
 from context_engine.core.policy.trust import effective_authority
-from context_engine.core.policy.visible import AccessViews
 from context_engine.core.protocols import AccessPolicy, Clock
 from context_engine.errors import ConfigError, InvalidRequest, SourceError
 from context_engine.settings.connections import Connection

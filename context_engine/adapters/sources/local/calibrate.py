@@ -32,8 +32,7 @@ from context_engine.core.models import (
     ScopeCalibration,
     SearchRequest,
 )
-from context_engine.core.ranking.calibration import CalibrationSignals, calibrated
-from context_engine.core.ranking.scope import SIGNAL_VERSION
+from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, calibrated
 from context_engine.core.text import terms
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.core.models import ScopeCalibration
-from context_engine.core.ranking.calibration import mean_calibration
-from context_engine.core.ranking.scope import SIGNAL_VERSION
+from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
 
 _MOST_CHANGE: Final = 0.2
 _KEY: Final = "domain, model_id, partition_key"

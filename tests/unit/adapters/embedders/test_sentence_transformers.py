@@ -14,7 +14,7 @@ import pytest
 from context_engine.adapters.embedders.prefixes import Prefixes, known_prefixes
 from context_engine.adapters.embedders.sentence_transformers import open_sentence_transformers
 from context_engine.adapters.model_access import ModelContext
-from context_engine.adapters.model_access.folder import as_folder, how_to_get, model_name
+from context_engine.adapters.model_access.local_models import as_folder, how_to_get, model_name
 from context_engine.adapters.rerankers.cross_encoder import open_cross_encoder
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import TokenEmbedder

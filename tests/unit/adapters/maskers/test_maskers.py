@@ -8,8 +8,7 @@ pytest.importorskip("stdnum")
 pytest.importorskip("phonenumbers")
 
 from context_engine.adapters.maskers import PersonalDataOptions, open_personal_data
-from context_engine.adapters.maskers.asian_ids import hkid, nric, resident_number
-from context_engine.adapters.maskers.national_ids import COUNTRIES, find_national_ids
+from context_engine.adapters.maskers.national_ids import COUNTRIES, find_national_ids, hkid, nric, resident_number
 from context_engine.adapters.maskers.plain_text import plain_text
 from context_engine.errors import ConfigError
 

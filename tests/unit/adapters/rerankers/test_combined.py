@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 
 from context_engine.adapters.model_access import ModelContext
 from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
-from context_engine.adapters.rerankers.adaptive import AdaptiveReranker, open_adaptive
-from context_engine.adapters.rerankers.ensemble import EnsembleMember, EnsembleReranker, open_ensemble
-from context_engine.adapters.rerankers.scores import unit_scores
+from context_engine.adapters.rerankers.combined import (
+    AdaptiveReranker,
+    EnsembleMember,
+    EnsembleReranker,
+    open_adaptive,
+    open_ensemble,
+)
 from context_engine.core.models import Chunk, Score, ScoreKind, VectorAdapter
 from context_engine.core.protocols import Reranker
-from context_engine.core.ranking.logistic import logistic
+from context_engine.core.ranking.relevance import logistic, unit_scores
 from context_engine.errors import ConfigError, RerankerError
 
 

@@ -12,8 +12,7 @@ import pytest
 import respx
 
 from context_engine.adapters.model_access import ModelContext
-from context_engine.adapters.model_access.chat import CHAT_API
-from context_engine.adapters.model_access.server import ModelServer
+from context_engine.adapters.model_access.server import CHAT_API, ModelServer
 from context_engine.adapters.rerankers.llm import LlmOptions, LlmReranker, open_llm
 from context_engine.core.context.fence import parse_fences
 from context_engine.errors import ConfigError, RerankerError

@@ -8,7 +8,7 @@ from context_engine.apps.cli.access_page import access_page
 from context_engine.apps.cli.access_words import decision_words, principal_words, rule_words
 from context_engine.core.models import AccessReason, AccessRule, Classification, DomainSpec, Principal, SourceAccess
 from context_engine.core.policy.access import ManifestPolicy
-from context_engine.core.policy.access_matrix import access_matrix, holders_in_rules
+from context_engine.core.policy.access_review import access_matrix, holders_in_rules
 
 DOMAIN = DomainSpec.model_validate(
     {

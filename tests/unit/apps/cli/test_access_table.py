@@ -7,7 +7,7 @@ import pytest
 from context_engine.apps.cli.access_table import print_matrix
 from context_engine.core.models import Classification, DomainSpec, Principal
 from context_engine.core.policy.access import ManifestPolicy
-from context_engine.core.policy.access_matrix import access_matrix
+from context_engine.core.policy.access_review import access_matrix
 
 INTERNAL = Classification.INTERNAL
 PEOPLE = [Principal(id=f"desk-{number}", roles=frozenset({"staff"}), clearance=INTERNAL) for number in range(10, 50)]

@@ -1,10 +1,20 @@
 """Headings and the sections below them."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 
 import pytest
 
-from context_engine.core.chunking import outline
+from context_engine.core.chunking import (
+    RECORD,
+    ChunkingStrategy,
+    outline,
+    questions_of,
+    read_strategies,
+    strategy_for,
+    structure_of,
+)
 
 
 def labels(text):
@@ -250,3 +260,109 @@ def test_what_holds_no_word_above_the_first_heading_belongs_to_it():
     text = '<a name="sec5"></a>\n\n<div class="breaker"></div>\n\n## 5 Keys\n\nTwo.'
     (section,) = outline(text)
     assert (section.start, section.label) == (0, "5")
+
+
+LONG = "The desk reports every breach of a limit to market risk control on the day on which it is found. "
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("# Limits\n\nAll desks.\n\n## Waivers\n\nNone.", "2 headings: by sections"),
+        ("# Limits\n\n## 1 Scope\n\nAll desks.\n\n## 2 Waivers\n\nNone.", "3 headings (2 numbered): by sections"),
+        ("Limits\n======\n\nAll desks.\n\nWaivers\n-------\n\nNone.", "2 headings: by sections"),
+        ("<h1>Limits</h1>\n\nAll desks.\n\n<h2>Waivers</h2>\n\nNone.", "2 headings: by sections"),
+        (f"1. Scope\n\n{LONG}\n\n2. Limits\n\n{LONG}\n\n3. Waivers\n\n{LONG}", "3 numbered headings: by sections"),
+        (f"Article 1\n\n{LONG}\n\nArticle 2\n\n{LONG}\n\nArticle 3\n\n{LONG}", "3 numbered headings: by sections"),
+    ],
+)
+def test_headings_with_text_below_them_are_sections(text, reason):
+    assert structure_of(text).reason == reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LONG * 3,
+        f"# Minutes\n\n{LONG}",
+        "# Minutes\n\n## Apologies\n\n## Actions\n",
+        f"{LONG}\n\n1. Apples\n\n2. Pears\n\n3. Plums\n\n{LONG}",
+        "1. Call the desk.\n2. Write it down.\n3. Send it to market risk control.\n4. File it.",
+        "(a) calls;\n\n(b) visits;\n\n(c) letters.",
+        "```\n# one\nls\n# two\nls\n```\n\nText.",
+        "",
+    ],
+)
+def test_one_title_and_numbered_lists_are_no_sections(text):
+    assert structure_of(text).kind == "windows"
+
+
+def test_what_little_was_found_is_said():
+    assert structure_of(LONG).reason == "no headings: in windows"
+    assert structure_of(f"# Minutes\n\n{LONG}").reason == "1 heading, too little for sections: in windows"
+    assert structure_of(LONG).to_dict() == {
+        "kind": "windows",
+        "headings": 0,
+        "numbered": 0,
+        "reason": "no headings: in windows",
+    }
+    assert RECORD.reason == "a record: by fields"
+
+
+def test_sections_are_cut_with_the_size_of_the_default_row_and_carry_the_fields_of_an_sop():
+    sections = structure_of("# A\n\nx\n\n## B\n\ny")
+    assert strategy_for(sections) == ChunkingStrategy("section_aware", 512, 64, ("section_number", "version", "date"))
+    assert strategy_for(sections, read_strategies({"default": {"chunk_size": 200}})).chunk_size == 200
+
+
+def test_the_default_row_keeps_its_meaning_for_text_without_sections():
+    assert strategy_for(structure_of(LONG)) == ChunkingStrategy("fixed_size", 512, 64)
+    assert strategy_for(RECORD).method == "field_level"
+
+
+def test_a_default_row_with_a_method_of_its_own_holds_for_every_text():
+    table = read_strategies({"default": {"method": "section_aware", "chunk_size": 99}})
+    assert strategy_for(structure_of(LONG), table) == table["default"]
+    assert strategy_for(structure_of("# A\n\nx\n\n## B\n\ny"), table) == table["default"]
+
+
+def pairs(text: str) -> list[tuple[str, str]]:
+    return [(one.question, text[slice(*one.answer)]) for one in questions_of(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Q: Who signs?\nA: The head.\nQ: When?\nA: Today.", [("Who signs?", "The head."), ("When?", "Today.")]),
+        ("**Q1:** Who signs?\n\n**A1:** The head.\n\nAlways.", [("Who signs?", "The head.\n\nAlways.")]),
+        ("question: Who signs,\nand when?\nanswer: The head.", [("Who signs, and when?", "The head.")]),
+        ("问：谁签字？\n答：主管。", [("谁签字？", "主管。")]),
+        ("- Q: Who?\n- A: Me.", [("Who?", "Me.")]),
+        ("# FAQ\n\n## Q: Who?\n\nA: Me.\n\n## Fees\n\nNone.", [("Who?", "Me.")]),
+        ("Q: Who?\nQ: When?\nA: Today.", [("When?", "Today.")]),
+        ("Q: Who?\nA:\n", []),
+        ("A: The head.\n\nPlan B: none.", []),
+        ("", []),
+    ],
+)
+def test_lines_marked_q_and_a(text: str, expected: list[tuple[str, str]]) -> None:
+    assert pairs(text) == expected
+
+
+def test_headings_that_ask_are_answered_by_all_that_stands_below_them() -> None:
+    text = (
+        "# Cards\n\nWelcome.\n\n## 1 Who signs?\n\nThe head.\n\n### 1.1 Deputies\n\nOne of two.\n\n"
+        "## 2 Limits\n\nNone.\n\n## 3 When does it end？\n\nNever.\n"
+    )
+    found = questions_of(text)
+    assert [(one.question, one.section, one.path) for one in found] == [
+        ("Who signs?", "1", ("Cards",)),
+        ("When does it end？", "3", ("Cards",)),
+    ]
+    assert [text[slice(*one.answer)] for one in found] == ["The head.\n\n### 1.1 Deputies\n\nOne of two.", "Never."]
+    assert text[found[0].start :].startswith("## 1 Who")
+
+
+def test_a_question_below_another_has_its_own_answer() -> None:
+    text = "# What is NPA?\n\n## Who signs?\n\nThe head.\n\n## Who approves?\n\nThe board."
+    assert pairs(text) == [("Who signs?", "The head."), ("Who approves?", "The board.")]

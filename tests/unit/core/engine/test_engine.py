@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
-from context_engine.adapters.rerankers.adaptive import AdaptiveReranker
+from context_engine.adapters.rerankers.combined import AdaptiveReranker
 from context_engine.adapters.sources.callable import CallableSource
 from context_engine.core.engine import Engine, SystemClock, TimeSortedIds, recompute, stage_two_bytes
 from context_engine.core.models import (

@@ -20,8 +20,7 @@ from context_engine.core.models import (
     SearchRequest,
     Settings,
 )
-from context_engine.core.policy.masked import with_masked_query
-from context_engine.core.policy.masking import PseudonymMask
+from context_engine.core.policy.masking import PseudonymMask, with_masked_query
 from context_engine.core.protocols import PersonalData
 from context_engine.errors import ConfigError, InvalidRequest, MaskingError, UnknownDomain
 

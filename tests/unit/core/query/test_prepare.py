@@ -1,12 +1,107 @@
+""""""
+
 from __future__ import annotations
 
 import pytest
 
 from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
-from context_engine.core.query import prepare, variants
-from context_engine.core.query.prepare import MOST_EXPANSIONS
-from context_engine.core.query.refine import refined, unrefined
+from context_engine.core.query import clean, prepare, sub_questions, variants
+from context_engine.core.query.prepare import MOST_EXPANSIONS, refined, unrefined
 from context_engine.errors import RefinerError
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("  two \t words\r\n", "two words"),
+        ("no\u00a0break\u2003space", "no break space"),
+        ("zero\u200bwidth \ufeffmark so\u00adft", "zerowidth mark soft"),
+        ("bell\x07 and \x1bescape", "bell and escape"),
+        ("“material change”", '"material change"'),
+        ("「重大な変更」とは", '"重大な変更"とは'),
+        ("bank’s own", "bank's own"),
+        ("NPA\u2011001 and NPA\u2010002", "NPA-001 and NPA-002"),
+        ("NPA\u2013001", "NPA-001"),
+        ("2019\u20132020 and cost \u2013 benefit", "2019\u20132020 and cost \u2013 benefit"),
+        ("ＮＰＡ－００１　４．２．１（ｂ）", "NPA-001 4.2.1(b)"),
+        ("Cafe\u0301", "Café"),
+        ("10 m² ① ½", "10 m² ① ½"),
+        ("4.2.1(b) MAS Notice 637 NPA-001", "4.2.1(b) MAS Notice 637 NPA-001"),
+        ("می\u200cخواهم", "می\u200cخواهم"),
+    ],
+)
+def test_one_spelling(given: str, text: str) -> None:
+    assert clean(given).text == text
+
+
+def test_a_query_of_nothing_visible_stays() -> None:
+    assert clean("\u200b\u200b").text == "\u200b\u200b"
+
+
+@pytest.mark.parametrize(
+    ("given", "most", "text"),
+    [
+        ("one two three", 13, "one two three"),
+        ("one two three", 12, "one two"),
+        ("one two three", 7, "one two"),
+        ("one two three", 6, "one"),
+        ("abcdefgh", 5, "abcde"),
+    ],
+)
+def test_a_long_query_is_cut_between_words(given: str, most: int, text: str) -> None:
+    assert clean(given, most) == (text, text != given)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "Who approves a new product and when must Compliance be told?",
+            ("Who approves a new product", "when must Compliance be told"),
+        ),
+        (
+            "What records are kept? How long are records retained?",
+            ("What records are kept", "How long are records retained"),
+        ),
+        (
+            "Which approvals are needed for: (a) a new product, (b) a variation, and (c) a withdrawal?",
+            (
+                "Which approvals are needed for a new product",
+                "Which approvals are needed for a variation",
+                "Which approvals are needed for a withdrawal",
+            ),
+        ),
+        (
+            "What is the difference between a pilot launch and a material variation?",
+            ("a pilot launch", "a material variation"),
+        ),
+        ("审批标准是什么？谁负责批准产品？", ("审批标准是什么", "谁负责批准产品")),
+        (
+            'what is a "change and how it is made" and when does it apply to products?',
+            ('what is a "change and how it is made"', "when does it apply to products"),
+        ),
+        (
+            'Which "change and what" rules apply to: (a) a "new one" of a desk, (b) an old desk?',
+            (
+                'Which "change and what" rules apply to a "new one" of a desk',
+                'Which "change and what" rules apply to an old desk',
+            ),
+        ),
+        ("What is a new product?", ()),
+        ("limits and controls of the desk", ()),
+        ("limits under 4.2.1. See NPA-001", ()),
+        ("Who signs? Why?", ()),
+        ("difference between A and B", ()),
+    ],
+)
+def test_parts_of_a_question(text: str, parts: tuple[str, ...]) -> None:
+    assert sub_questions(text) == parts
+
+
+def test_at_most_six_parts() -> None:
+    text = " ".join(f"What is rule number{place} about banks?" for place in range(9))
+    assert len(sub_questions(text)) == 6
+
 
 ENTRIES = {"NPA": ["New Product Approval", "Non-Performing Asset"], "KYC": ["Know Your Customer"]}
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from context_engine.core.ranking import dedup
-from context_engine.core.ranking.analysed import AnalysedText
-from context_engine.core.ranking.dedup import Match
-from context_engine.core.ranking.dedup_body import body
+from context_engine.core.ranking.analysed import AnalysedText, body
+from context_engine.core.ranking.dedup import Match, best_of_lower_copies, deduplicate
 from context_engine.core.text import tokens
 from context_engine.errors import InvalidRequest
 
@@ -19,17 +18,19 @@ RETENTION = (
     "retained for seven years from the date on which the product is closed. Records shall be kept in the archive in a "
     "form that cannot be altered. No record shall be destroyed while it is subject to a legal hold."
 )
+
 HEADER = (
     "# Meridian Harbour Bank Standard Operating Procedure\n\nDocument No.: NPA-SOP-{0:03}\nVersion: {0}.2\n"
     "Effective date: 2025-01-{0:02}\nOwner: Head of Market Risk Control\nClassification: Internal\n\n"
 )
+
 PREAMBLE = (
     "This document is part of the Group Procedures Library of Meridian Harbour Bank. It binds all staff, branches and "
     "subsidiaries that carry on the activity it describes. Printed copies are uncontrolled.\n\n"
 )
 
 
-def deduplicate(texts: Sequence[str], **how: Any) -> list[Match | None]:
+def deduplicated(texts: Sequence[str], **how: Any) -> list[Match | None]:
     """Dedup of plain texts."""
     return dedup.deduplicate([AnalysedText(text) for text in texts], **how)
 
@@ -38,7 +39,7 @@ def test_near_duplicates_join_the_first_kept_text_and_say_how() -> None:
     near = RETENTION.replace("kept in the archive", "held in the archive")
     other = "The committee meets on the first Monday of the month and reviews every open proposal of the desk."
     words, changed = set(tokens(RETENTION)), set(tokens(near))
-    assert deduplicate([RETENTION, other, near, RETENTION.upper()]) == [
+    assert deduplicated([RETENTION, other, near, RETENTION.upper()]) == [
         None,
         None,
         Match(0, len(words & changed) / len(words | changed), "near_duplicate"),
@@ -52,7 +53,7 @@ def test_no_chains() -> None:
     second = [*words[:36], "north", "south", "east", "west"]
     third = [*second[4:], "spring", "summer", "autumn", "winter"]
     texts = [" ".join(part) for part in (words, second, third)]
-    assert deduplicate(texts, threshold=0.8) == [None, Match(0, 36 / 44, "near_duplicate"), None]
+    assert deduplicated(texts, threshold=0.8) == [None, Match(0, 36 / 44, "near_duplicate"), None]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_no_chains() -> None:
     ],
 )
 def test_the_same_rule_under_another_clause_number_merges(first: str, second: str) -> None:
-    match = deduplicate([first.format(RETENTION), second.format(RETENTION)])[1]
+    match = deduplicated([first.format(RETENTION), second.format(RETENTION)])[1]
     assert match is not None
     assert match.how == "near_duplicate"
 
@@ -87,25 +88,25 @@ def test_the_same_rule_under_another_clause_number_merges(first: str, second: st
     ],
 )
 def test_a_number_the_text_speaks_of_is_no_label(first: str, second: str) -> None:
-    assert deduplicate([first.format(RETENTION), second.format(RETENTION)]) == [None, None]
+    assert deduplicated([first.format(RETENTION), second.format(RETENTION)]) == [None, None]
 
 
 def test_a_header_block_is_set_aside() -> None:
     texts = [RETENTION, HEADER.format(3) + RETENTION, HEADER.format(4) + "### 7.3\n" + RETENTION]
-    assert deduplicate(texts) == [None, Match(0, 1.0, "near_duplicate"), Match(0, 1.0, "near_duplicate")]
+    assert deduplicated(texts) == [None, Match(0, 1.0, "near_duplicate"), Match(0, 1.0, "near_duplicate")]
 
 
 def test_title_pages_of_two_documents_are_two() -> None:
     pages = [HEADER.format(number) + PREAMBLE for number in (3, 4)]
-    assert deduplicate(pages) == [None, None]
-    assert deduplicate([PREAMBLE, *pages])[1:] == [Match(0, 1.0, "near_duplicate")] * 2
+    assert deduplicated(pages) == [None, None]
+    assert deduplicated([PREAMBLE, *pages])[1:] == [Match(0, 1.0, "near_duplicate")] * 2
 
 
 def test_fields_of_a_record_are_no_header() -> None:
     record = (
         "Product: target redemption forward\nStatus: {}\nDesk: Treasury\nRegion: Aldermere\nReview: once it is live"
     )
-    assert deduplicate([record.format("approved"), record.format("rejected")]) == [None, None]
+    assert deduplicated([record.format("approved"), record.format("rejected")]) == [None, None]
     assert body(record) == record
 
 
@@ -142,11 +143,11 @@ def test_sections_under_one_shared_header_do_not_merge() -> None:
     ]
     texts = [HEADER.format(5) + PREAMBLE + section for section in sections]
     assert len({text[:200] for text in texts}) == 1
-    assert deduplicate(texts) == [None] * 6
+    assert deduplicated(texts) == [None] * 6
 
 
 def test_few_words_merge_only_as_equal_text() -> None:
-    assert deduplicate(["See the annex", "see  the ANNEX", "See the annex."]) == [
+    assert deduplicated(["See the annex", "see  the ANNEX", "See the annex."]) == [
         None,
         Match(0, 1.0, "equal_text"),
         None,
@@ -155,7 +156,7 @@ def test_few_words_merge_only_as_equal_text() -> None:
 
 @pytest.mark.parametrize("method", ["near", "exact"])
 def test_empty_text_joins_nothing(method: str) -> None:
-    assert deduplicate(["", "", " \n\t", "\u3000", ""], method=method) == [None] * 5  # type: ignore[arg-type]
+    assert deduplicated(["", "", " \n\t", "\u3000", ""], method=method) == [None] * 5  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("method", ["near", "exact"])
@@ -171,12 +172,12 @@ def test_empty_text_joins_nothing(method: str) -> None:
     ],
 )
 def test_equal_normalised_text_merges(method: str, first: str, second: str) -> None:
-    assert deduplicate([first, second], method=method) == [None, Match(0, 1.0, "equal_text")]  # type: ignore[arg-type]
+    assert deduplicated([first, second], method=method) == [None, Match(0, 1.0, "equal_text")]  # type: ignore[arg-type]
 
 
 def test_exact_compares_the_whole_text() -> None:
     middle = RETENTION.replace("seven", "six")
-    assert deduplicate([RETENTION, middle, RETENTION.title(), middle.lower()], method="exact") == [
+    assert deduplicated([RETENTION, middle, RETENTION.title(), middle.lower()], method="exact") == [
         None,
         None,
         Match(0, 1.0, "equal_text"),
@@ -185,7 +186,7 @@ def test_exact_compares_the_whole_text() -> None:
 
 
 def test_off_keeps_everything() -> None:
-    assert deduplicate([RETENTION, RETENTION], method="off") == [None, None]
+    assert deduplicated([RETENTION, RETENTION], method="off") == [None, None]
 
 
 def test_chinese_rules_with_a_few_characters_changed_merge() -> None:
@@ -193,18 +194,18 @@ def test_chinese_rules_with_a_few_characters_changed_merge() -> None:
         "交易员发现超限时，须在三十分钟内通知分行市场风险控制部。"
         "主动超限一律禁止，并按总行规定报告。名单由负责部门复核。"
     )
-    assert deduplicate([first, first.replace("通知", "告知")])[1] is not None
+    assert deduplicated([first, first.replace("通知", "告知")])[1] is not None
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, 1.01, float("nan")])
 def test_a_threshold_out_of_range_is_refused(threshold: float) -> None:
     with pytest.raises(InvalidRequest, match="threshold"):
-        deduplicate([], threshold=threshold)
+        deduplicated([], threshold=threshold)
 
 
 def test_an_unknown_method_names_the_nearest() -> None:
     with pytest.raises(InvalidRequest, match="Did you mean 'exact'"):
-        deduplicate([], method="exakt")  # type: ignore[arg-type]
+        deduplicated([], method="exakt")  # type: ignore[arg-type]
 
 
 def test_a_pool_made_to_occupy_the_guard_is_given_up_and_equal_text_still_merges(
@@ -216,14 +217,33 @@ def test_a_pool_made_to_occupy_the_guard_is_given_up_and_equal_text_still_merges
     read: list[str] = []
     monkeypatch.setattr(dedup, "allows", lambda first, second: bool(read.append(second)))
     monkeypatch.setattr(dedup, "MOST_GUARDED", 15 * 208)
-    assert deduplicate(texts) == [None] * 6
+    assert deduplicated(texts) == [None] * 6
     assert len(read) == 15
     monkeypatch.setattr(dedup, "MOST_GUARDED", 4 * 208)
-    assert deduplicate([*texts, texts[5]]) == [None] * 6 + [Match(5, 1.0, "equal_text")]
+    assert deduplicated([*texts, texts[5]]) == [None] * 6 + [Match(5, 1.0, "equal_text")]
     assert len(read) == 15 + 4
 
 
 def test_texts_of_other_numbers_are_told_apart_without_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dedup, "allows", None)
     texts = ["the limit is 5 % and 7 % and again 5 % of capital", "the limit is 5 % and 7 % and again 7 % of capital"]
-    assert deduplicate(texts) == [None, None]
+    assert deduplicated(texts) == [None, None]
+
+
+def best(texts, values):
+    return best_of_lower_copies(deduplicate([AnalysedText(text) for text in texts], method="exact"), values)
+
+
+def test_a_copy_has_at_least_the_value_of_those_after_it():
+    texts = ["The limit.", "A cake.", "the  limit.", "The limit."]
+    assert best(texts, [0.5, 0.9, 0.2, 0.4]) == [0.5, 0.9, 0.4, 0.4]
+    assert best(texts, [0.1, 0.2, 0.3, 0.2]) == [0.3, 0.2, 0.3, 0.2]
+
+
+def test_a_copy_takes_nothing_from_those_before_it():
+    assert best(["The limit.", "The limit."], [0.6, 0.5]) == [0.6, 0.5]
+
+
+def test_other_texts_and_none_are_left_alone():
+    assert best([], []) == []
+    assert best(["", "", "A cake."], [0.1, 0.2, 0.3]) == [0.1, 0.2, 0.3]

@@ -1,18 +1,23 @@
 """Relevance: declared, or measured by one scorer over all candidates, and the absolute signal beside it."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import exp, log, sqrt
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind, TermStatistics
 from context_engine.core.ranking import lexical
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
-from context_engine.core.ranking.relevance import measure, normalise_pool, with_cosine
+from context_engine.core.ranking.relevance import below_reranked, best_of, blended, measure, normalise_pool, with_cosine
 
 QUERY = "approval limit"
+
 TEXTS = ["The approval limit is five.", "A limit and a limit again.", "Approving a recipe.", "Canteen hours."]
 
 
@@ -277,3 +282,44 @@ def test_a_fused_score_measures_before_its_cosine(candidates):
     given = candidates(("a", TEXTS[0], fused[0], cosine(0.3, "m")), ("a", TEXTS[1], fused[1], cosine(0.6, "m")))
     measured = measure(QUERY, given)
     assert (measured.by, measured.relevance) == ("weighted", [1.0, 0.0])
+
+
+UNIT = st.floats(0.0, 1.0)
+
+
+def test_the_best_by_relevance_then_tier_then_row() -> None:
+    relevance, tiers = [0.5, 0.9, 0.5, 0.1, 0.5], [3, 5, 2, 1, 2]
+    assert best_of([4, 3, 2, 1, 0], relevance, tiers, None) == [0, 1, 2, 3, 4]
+    assert best_of([0, 1, 2, 3, 4], relevance, tiers, 2) == [1, 2]
+    assert best_of([0, 1, 2, 3, 4], relevance, tiers, 3) == [1, 2, 4]
+    assert best_of([0, 3], relevance, tiers, 9) == [0, 3]
+
+
+def test_the_blend() -> None:
+    assert blended(0.8, 0.2, 0.25) == 0.25 * 0.8 + 0.75 * 0.2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([0.8, 0.6], [0.9, 0.3], [0.6 * 0.3 / 0.6, 0.2 * 0.3 / 0.6]),  # they fall by half, as the lowest did
+        ([0.8, 0.6], [0.9, 0.7], [0.6, 0.2]),  # the reranked rose: nothing else does
+        ([0.8, 0.6], [0.9, 0.0], [0.0, 0.0]),
+        ([0.0, 0.0], [0.5, 0.5], [0.5, 0.2]),  # never above the lowest of them
+    ],
+)
+def test_the_rest_stays_below(before: list[float], after: list[float], expected: list[float]) -> None:
+    assert below_reranked([0.6, 0.2], before, after) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=6), st.lists(UNIT, max_size=6), st.floats(0.0, 1.0))
+def test_none_of_the_rest_rises_or_comes_above_the_reranked(
+    reranked: list[tuple[float, float]], rest: list[float], weight: float
+) -> None:
+    before = [one for one, _ in reranked]
+    after = [blended(one, score, weight) for one, score in reranked]
+    rest = sorted((min(value, *before, 1.0) for value in rest), reverse=True)
+    found = below_reranked(rest, before, after)
+    assert all(value <= min(after) for value in found)
+    assert all(value <= was for value, was in zip(found, rest, strict=True))
+    assert found == sorted(found, reverse=True)

@@ -26,7 +26,7 @@ from context_engine.core.models import (
     SourceSpec,
     SourceType,
 )
-from context_engine.core.ranking.calibration import mean_calibration
+from context_engine.core.ranking.scope import mean_calibration
 from tests.unit.adapters.sources.local.conftest import DESKS, RULES
 
 OPEN, SECRET = 1, 2

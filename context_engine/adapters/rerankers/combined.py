@@ -1,0 +1,198 @@
+"""Rerankers over others: the weighted mean of several, and one that is asked only where it can change something."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import Field
+
+from context_engine.adapters.model_access import ModelContext, Options, read_options
+from context_engine.core.models import Chunk, ScoreKind, VectorAdapter
+from context_engine.core.protocols import Reranker, reranker_under
+from context_engine.core.ranking.relevance import normalise_pool
+from context_engine.errors import ConfigError, ContextEngineError, RerankerError
+
+logger = logging.getLogger(__name__)
+
+
+class _MemberOptions(Options):
+    """One member: its name, its own options, its share."""
+
+    reranker: Annotated[str, Field(min_length=1)]
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    weight: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
+
+
+class EnsembleOptions(Options):
+    """Options of the reranker `ensemble`.
+
+    Attributes:
+        members: at least two, each {"reranker": NAME, "options": {...}, "weight": 1.0}.
+    """
+
+    members: Annotated[tuple[_MemberOptions, ...], Field(min_length=2, max_length=8)]
+
+
+class EnsembleMember(NamedTuple):
+    """A reranker and its share, above 0."""
+
+    reranker: Reranker
+    weight: float = 1.0
+
+
+class EnsembleReranker:
+    """Score = sum of weight * score / sum of weight, over the members that gave scores.
+
+    A member may fail: the others speak for it, and the log says so. With none left the failure is the ensemble's.
+    Members are asked one after the other.
+
+    Args:
+        members: at least one.
+    """
+
+    def __init__(self, members: Sequence[EnsembleMember]) -> None:
+        self.name = f"ensemble({'+'.join(member.reranker.name for member in members)})"
+        self._members = tuple(members)
+
+    def under(self, adapter: VectorAdapter) -> EnsembleReranker | None:
+        """Return the ensemble with those members under an adapter that compare vectors; None where none does."""
+        found = [reranker_under(member.reranker, adapter) for member in self._members]
+        if all(one is None for one in found):
+            return None
+        return EnsembleReranker(
+            [EnsembleMember(one or own.reranker, own.weight) for one, own in zip(found, self._members, strict=True)]
+        )
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return the mean of the members' scores; None if none failed and none has an opinion."""
+        failed: list[str] = []
+        found: list[tuple[float, Sequence[float]]] = []
+        for member in self._members:
+            try:
+                scores = self._asked(member.reranker, query, chunks)
+            except ContextEngineError as error:
+                failed.append(str(error))
+                logger.warning("a member of the ensemble failed: %s", error)
+                continue
+            if scores is not None:
+                found.append((member.weight, scores))
+        if not found:
+            if failed:
+                raise RerankerError("; ".join(failed))
+            return None
+        total = sum(weight for weight, _ in found)
+        return [
+            min(sum(weight * scores[place] for weight, scores in found) / total, 1.0) for place in range(len(chunks))
+        ]
+
+    @staticmethod
+    def _asked(reranker: Reranker, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        try:
+            scores = reranker.rerank(query, chunks)
+        except ContextEngineError:
+            raise
+        except Exception as error:
+            raise RerankerError(f"{reranker.name} failed with {type(error).__name__}") from error
+        if scores is None:
+            return None
+        values = list(scores)
+        if len(values) != len(chunks) or not all(0.0 <= value <= 1.0 for value in values):
+            raise RerankerError(f"{reranker.name} did not give one score from 0 to 1 for each of {len(chunks)} chunks")
+        return values
+
+
+def open_ensemble(options: Mapping[str, Any], context: ModelContext) -> Reranker:
+    """Return an ensemble of rerankers, each opened by its name.
+
+    Raises:
+        ConfigError: a member that is not installed, is an ensemble itself, or whose options cannot be used.
+    """
+    chosen = read_options(EnsembleOptions, options)
+    return EnsembleReranker(
+        [EnsembleMember(_opened(place, one, context), one.weight) for place, one in enumerate(chosen.members)]
+    )
+
+
+def _opened(place: int, member: _MemberOptions, context: ModelContext) -> Reranker:
+    key = f"members.{place}"
+    if member.reranker == "ensemble":
+        raise ConfigError("an ensemble cannot be a member of one: list its members here", key=f"{key}.reranker")
+    try:
+        return context.reranker(member.reranker, member.options)
+    except ConfigError as error:
+        raise ConfigError(error.problem, key=f"{key}.{error.key or 'reranker'}") from error
+
+
+FEWEST: Final = 4
+
+CLEAR_LEAD: Final = 0.35
+
+
+class AdaptiveOptions(Options):
+    """Options of the reranker `adaptive`.
+
+    Attributes:
+        reranker: the name of the one that is asked.
+        options: its own.
+        fewest: with fewer chunks it is not asked.
+        clear_lead: nor where the best chunk leads the second by this much or more, on the scale where the best is 1 and
+            the least 0; 1 to ask always.
+    """
+
+    reranker: Annotated[str, Field(min_length=1)]
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    fewest: Annotated[int, Field(ge=1, le=1000)] = FEWEST
+    clear_lead: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = CLEAR_LEAD
+
+
+class AdaptiveReranker:
+    """Has no opinion where there are few chunks or one that clearly leads; else asks another reranker.
+
+    The lead is read from the chunks' relevance, which stage 2 gives each chunk it hands to a reranker; without it the
+    reranker is asked.
+
+    Args:
+        reranker: asked.
+        fewest, clear_lead: see `AdaptiveOptions`.
+    """
+
+    def __init__(self, reranker: Reranker, *, fewest: int = FEWEST, clear_lead: float = CLEAR_LEAD) -> None:
+        self.name = f"adaptive({reranker.name})"
+        self._reranker, self._fewest, self._clear_lead = reranker, fewest, clear_lead
+
+    def under(self, adapter: VectorAdapter) -> AdaptiveReranker | None:
+        """Return the same in front of the other under an adapter; None where the other compares no vectors."""
+        other = reranker_under(self._reranker, adapter)
+        return None if other is None else AdaptiveReranker(other, fewest=self._fewest, clear_lead=self._clear_lead)
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
+        """Return the other's scores; None where it is not asked."""
+        if len(chunks) < self._fewest or _lead(chunks) >= self._clear_lead < 1.0:
+            return None
+        return self._reranker.rerank(query, chunks)
+
+
+def _lead(chunks: Sequence[Chunk]) -> float:
+    """Return by how much the best chunk leads the second, [0, 1]; 0 where it is not known."""
+    values = [chunk.score(ScoreKind.RELEVANCE) for chunk in chunks]
+    known = [value for value in values if value is not None]
+    if not len(known) == len(chunks) >= 2:
+        return 0.0
+    best, second, *_ = sorted(normalise_pool(known), reverse=True)
+    return best - second
+
+
+def open_adaptive(options: Mapping[str, Any], context: ModelContext) -> Reranker:
+    """Return a reranker in front of another, which is opened by its name.
+
+    Raises:
+        ConfigError: the other is not installed, or its options cannot be used.
+    """
+    chosen = read_options(AdaptiveOptions, options)
+    try:
+        other = context.reranker(chosen.reranker, chosen.options)
+    except ConfigError as error:
+        raise ConfigError(error.problem, key=error.key or "reranker") from error
+    return AdaptiveReranker(other, fewest=chosen.fewest, clear_lead=chosen.clear_lead)

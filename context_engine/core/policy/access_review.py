@@ -1,0 +1,208 @@
+"""Access rules for reviewers: who may search what as a table, and the same rules in Cedar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.models import AccessRule, Classification, DomainSpec, Principal, SourceAccess, SourceSpec
+from context_engine.core.protocols import AccessPolicy
+
+
+class SearchedSource(NamedTuple):
+    """A source as a domain registers it."""
+
+    domain: str
+    source: SourceSpec
+
+
+class Holder(NamedTuple):
+    """A role or a group that a rule names.
+
+    Attributes:
+        kind: "role" or "group".
+    """
+
+    kind: str
+    name: str
+
+    def principal(self, clearance: Classification) -> Principal:
+        """Return somebody who has this alone."""
+        held = frozenset((self.name,))
+        return Principal(id=self.name, **{f"{self.kind}s": held}, clearance=clearance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessMatrix:
+    """Who may search what.
+
+    Attributes:
+        sources: the rows.
+        needed: for each role and group, and for who has none (None), the least clearance that opens each source; None
+            where none does.
+        principals: for each principal what decides on each source.
+        policy_hash: names the rules that decided.
+    """
+
+    sources: tuple[SearchedSource, ...]
+    needed: Mapping[Holder | None, tuple[Classification | None, ...]]
+    principals: Mapping[Principal, tuple[SourceAccess, ...]]
+    policy_hash: str
+
+
+def access_matrix(
+    domains: Iterable[DomainSpec], policy: AccessPolicy, *, holders: Iterable[Holder], principals: Iterable[Principal]
+) -> AccessMatrix:
+    """Return what a policy decides for roles, groups and principals on every source of some domains."""
+    domains = tuple(domains)
+    anybody: tuple[Holder | None, ...] = (None, *holders)
+    return AccessMatrix(
+        sources=tuple(SearchedSource(domain.domain, source) for domain in domains for source in domain.sources),
+        needed={one: tuple(_needed(one, domains, policy)) for one in anybody},
+        principals={one: tuple(_decided(one, domains, policy)) for one in principals},
+        policy_hash=policy.policy_hash,
+    )
+
+
+def rules_in(domains: Iterable[DomainSpec]) -> Iterator[AccessRule]:
+    """Yield every rule of some domains and their sources."""
+    for domain in domains:
+        rules = (domain.access, *(source.access for source in domain.sources))
+        yield from (rule for rule in rules if rule is not None)
+
+
+def holders_in_rules(domains: Iterable[DomainSpec]) -> tuple[Holder, ...]:
+    """Return the roles and groups that rules name, roles first, each sorted."""
+    rules = tuple(rules_in(domains))
+    roles = sorted({role for rule in rules for role in rule.roles})
+    groups = sorted({group for rule in rules for group in rule.groups})
+    return (*(Holder("role", role) for role in roles), *(Holder("group", group) for group in groups))
+
+
+def _needed(
+    holder: Holder | None, domains: Iterable[DomainSpec], policy: AccessPolicy
+) -> Iterator[Classification | None]:
+    nobody = Principal() if holder is None else holder.principal(Classification.PUBLIC)
+    for domain in domains:
+        opened = {one: policy.decide(replace(nobody, clearance=one), domain).allowed for one in Classification}
+        for source in domain.sources:
+            yield next((one for one, allowed in opened.items() if source.id in allowed), None)
+
+
+def _decided(principal: Principal, domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[SourceAccess]:
+    for domain in domains:
+        yield from policy.decide(principal, domain).sources
+
+
+Entity = Mapping[str, Any]
+
+_HEAD: Final = """\
+// The access rules of the manifests. A principal stands in its Roles, its Groups and its Clearance; a source in its
+// Domain, a document in its Source. What no policy permits is forbidden.
+"""
+
+_RAISED: Final = """\
+// A document may raise its classification: whoever reads it needs that clearance, with or without a rule.
+@id("raised documents")
+forbid (
+  principal,
+  action == Action::"read",
+  resource is Document
+)
+when { resource has raised_to }
+unless { principal in resource.raised_to };
+"""
+
+
+def cedar_policies(domains: Iterable[DomainSpec]) -> str:
+    """Return the rules as a Cedar policy set: `search` is asked of a Source, `read` of a Document in it.
+
+    A source is `Source::"DOMAIN/ID"`: it may stand in several domains, each with a rule of its own.
+    """
+    blocks = (_domain(domain) for domain in sorted(domains, key=lambda one: one.domain))
+    return "\n".join((_HEAD, *blocks, _RAISED))
+
+
+def cedar_entities(domains: Iterable[DomainSpec], principals: Iterable[Principal] = ()) -> list[Entity]:
+    """Return what the policies speak of, as Cedar's JSON: clearances, domains, sources and the principals given."""
+    ordered = sorted(domains, key=lambda one: one.domain)
+    return [
+        *_clearances(),
+        *(_entity("Domain", one.domain, title=one.title) for one in ordered),
+        *(_source_entity(domain, source) for domain in ordered for source in domain.sources),
+        *(_principal_entity(one) for one in principals),
+    ]
+
+
+def _domain(domain: DomainSpec) -> str:
+    named = f"{domain.domain}: {domain.title}" if domain.title else domain.domain
+    head = f"// {' '.join(named.split())}\n"
+    return head + "\n".join(_policy(domain, source) for source in domain.sources)
+
+
+def _policy(domain: DomainSpec, source: SourceSpec) -> str:
+    name = _text(f"{domain.domain}/{source.id}")
+    lines = [
+        f"@id({name})\npermit (",
+        '  principal,\n  action in [Action::"search", Action::"read"],',
+        f"  resource in Source::{name}\n)",
+        *(f"when {{ {condition} }}" for condition in dict.fromkeys(_conditions(domain, source))),
+    ]
+    return "\n".join(lines) + ";\n"
+
+
+def _conditions(domain: DomainSpec, source: SourceSpec) -> Iterator[str]:
+    rules = [rule for rule in (domain.access, source.access) if rule is not None]
+    for rule in rules:
+        yield from _of_rule(rule)
+    if rules:
+        yield from _cleared(source.classification)
+
+
+def _of_rule(rule: AccessRule) -> Iterator[str]:
+    named = [f"Role::{_text(role)}" for role in sorted(set(rule.roles))]
+    named += [f"Group::{_text(group)}" for group in sorted(set(rule.groups))]
+    if named:
+        yield f"principal in [{', '.join(named)}]"
+    elif rule.clearance is None:
+        yield "false"  # it names nothing, and admits nobody
+    if rule.clearance is not None:
+        yield from _cleared(rule.clearance)
+
+
+def _cleared(needed: Classification) -> Iterator[str]:
+    """Yield the condition of a clearance; everybody is cleared for what is public."""
+    if needed is not Classification.PUBLIC:
+        yield f"principal in Clearance::{_text(needed)}"
+
+
+def _clearances() -> Iterator[Entity]:
+    for lower, one in zip((None, *Classification), Classification, strict=False):
+        yield _entity("Clearance", one, *([("Clearance", lower)] if lower else []))
+
+
+def _source_entity(domain: DomainSpec, source: SourceSpec) -> Entity:
+    classification = {"__entity": _uid("Clearance", source.classification)}
+    name, above = f"{domain.domain}/{source.id}", ("Domain", domain.domain)
+    return _entity("Source", name, above, title=source.title, tier=source.tier, classification=classification)
+
+
+def _principal_entity(one: Principal) -> Entity:
+    roles = [("Role", role) for role in sorted(one.roles)]
+    groups = [("Group", group) for group in sorted(one.groups)]
+    return _entity("Principal", one.id, *roles, *groups, ("Clearance", one.clearance))
+
+
+def _entity(kind: str, name: str, *parents: tuple[str, str], **attributes: Any) -> Entity:
+    return {"uid": _uid(kind, name), "attrs": attributes, "parents": [_uid(*parent) for parent in parents]}
+
+
+def _uid(kind: str, name: str) -> Mapping[str, str]:
+    return {"type": kind, "id": str(name)}
+
+
+def _text(value: str) -> str:
+    """Return a text as Cedar writes it."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(one if one.isprintable() else f"\\u{{{ord(one):x}}}" for one in escaped) + '"'

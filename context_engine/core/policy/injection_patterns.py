@@ -1,0 +1,257 @@
+"""The patterns of injection detection: marks of prompts and fences, and classes of phrases as one pattern each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from context_engine.core.text import fold
+
+
+class PromptMark(NamedTuple):
+    """One pattern; where it has a group, what that holds tells one mark from another of the same name.
+
+    Attributes:
+        kind: of the finding.
+        weight: 2 is enough by itself, 1 with another mark or phrase near it.
+        needs: what a text must hold for the pattern to be tried.
+    """
+
+    name: str
+    kind: str
+    weight: int
+    needs: str
+    pattern: re.Pattern[str]
+
+
+def _words(words: str) -> str:
+    return "|".join(re.escape(fold(word).text) for word in words.split("|"))
+
+
+def _mark(name: str, kind: str, weight: int, needs: str, pattern: str) -> PromptMark:
+    return PromptMark(name, kind, weight, needs, re.compile(pattern))
+
+
+_TOKENS: Final = (
+    "im_start|im_end|im_sep|system|user|assistant|endoftext|end_of_text|begin_of_text|eot_id|eom_id|start_header_id"
+    "|end_header_id|python_tag|fim_prefix|fim_suffix|fim_middle|endofprompt|channel|message|return|call|start|end"
+)
+
+_SURE_TOKENS: Final = "im_start|im_end|im_sep|endoftext|end_of_text|begin_of_text|eot_id|start_header_id|end_header_id"
+
+_SYSTEM: Final = _words(
+    "system|système|sistema|systeem|система|النظام|系统|系統|システム|시스템|sistem|hệ thống|ระบบ|सिस्टम"
+)
+
+_ASSISTANT: Final = _words(
+    "assistant|assistent|asistente|assistente|ассистент|助手|アシスタント|어시스턴트|asisten|trợ lý"
+)
+
+_TYPES: Final = "system[ _]of[ _]record|bank[ _]sop|industry[ _]standard|external[ _]official|general[ _]web"
+
+_LINE: Final = r"(?m:^)[ >*_#\[(-]{0,12}"
+
+_ABOUT: Final = "context|prompt|untrusted|retrieved|quoted|system|instructions?|user input|user message|search results"
+
+_RULE: Final = r"[-=#*<>\[\]~+|_]"
+
+_TURN_OF: Final = "(?:end|begin|start)(?: of)?(?: the)?"
+
+_ROLE_WORDS: Final = r"(?:prompt|override|instructions?)\b[\w ]{0,20}"
+
+_COMMANDS: Final = _words(
+    "you must|you are|you will|you shall|you should|you have to|your task|your job|now tell|tell the user|from now"
+    "|always answer|always respond|always recommend|always say|ignore|disregard|forget|respond|answer|reply"
+    "|du bist|du musst|du sollst|du wirst|ab sofort|ignoriere|antworte|tu dois|tu es|vous devez|vous êtes|réponds"
+    "|ahora eres|debes|eres|tienes que|responde|ora sei|devi|sei ora|rispondi|você deve|agora você|responda"
+    "|je bent|je moet|jesteś|musisz|ты|вы должны|artık|anda mesti|anda harus|kamu|awak|bạn là|bạn phải"
+)
+
+_UNBOUNDED_COMMANDS: Final = _words("أنت|你|您|请|あなた|당신|너는|คุณ|तुम|आप")
+
+SECOND_PERSON: Final = re.compile(rf"\b(?:{_COMMANDS})\b|{_UNBOUNDED_COMMANDS}")
+"""How a line speaks to a model behind the name of a role."""
+
+MARKS: Final = (
+    # Tokens of chat templates, whole and cut
+    _mark(
+        "token", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_TOKENS})\b[^<>|\n]{{0,40}}(?:\|\s{{0,3}}>|>)"
+    ),
+    _mark("token_cut", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_SURE_TOKENS})\b"),
+    _mark("token_end", "chat_template", 2, "|", rf"\b(?:{_SURE_TOKENS})\s{{0,3}}\|\s{{0,3}}>"),
+    _mark("token_other", "chat_template", 2, "|", r"<\|[^\s<>|][^<>|\n]{0,40}\|>"),
+    _mark("turn", "chat_template", 2, "<", r"</?(?:start_of_turn|end_of_turn|bos|eos)>?|<turn\|>|<\|turn>"),
+    _mark("inst", "chat_template", 2, "[", r"\[\s{0,3}/?\s{0,3}inst(?:\s{0,3}\]| )"),
+    _mark("sys", "chat_template", 2, "<<", r"<<\s{0,3}/?\s{0,3}sys\b(?:\s{0,3}>>)?"),
+    _mark("bracketed", "chat_template", 2, "[", r"\[/?(?:system_prompt|available_tools|tool_calls?|tool_results?)\]"),
+    _mark(
+        "heading",
+        "chat_template",
+        1,
+        "##",
+        rf"{_LINE}##{{1,5}}\s{{0,3}}(system|assistant|human|response|instruction|input)\s{{0,3}}:",
+    ),
+    _mark(
+        "json_role",
+        "chat_template",
+        2,
+        "role",
+        r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|assistant|developer|tool)[\"']\s{0,3},\s{0,3}[\"']content",
+    ),
+    _mark(
+        "call",
+        "chat_template",
+        2,
+        "<",
+        r"</?(?:\w{1,10}:)?(?:tool_calls?|function_calls?|function_results?|tool_response|invoke name=)[^<>\n]{0,60}>",
+    ),
+    _mark("think", "chat_template", 1, "think", r"</?think(?:ing)?>"),
+    _mark("template", "chat_template", 2, "{{#", r"\{\{#\s{0,3}[\w.\-]{1,80}\s{0,3}#\}\}"),
+    # Lines that speak as the system or the model; what only fills in a field ("System: core banking") weighs 1
+    _mark("prompt_line", "role_line", 1, ":", rf"{_LINE}(?:{_SYSTEM}|human)[\])*_ ]{{0,6}}:"),
+    _mark("assistant_line", "role_line", 1, ":", rf"{_LINE}(?:{_ASSISTANT})[\])*_ ]{{0,6}}:"),
+    _mark("role_link", "role_line", 2, "](#", rf"{_LINE}(?:system|assistant|human|user)\]\(#\w{{1,40}}\)"),
+    _mark("role_word", "role_line", 2, ":", rf"{_LINE}(?:system|developer|admin|assistant)[ _-]{_ROLE_WORDS}:"),
+    _mark(
+        "role_message",
+        "role_line",
+        1,
+        ":",
+        rf"{_LINE}(?:system|developer|admin|operator) (?:message|note|notice)\s{{0,3}}:",
+    ),
+    # Our own fence, and lines that pretend to end what is quoted
+    _mark("fence_open", "fence", 2, "<<<", r"<{3}\s{0,3}/?\s{0,3}(?:(?:end|begin)\b|(?:un)?trus)"),
+    _mark("fence_close", "fence", 2, ">>>", r"\b(?:[0-9a-f]{8,64}|untrusted|trusted)\s{0,3}>{3}"),
+    _mark(
+        "divider",
+        "fence",
+        2,
+        " ",
+        rf"(?<!{_RULE}){_RULE}{{2,}}+\s{{0,3}}{_TURN_OF} (?:{_ABOUT})\b[^\n]{{0,40}}?{_RULE}{{2}}",
+    ),
+    _mark(
+        "divider_box",
+        "fence",
+        2,
+        "[",
+        rf"\[\s{{0,3}}/?{_TURN_OF} (?:{_ABOUT})\b[^\n\]]{{0,40}}\]",
+    ),
+    # Our labels, origins and the head of a context
+    _mark("label", "citation", 2, "source", r"\[\d{1,3}\]\s{0,3}[\[(]source\s{0,3}:"),
+    _mark("source", "citation", 2, "[source", r"\[source\s{0,3}:[^\]\n]{1,200}, (?:section|pages?) [^\]\n]{1,160}\]"),
+    _mark("origin", "citation", 2, "tier ", rf"\btier [1-5]\s{{0,3}},\s{{0,3}}(?:{_TYPES})\b"),
+    _mark("head", "citation", 2, "cite by label", r"\bcite by label, such as"),
+    # Our provenance tag
+    _mark(
+        "tag_name", "provenance", 2, "_", r"(?<![a-z0-9])_(?:provenance|rag_score|authority_boost|relevance_score)\b"
+    ),
+    _mark("tier", "provenance", 1, "authority_tier", r"\bauthority_tier\b[\"']?\s{0,3}[:=]\s{0,3}[\"']?[1-5]"),
+    _mark("trust", "provenance", 1, "trust_class", r"\btrust_class\b[\"']?\s{0,3}[:=]?\s{0,3}[\"']?trusted"),
+    _mark("type", "provenance", 1, "source_type", rf"\bsource_type\b[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:{_TYPES})\b"),
+    # Tags that prompts put around what they quote
+    _mark("sure_tag", "tag", 2, "<", r"</?(?:system[_-]?(?:prompt|reminder|message)|untrusted)\s{0,3}>"),
+    _mark(
+        "wrapper",
+        "tag",
+        1,
+        "<",
+        r"</?(instructions?|system|assistant|retrieved[_-]\w{1,20}|search[_-]results?|user[_-](?:query|input|message))\s{0,3}>",
+    ),
+    _mark("context_tag", "tag", 1, "</context", r"</context\s{0,3}>"),
+)
+
+_FIRST_UNBOUNDED: Final = "\u0900"
+"""From here on are the scripts whose words are not parted by blanks, or do not end where a pattern sees their end."""
+
+_LEAST_COMPACT: Final = 4
+
+_STEM: Final = 4
+
+_WORD: Final = re.compile(r"[^\W_]+")
+
+_END: Final = ""
+
+_Tree = dict[str, "_Tree"]
+
+
+def words_of(folded: str) -> frozenset[str]:
+    """Return the words of a folded text, and the first characters of each, for words with any ending."""
+    words = set(_WORD.findall(folded))
+    return frozenset(words.union([word[:_STEM] for word in words]))
+
+
+class PhraseClass:
+    """Phrases of one class, in any language; its patterns are compiled when a text may hold one of them.
+
+    Args:
+        phrases: words parted by one blank; "*" at the end of one for any ending.
+
+    Attributes:
+        needs: of each phrase that begins and ends with words, the `words_of` every text with it.
+        begins: the first letters of each phrase that is looked for in letters without blanks; all such letters with
+            the phrase hold them.
+        characters: the first of each other phrase, which may stand within a word.
+    """
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        self._folded = list(dict.fromkeys(fold(phrase).text for phrase in phrases))
+        self._words = [phrase for phrase in self._folded if max(phrase) < _FIRST_UNBOUNDED]
+        self.needs = frozenset(map(_words_needed, self._words))
+        letters = (phrase.replace(" ", "").rstrip("*") for phrase in self._words)
+        self._long = [one for one in letters if len(one) >= _LEAST_COMPACT]
+        self._others = [phrase for phrase in self._folded if max(phrase) >= _FIRST_UNBOUNDED]
+        self.characters = frozenset(phrase[0] for phrase in self._others)
+        self.begins = frozenset(one.partition("*")[0][:_LEAST_COMPACT] for one in self._long)
+
+    @cached_property
+    def _bounded(self) -> re.Pattern[str]:
+        return re.compile(r"(?<![^\W_])" + _pattern(_tree(self._words), r"[\W_]{1,6}") + r"(?![^\W_])")
+
+    @cached_property
+    def _unbounded(self) -> re.Pattern[str]:
+        return re.compile(_pattern(_tree(self._others), r"[\W_]{0,6}"))
+
+    @cached_property
+    def _compact(self) -> re.Pattern[str]:
+        return re.compile(_pattern(_tree(self._long), ""))
+
+    def in_text(self, folded: str) -> list[tuple[int, int]]:
+        """Return the places of its phrases in a folded text."""
+        found = [one.span() for one in self._bounded.finditer(folded)]
+        return found if folded.isascii() else found + [one.span() for one in self._unbounded.finditer(folded)]
+
+    def in_letters(self, letters: str) -> list[tuple[int, int]]:
+        """Return the places of its phrases in folded letters without blanks."""
+        return [one.span() for one in self._compact.finditer(letters)]
+
+
+def _words_needed(phrase: str) -> frozenset[str]:
+    return frozenset(word[:_STEM] if word.endswith("*") else word for word in phrase.split())
+
+
+def _tree(phrases: Iterable[str]) -> _Tree:
+    tree: _Tree = {}
+    for phrase in phrases:
+        node = tree
+        for char in phrase:
+            node = node.setdefault(char, {})
+        node[_END] = {}
+    return tree
+
+
+def _pattern(node: _Tree, gap: str) -> str:
+    """Return a pattern of what may follow, longer phrases before shorter ones; of nothing for no phrases."""
+    if not node:
+        return "(?!)"
+    ways = [_one(char, gap) + _pattern(below, gap) for char, below in sorted(node.items()) if char != _END]
+    if _END in node:
+        ways.append("")
+    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
+
+
+def _one(char: str, gap: str) -> str:
+    if char == " ":
+        return gap
+    return r"\w{0,12}" if char == "*" else re.escape(char)
