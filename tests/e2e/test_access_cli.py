@@ -102,7 +102,7 @@ def _as(patch: pytest.MonkeyPatch, place: Path, user: str) -> None:
         patch.delenv(name, raising=False)
     patch.setenv("USER", OPERATOR)  # which a user may set to anything
     patch.setenv("LOGNAME", OPERATOR)
-    patch.setattr("context_engine.apps.cli.acting.os_user", lambda: user)
+    patch.setattr("context_engine.apps.cli.context.os_user", lambda: user)
 
 
 def told(result: Result) -> tuple[int, str]:

@@ -158,7 +158,7 @@ def test_an_operator_sees_the_drift_of_what_they_may_search(
     bank = desk()
     (bank.folder / "manifests" / "desk.yaml").write_text(RULED)
     (bank.folder / "config" / "access.yaml").write_text(ACCESS)
-    monkeypatch.setattr("context_engine.apps.cli.acting.os_user", lambda: "an.auditor")
+    monkeypatch.setattr("context_engine.apps.cli.context.os_user", lambda: "an.auditor")
     bank.run("kb", "repartition")
     asked = str(bank.json("search", "approval limit", "--domain", "DESK", "--as", "clerk")["search_id"])
     own = bank.json("audit", "drift", asked, code=3)
@@ -166,6 +166,6 @@ def test_an_operator_sees_the_drift_of_what_they_may_search(
     as_clerk = bank.json("audit", "drift", asked, "--as", "clerk")
     assert (as_clerk["principal"], as_clerk["counts"]["unchanged"]) == ("clerk", 2)
     assert bank.json("audit", "impact", "--document", "LIMITS")["answers"][0]["caller"]
-    monkeypatch.setattr("context_engine.apps.cli.acting.os_user", lambda: "a.clerk")
+    monkeypatch.setattr("context_engine.apps.cli.context.os_user", lambda: "a.clerk")
     for command in (("drift", asked), ("impact", "--document", "LIMITS")):
         assert "operator" in bank.run("audit", *command, code=2).stderr

@@ -11,8 +11,9 @@ import pytest
 import respx
 from click.testing import CliRunner, Result
 
-from context_engine.apps.cli import doctor_models, main
-from context_engine.apps.cli.doctor_models import _tried
+from context_engine.apps.cli import main
+from context_engine.apps.cli.doctor import checks as doctor_models
+from context_engine.apps.cli.doctor.checks import _tried
 
 MANIFEST = "version: 1\ndomain: BANK\nsources: [{id: sops, type: bank_sop}]\n"
 OPENAI = {"embedder": "openai", "embedder_options": {"connection": "models", "dimensions": 2, "attempts": 1}}

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from context_engine.apps.cli.acting import os_user
+from context_engine.apps.cli.context import os_user
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="signals")]
 

@@ -41,7 +41,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.delenv(name, raising=False)
 
     def run(*args: str, user: str = "kb-admin") -> Result:
-        monkeypatch.setattr("context_engine.apps.cli.acting.os_user", lambda: user)
+        monkeypatch.setattr("context_engine.apps.cli.context.os_user", lambda: user)
         return CliRunner().invoke(main, list(args))
 
     return run

@@ -10,27 +10,24 @@ from contextlib import suppress
 import click
 
 from context_engine import __version__
-from context_engine.apps.cli.access import access
-from context_engine.apps.cli.access_prove import prove
-from context_engine.apps.cli.access_token import token as access_token
+from context_engine.apps.cli.access.check import access
+from context_engine.apps.cli.access.policy import policy
+from context_engine.apps.cli.access.prove import prove
 from context_engine.apps.cli.app import App, with_debug
 from context_engine.apps.cli.audit import audit
 from context_engine.apps.cli.chunk import chunk
-from context_engine.apps.cli.compare import compare
 from context_engine.apps.cli.config import config, init
-from context_engine.apps.cli.doctor import doctor
-from context_engine.apps.cli.domains import domains
-from context_engine.apps.cli.eval import eval_
-from context_engine.apps.cli.import_datasets import import_datasets
+from context_engine.apps.cli.doctor.command import doctor
+from context_engine.apps.cli.domains import domains, import_datasets
+from context_engine.apps.cli.eval.run import eval_
 from context_engine.apps.cli.ingest import ingest
-from context_engine.apps.cli.kb import kb
-from context_engine.apps.cli.mcp import mcp
+from context_engine.apps.cli.kb.upkeep import kb
 from context_engine.apps.cli.plugin import plugin
-from context_engine.apps.cli.policy import policy
-from context_engine.apps.cli.search import search
-from context_engine.apps.cli.serve import serve
+from context_engine.apps.cli.search.command import search
+from context_engine.apps.cli.search.compare import compare
+from context_engine.apps.cli.serve import mcp, serve
 from context_engine.apps.cli.tags import tags
-from context_engine.apps.cli.token import token
+from context_engine.apps.cli.tokens import access_token, token
 from context_engine.core.concurrency.executor import EXECUTOR
 
 __all__ = ["main", "run"]

@@ -12,11 +12,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.acting import access_in_force
 from context_engine.apps.cli.app import USAGE
 from context_engine.apps.cli.console import clean, note, out, print_json, show
-from context_engine.apps.cli.context import ConfigLocation, with_location
-from context_engine.apps.cli.doctor_audit import audit_summary
+from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
+from context_engine.apps.cli.doctor.checks import audit_summary
 from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 from context_engine.service.explaining.words import setting_words

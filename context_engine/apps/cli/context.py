@@ -1,8 +1,9 @@
-"""The configuration and the base a command works with; the demo bank where there is no configuration."""
+"""The configuration that a command works with, who runs it, and the options that choose both."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,27 +11,82 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from context_engine.apps.cli.acting import acting_principal
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.domain_option import only_domain
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import AccessScope
+from context_engine.core.policy.access import OpenAccess
+from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.core.models import Notice, Principal
+    from context_engine.core.models import Notice, Principal, Registry
+    from context_engine.settings.principals import Principals
     from context_engine.settings.registry import LoadedRegistry
     from context_engine.wiring import Setup
     from context_engine.wiring.models import Models
 
 
+with_acting = click.option("--as", "acting_as", metavar="NAME", help="Act as this principal, if access.yaml lets you.")
+"""Gives a command `--as`, whose value goes to its `location`."""
+
+
+def os_user() -> str:
+    """Return the name of the user who runs this process, as the system says it; no variable of theirs counts.
+
+    It is the user who called, even where the program runs with the rights of another.
+    """
+    if sys.platform == "win32":
+        return os.getlogin()  # there it is who runs the process; elsewhere it would be who sits at the terminal
+    import pwd
+
+    number = os.getuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def acting_principal(principals: Principals, acting_as: str | None) -> Principal:
+    """Return who runs this command.
+
+    Raises:
+        InvalidRequest: they may not act as whom they name.
+    """
+    user = os_user()
+    return principals.for_os_user(user) if acting_as is None else principals.acting_as(user, acting_as)
+
+
+def access_in_force(setup: Setup) -> dict[str, str | bool | None]:
+    """Return what decides who may search and who the user is to it, JSON-ready; the policy is None where none does."""
+    principals, user = setup.config.principals, os_user()
+    return {
+        "policy": None if isinstance(setup.access, OpenAccess) else principals.policy,
+        "policy_hash": setup.access.policy_hash,
+        "file": principals.file if principals.in_force else None,
+        "user": user,
+        "principal": principals.for_os_user(user).id,
+        "operator": principals.is_operator(user),
+    }
+
+
+def require_operator(principals: Principals) -> None:
+    """Let nobody but an operator go on.
+
+    Raises:
+        InvalidRequest: access.yaml does not say that the user is one.
+    """
+    user = os_user()
+    if not principals.is_operator(user):
+        problem = f"this is for an operator, and {user!r} is none: give the user's entry 'operator: true'"
+        raise InvalidRequest(f"{problem} in {principals.file}")
+
+
 _NAMED: Final = ("--config-dir", "CONTEXT_ENGINE_CONFIG_DIR")
+
 DEMO_NOTE: Final = (
     "No domain is configured: this is the demo bank, all of it fictitious. 'context-engine init DIR' starts your own."
 )
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +234,26 @@ def open_context(
 def _warn(notices: Iterable[Notice]) -> None:
     for notice in notices:
         note(f"warning: {notice.message}", style="yellow")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def with_domain(help: str) -> Callable[[F], F]:
+    """Give a command `--domain`, which need not be named where there is one domain."""
+    return click.option("--domain", "-d", metavar="NAME", help=f"{help} [default: the only domain].")
+
+
+def only_domain(registry: Registry, name: str | None) -> str:
+    """Return the domain that was named, else the only one.
+
+    Raises:
+        UsageError: none was named, and there is none or several.
+    """
+    if name is not None:
+        return name
+    names = registry.names
+    if len(names) == 1:
+        return names[0]
+    which = f"name one of {', '.join(names)}" if names else "no domain is configured ('context-engine init DIR')"
+    raise click.UsageError(f"Missing option '--domain' / '-d': {which}")

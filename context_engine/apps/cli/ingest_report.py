@@ -1,7 +1,8 @@
-"""What a run of `ingest` did, for a person."""
+"""The report of an `ingest` run, and the commands that settle what it left."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.console import clean, note, show
+from context_engine.core.models import NoticeCode
 
 if TYPE_CHECKING:
     from context_engine.core.models import Notice
@@ -20,15 +22,37 @@ if TYPE_CHECKING:
     from context_engine.ingest.documents import CutBy
 
 
+_FLAGS: Final = {
+    NoticeCode.NOT_PRUNED: ("--prune",),
+    NoticeCode.DOCUMENTS_GONE: ("--prune",),
+    NoticeCode.SOURCE_EMPTIED: ("--prune", "--allow-empty"),
+}
+
+
+def next_commands(report: IngestReport, arguments: Sequence[str]) -> list[str]:
+    """Return the commands that remove what was kept, for a shell; the causes say when each may be given.
+
+    Args:
+        report: of the run.
+        arguments: of the run, without the flags of pruning.
+    """
+    wanted = dict.fromkeys(_FLAGS[one.reason] for one in report.kept)
+    return [shlex.join(("context-engine", "ingest", *arguments, *flags)) for flags in wanted]
+
+
 _MOST_SHOWN: Final = 10
+
 _MOST_TEXT: Final = 160
+
 _MOST_LINE: Final = 400
+
 _CUT_BY: Final[Sequence[tuple[CutBy, str]]] = (
     ("declared", "as their type or profile says"),
     ("sections", "by sections (headings found)"),
     ("fields", "by fields (records)"),
     ("windows", "in windows (no sections found)"),
 )
+
 _OFTEN: Final = 4  # warnings of one kind that are shown as one line
 
 

@@ -1,9 +1,10 @@
-"""`context-engine serve`."""
+"""`context-engine serve` and `context-engine mcp`: HTTP and MCP services."""
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from context_engine.apps.cli.app import TERMINATED
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.context import ConfigLocation, with_location
+from context_engine.apps.cli.context import ConfigLocation, open_context, os_user, with_acting, with_location
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.errors import MissingExtra
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EPILOG: Final = """\b
+SERVE: Final = """\b
 Examples:
   context-engine serve --demo --no-auth
   CONTEXT_ENGINE_API_TOKEN=... context-engine serve --host 0.0.0.0 --config-dir /etc/context-engine
@@ -35,7 +37,7 @@ Exit code: 0 stopped in order, 1 requests were cut off or records lost, 2 usage 
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(epilog=SERVE)
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0: any that is free."
@@ -105,3 +107,40 @@ def _announce(deployment: Deployment, address: str, *, no_auth: bool, say: Calla
     say("who may call: everybody on this machine (--no-auth)" if no_auth else "who may call: holders of a token")
     say(f"OpenAPI document: {address}/openapi.json")
     say(f"listening on {address}")
+
+
+MCP = """\b
+Examples:
+  context-engine mcp --config-dir /srv/bank            (an assistant starts this, and ends it)
+  claude mcp add bank -- context-engine mcp --config-dir /srv/bank
+"""
+
+
+@click.command(epilog=MCP)
+@with_acting
+@with_location
+def mcp(location: ConfigLocation) -> None:
+    """Serve the tools search, fetch, explain and domains over the Model Context Protocol on stdin and stdout.
+
+    Assistants start this program themselves. Every call is made as the principal that access.yaml gives the user of
+    the system. Without a configuration the tools search the demo bank. Over HTTP, 'serve' has the same tools at /mcp.
+    Exit code: 0 stdin was closed, 143 ended by a signal, 2 usage or configuration.
+    """
+    if find_spec("mcp") is None:
+        raise MissingExtra("the Model Context Protocol", "mcp")
+    context = open_context(location)
+    from context_engine.apps.mcp.stdio import serve_stdio
+    from context_engine.service.callers import Authenticated
+    from context_engine.service.deployment import open_deployment
+    from context_engine.wiring.audit_writers import close_writers
+
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    operator = context.setup.config.principals.is_operator(os_user())
+    deployment = open_deployment(context.setup, data_dir=context.data_dir, demo=context.demo)
+    try:
+        in_order = serve_stdio(deployment, Authenticated(principal=context.principal, operator=operator))
+    finally:
+        deployment.close()
+        for sentence in close_writers():
+            note(f"warning: {sentence}", style="yellow")
+    click.get_current_context().exit(0 if in_order else TERMINATED)

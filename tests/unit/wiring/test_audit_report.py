@@ -15,7 +15,7 @@ pytest.importorskip("sqlalchemy")
 from click.testing import CliRunner
 
 from context_engine.apps.cli import main
-from context_engine.apps.cli.doctor_audit import audit_lines, audit_summary
+from context_engine.apps.cli.doctor.checks import audit_lines, audit_summary
 from context_engine.audit.formats.keys import SigningKey
 from context_engine.audit.ledger.publish import publish
 from context_engine.audit.record.drafts import loss_draft

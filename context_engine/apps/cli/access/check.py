@@ -1,0 +1,297 @@
+"""`access check` and `access matrix`: who may search what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.access.matrix import decision_words, principal_words, print_matrix, sign
+from context_engine.apps.cli.app import NOT_ANSWERED
+from context_engine.apps.cli.console import clean, note, out, print_json, show, written
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
+from context_engine.core.models import (
+    NOBODY,
+    AccessDecision,
+    AccessRule,
+    Classification,
+    DomainSpec,
+    Principal,
+    SourceAccess,
+    SourceSpec,
+)
+from context_engine.core.policy.access import OpenAccess
+from context_engine.core.policy.access_review import AccessMatrix, Holder, access_matrix, holders_in_rules
+from context_engine.errors import InvalidRequest, nearest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: Final = (
+    click.option("--as", "name", metavar="NAME", help="A principal of access.yaml, else a role."),
+    click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role they have as well."),
+    click.option("--group", "groups", multiple=True, metavar="GROUP", help="A group they are in as well."),
+    click.option(
+        "--clearance",
+        type=click.Choice(list(Classification), case_sensitive=False),
+        help="In place of the principal's; of a role alone: internal.",
+    ),
+)
+
+
+class Somebody(NamedTuple):
+    """What is said of somebody on the command line.
+
+    Attributes:
+        name: of a principal or a role; None: of neither.
+        clearance: None: that of the principal, else internal.
+    """
+
+    name: str | None
+    roles: tuple[str, ...]
+    groups: tuple[str, ...]
+    clearance: Classification | None
+
+
+def with_somebody(command: F) -> F:
+    """Give a command the options that say of whom it speaks, as one argument `somebody`."""
+
+    def gather(**options: Any) -> Any:
+        name, roles, groups = (options.pop(key) for key in ("name", "roles", "groups"))
+        clearance = options.pop("clearance")
+        return command(
+            somebody=Somebody(name, roles, groups, Classification(clearance) if clearance else None), **options
+        )
+
+    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
+    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    for option in reversed(_OPTIONS):
+        gather = option(gather)
+    return gather  # type: ignore[return-value]
+
+
+def principal_of(context: CliContext, said: Somebody) -> Principal:
+    """Return a principal by its name, or one made of what is said of it; nobody where nothing is.
+
+    Raises:
+        InvalidRequest: there is neither a principal nor a role of that name.
+    """
+    from context_engine.settings.access_file import MANIFEST_POLICY
+
+    principals, ruled = context.setup.config.principals, holders_in_rules(context.registry.domains.values())
+    if principals.policy == MANIFEST_POLICY:
+        _note_unruled(said, ruled)
+    found = _called(said, principals.named, ruled)
+    return Principal(
+        id=found.id,
+        roles=found.roles.union(said.roles),
+        groups=found.groups.union(said.groups),
+        clearance=said.clearance or found.clearance,
+    )
+
+
+def _called(said: Somebody, named: Mapping[str, Principal], ruled: Iterable[Holder]) -> Principal:
+    """Return the principal of the name, or somebody with that role alone; without a name, somebody without any."""
+    name = said.name
+    if name is None:
+        return Principal(clearance=Classification.INTERNAL) if said.roles or said.groups else NOBODY
+    if name in named:
+        return named[name]
+    roles = {one.name for one in ruled if one.kind == "role"}.union(*(one.roles for one in named.values()))
+    if name not in roles:
+        raise InvalidRequest(f"no principal or role is called {name!r}.{nearest(name, [*named, *roles])}")
+    return Principal(roles=frozenset((name,)), clearance=Classification.INTERNAL)
+
+
+def _note_unruled(said: Somebody, ruled: Iterable[Holder]) -> None:
+    """Say of a role or group that no rule names it: it opens nothing, and may be misspelt."""
+    for kind, given in (("role", said.roles), ("group", said.groups)):
+        names = [one.name for one in ruled if one.kind == kind]
+        for name in given:
+            if name not in names:
+                note(f"no rule names {kind} {name!r}.{nearest(name, names)}", style="yellow")
+
+
+SCHEMA_VERSION: Final = 1
+
+_OPEN: Final = "There is no rule in a manifest and no access.yaml: everybody may search everything."
+
+CHECK: Final = """\b
+Examples:
+  context-engine access check --as npa-desk
+  context-engine access check --role npa-analyst --group singapore --clearance confidential -d NPA
+"""
+
+
+def operator_context(location: ConfigLocation) -> CliContext:
+    """Return the configuration for an operator's command.
+
+    Raises:
+        InvalidRequest: the user is no operator.
+    """
+    context = open_context(location, build_demo=False, operator=True)
+    require_operator(context.setup.config.principals)
+    if isinstance(context.setup.access, OpenAccess):
+        note(_OPEN)
+    return context
+
+
+@click.group()
+def access() -> None:
+    """Show and prove who may search what; for an operator, once there is an access.yaml."""
+
+
+@access.command(epilog=CHECK)
+@with_somebody
+@click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_json: bool) -> None:
+    """Show what somebody may search, and which rule says so.
+
+    Somebody is a principal, or whoever has the roles, groups and clearance given; with none of them, whoever
+    access.yaml does not name. Exit code 4 where nothing may be searched.
+    """
+    context = operator_context(location)
+    principal = principal_of(context, somebody)
+    domains = _domains(context, domain)
+    decisions = [context.setup.access.decide(principal, one) for one in domains]
+    if as_json:
+        published = {**_published(principal, domains, decisions), "demo": context.demo}
+        print_json(json.dumps(published, ensure_ascii=False))
+    else:
+        _print(principal, domains, decisions)
+    click.get_current_context().exit(0 if any(one.allowed for one in decisions) else NOT_ANSWERED)
+
+
+@access.command(epilog="\b\nExample:\n  context-engine access matrix --html access.html")
+@click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
+@click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_json: bool) -> None:
+    """Show every source with who may search it.
+
+    For each role and group that a rule names: the least clearance that opens the source to whoever has that alone. For
+    each principal of access.yaml: whether it may.
+    """
+    context = operator_context(location)
+    domains = _domains(context, domain)
+    found = access_matrix(
+        domains,
+        context.setup.access,
+        holders=holders_in_rules(domains),
+        principals=context.setup.config.principals.named.values(),
+    )
+    if page is not None:
+        from context_engine.apps.cli.access.matrix import access_page
+
+        written(page, access_page(found, domains, demo=context.demo))
+    if as_json:
+        print_json(json.dumps({**_matrix_rows(found), "demo": context.demo}, ensure_ascii=False))
+    elif page is None:
+        print_matrix(found)
+
+
+def _domains(context: CliContext, only: str | None) -> list[DomainSpec]:
+    """Return the domains to show; what cannot be read has no rule to go by, and is said."""
+    registry = context.registry
+    if only is not None:
+        return [registry.domain(only)]
+    for problem in registry.problems:
+        note(f"left out: {problem}", style="yellow")
+    return [domain for _, domain in sorted(registry.domains.items())]
+
+
+def _published(
+    principal: Principal, domains: Sequence[DomainSpec], decisions: Sequence[AccessDecision]
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "principal": _published_principal(principal),
+        "policy_hash": next((one.policy_hash for one in decisions), ""),
+        "domains": [
+            {
+                "domain": domain.domain,
+                "rule": _published_rule(domain.access),
+                "sources": [_published_source(one, domain) for one in decision.sources],
+            }
+            for domain, decision in zip(domains, decisions, strict=True)
+        ],
+    }
+
+
+def _published_source(one: SourceAccess, domain: DomainSpec) -> dict[str, Any]:
+    source = _source(domain, one)
+    return {
+        **one._asdict(),
+        "title": source.title,
+        "classification": str(source.classification),
+        "rule": _published_rule(source.access),
+    }
+
+
+def _published_rule(rule: AccessRule | None) -> dict[str, Any] | None:
+    return None if rule is None else rule.model_dump(mode="json")
+
+
+def _published_principal(principal: Principal) -> dict[str, Any]:
+    return {
+        "id": principal.id,
+        "roles": sorted(principal.roles),
+        "groups": sorted(principal.groups),
+        "clearance": str(principal.clearance),
+    }
+
+
+def _source(domain: DomainSpec, one: SourceAccess) -> SourceSpec:
+    return next(source for source in domain.sources if source.id == one.source_id)
+
+
+def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Sequence[AccessDecision]) -> None:
+    console = out()
+    show(console, Text(clean(principal_words(principal)), "bold"))
+    for domain, decision in zip(domains, decisions, strict=True):
+        console.print()
+        show(console, Text(clean(f"{domain.domain}  {domain.title}".rstrip())))
+        table = Table(box=None, pad_edge=True, padding=(0, 1, 0, 1), show_header=False)
+        for one in decision.sources:
+            source = _source(domain, one)
+            words = clean(decision_words(one, domain, source))
+            table.add_row(sign(one.allowed), source.id, Text(str(source.classification), "dim"), words)
+        show(console, table)
+    console.print()
+    if any(one.scope is not None for one in decisions):
+        if principal.clearance is not Classification.RESTRICTED:
+            raised = f"Documents that raise their classification above {principal.clearance} are withheld."
+            show(console, Text(raised, "dim"))
+        show(console, Text(f"policy {next(one.policy_hash for one in decisions)}", "dim"))
+
+
+def _matrix_rows(found: AccessMatrix) -> dict[str, Any]:
+    """Return the JSON form of a matrix: one object a source."""
+    rows = [
+        {
+            "domain": row.domain,
+            "source": row.source.id,
+            "classification": str(row.source.classification),
+            "clearance_needed": [
+                {
+                    "kind": holder.kind if holder else None,
+                    "name": holder.name if holder else None,
+                    "least": needed[place],
+                }
+                for holder, needed in found.needed.items()
+            ],
+            "principals": {
+                principal.id: {"allowed": decided[place].allowed, "reason": decided[place].reason}
+                for principal, decided in found.principals.items()
+            },
+        }
+        for place, row in enumerate(found.sources)
+    ]
+    return {"schema_version": SCHEMA_VERSION, "policy_hash": found.policy_hash, "sources": rows}

@@ -1,0 +1,227 @@
+"""Access rules and decisions in words; the access matrix as a table and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, out, show
+from context_engine.apps.cli.words import counted
+from context_engine.core.models import (
+    AccessReason,
+    AccessRule,
+    Classification,
+    DomainSpec,
+    Principal,
+    SourceAccess,
+    SourceSpec,
+)
+from context_engine.core.policy.access_review import AccessMatrix, Holder
+
+
+def rule_words(rule: AccessRule) -> str:
+    """Return whom a rule admits.
+
+    >>> rule_words(AccessRule(roles=("analyst", "auditor"), groups=("sg",), clearance="confidential"))
+    'role analyst or auditor, or group sg; cleared for confidential'
+    """
+    held = [_any("role", rule.roles), _any("group", rule.groups)]
+    parts = [", or ".join(filter(None, held))]
+    if rule.clearance is not None:
+        parts.append(f"cleared for {rule.clearance}")
+    return "; ".join(filter(None, parts)) or "nobody"
+
+
+def principal_words(principal: Principal) -> str:
+    """Return what a principal has: "desk: role analyst; group sg; cleared for internal"."""
+    held = [
+        f"{kind}{'s' * (len(names) != 1)} {', '.join(sorted(names))}"
+        for kind, names in (("role", principal.roles), ("group", principal.groups))
+        if names
+    ]
+    about = "; ".join([*(held or ["no role or group"]), f"cleared for {principal.clearance}"])
+    return f"{principal.id}: {about}" if principal.id else about
+
+
+def decision_words(one: SourceAccess, domain: DomainSpec, source: SourceSpec) -> str:
+    """Return why a source may be searched or not: the condition that forbids it, else the rules that admit."""
+    of_domain, of_source = domain.access, source.access
+    if one.reason is AccessReason.DOMAIN_RULE and of_domain is not None:
+        return f"the domain asks for {rule_words(of_domain)}"
+    if one.reason is AccessReason.SOURCE_RULE and of_source is not None:
+        return f"the source asks for {rule_words(of_source)}"
+    if one.reason is AccessReason.CLEARANCE:
+        return f"the source is {source.classification}: that clearance is needed"
+    if one.reason is AccessReason.NO_RULE:
+        return "no rule: open to everybody"
+    rules = [f"{whose}: {rule_words(rule)}" for whose, rule in (("domain", of_domain), ("source", of_source)) if rule]
+    return "; ".join(rules) or f"the policy says {one.reason}"
+
+
+def _any(kind: str, names: Iterable[str]) -> str:
+    return f"{kind} {' or '.join(names)}" if names else ""
+
+
+_Column = tuple[str, list[Text]]
+
+
+def print_matrix(found: AccessMatrix) -> None:
+    """Print as many tables one below the other as the columns need at the width of the terminal."""
+    console = out()
+    holders = [(clean(_heading(one)), [_least(least) for least in needed]) for one, needed in found.needed.items()]
+    may = [(clean(one.id), [sign(each.allowed) for each in may]) for one, may in found.principals.items()]
+    columns = [*holders, *may]
+    left = console.width - sum(map(_width, rows := _row_columns(found)))
+    while columns:
+        fitting = _fitting(columns, left)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for heading, _ in (*rows, *columns[:fitting]):
+            table.add_column(heading, overflow="fold")
+        for cells in zip(*(cells for _, cells in (*rows, *columns[:fitting])), strict=True):
+            table.add_row(*cells)
+        show(console, table)
+        console.print()
+        columns = columns[fitting:]
+    show(
+        console, Text("For a role or group: the least clearance that opens the source to it alone; – none does.", "dim")
+    )
+    if found.policy_hash:
+        show(console, Text(f"policy {found.policy_hash}", "dim"))
+
+
+def _row_columns(found: AccessMatrix) -> list[_Column]:
+    """Return the columns that say what a row is of."""
+    return [
+        ("domain", [Text(row.domain) for row in found.sources]),
+        ("source", [Text(row.source.id) for row in found.sources]),
+        ("is", [Text(str(row.source.classification), "dim") for row in found.sources]),
+    ]
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> int:
+    """Return how many columns stand beside each other; one where not even that has room."""
+    ends = accumulate(map(_width, columns))
+    return max(1, sum(end <= width for end in ends))
+
+
+def _width(column: _Column) -> int:
+    """Return the least width of a column; a heading may stand in several lines, a word of it in one."""
+    heading, cells = column
+    return 2 + max(map(cell_len, (*heading.split(), *(cell.plain for cell in cells))), default=0)
+
+
+def sign(allowed: bool) -> Text:
+    """Return the mark of what may, or may not, be searched."""
+    return Text("✓", "green") if allowed else Text("✗", "bold red")
+
+
+def _heading(holder: Holder | None) -> str:
+    return "anyone" if holder is None else f"{holder.kind} {holder.name}"
+
+
+def _least(clearance: Classification | None) -> Text:
+    return Text("–", "dim") if clearance is None else Text(str(clearance))
+
+
+_TITLE: Final = "Who may search what"
+
+_STYLE: Final = Path(__file__).with_name("access.css")
+
+
+def access_page(matrix: AccessMatrix, domains: Sequence[DomainSpec], *, demo: bool = False) -> str:
+    """Return a matrix as one HTML page that loads nothing and runs nothing.
+
+    Args:
+        matrix: of the domains.
+        domains: their rules are written out.
+        demo: the domains are the fictitious bank's, and the page says so.
+    """
+    from context_engine.evaluation.html import html_page
+
+    note = "<p class=note>DEMO: an invented bank, none of it is true.</p>\n" if demo else ""
+    policy = f" Policy <code>{_text(matrix.policy_hash[:16])}</code>." if matrix.policy_hash else ""
+    rows = counted(len(matrix.sources), "source")
+    body = (
+        f"<header>\n<h1>{_TITLE}</h1>\n<p class=lead>{rows} in {counted(len(domains), 'domain')}.{policy}</p>\n{note}"
+        f"</header>\n<main>\n{_roles(matrix)}{_principals(matrix, domains)}{_rules(domains)}</main>\n"
+    )
+    return html_page(_TITLE, body, style=_STYLE.read_text("utf-8"))
+
+
+def _roles(matrix: AccessMatrix) -> str:
+    told = "The least clearance that opens a source to whoever has the role or group alone."
+    heads = [_holder_html(one) for one in matrix.needed]
+    cells = [[_least_html(needed[place]) for needed in matrix.needed.values()] for place in range(len(matrix.sources))]
+    return _section("By role and group", told, heads, _with_sources(matrix, cells))
+
+
+def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
+    if not matrix.principals:
+        return ""
+    specs = {(domain.domain, source.id): (domain, source) for domain in domains for source in domain.sources}
+    cells = []
+    for place, row in enumerate(matrix.sources):
+        domain, source = specs[row.domain, row.source.id]
+        decided = [every[place] for every in matrix.principals.values()]
+        cells.append([_may(one, decision_words(one, domain, source)) for one in decided])
+    heads = [_text(one.id) for one in matrix.principals]
+    who = "".join(f"<li>{_text(principal_words(one))}</li>" for one in matrix.principals)
+    told = "The principals of access.yaml. Documents that raise their classification are withheld above the clearance."
+    return _section("By principal", told, heads, _with_sources(matrix, cells), f"<ul>{who}</ul>\n")
+
+
+def _rules(domains: Iterable[DomainSpec]) -> str:
+    items = "".join(f"<div><dt>{name}</dt><dd>{rule}</dd></div>" for name, rule in _written(domains))
+    held = f"<dl>{items}</dl>" if items else "<p>No manifest has a rule.</p>"
+    return f"<section>\n<h2>Rules</h2>\n{held}\n</section>\n"
+
+
+def _written(domains: Iterable[DomainSpec]) -> Iterator[tuple[str, str]]:
+    for domain in domains:
+        for name, rule in ((domain.domain, domain.access), *((one.id, one.access) for one in domain.sources)):
+            if rule is not None:
+                place = name if name == domain.domain and rule is domain.access else f"{domain.domain} · {name}"
+                yield _text(place), _text(rule_words(rule))
+
+
+def _with_sources(matrix: AccessMatrix, cells: Iterable[Iterable[str]]) -> Iterator[tuple[str, Iterable[str]]]:
+    for row, held in zip(matrix.sources, cells, strict=True):
+        title = f"<small>{_text(row.source.title)}</small>" if row.source.title else ""
+        named = f"<th scope=row>{_text(row.source.id)}{title}</th><td>{escape(str(row.source.classification))}</td>"
+        yield f"<td>{_text(row.domain)}</td>{named}", held
+
+
+def _section(
+    title: str, told: str, heads: Iterable[str], rows: Iterable[tuple[str, Iterable[str]]], after: str = ""
+) -> str:
+    columns = ("Domain", "Source", "Classification", *heads)
+    head = "".join(f"<th scope=col>{name}</th>" for name in columns)
+    body = "".join(f"<tr>{source}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n" for source, cells in rows)
+    return (
+        f"<section>\n<h2>{title}</h2>\n<p>{told}</p>\n<div class=scroll><table><thead><tr>{head}</tr></thead>\n"
+        f"<tbody>{body}</tbody></table></div>\n{after}</section>\n"
+    )
+
+
+def _holder_html(one: Holder | None) -> str:
+    return "anyone" if one is None else f"<small>{one.kind}</small> {_text(one.name)}"
+
+
+def _least_html(needed: Classification | None) -> str:
+    return "<span class=never>never</span>" if needed is None else f"<span class=class-{needed.rank}>{needed}</span>"
+
+
+def _may(one: SourceAccess, why: str) -> str:
+    word = "<b class=may>may</b>" if one.allowed else "<b class=never>may not</b>"
+    return f"{word}<small>{_text(why)}</small>"
+
+
+def _text(value: str) -> str:
+    return escape(clean(" ".join(value.split())))

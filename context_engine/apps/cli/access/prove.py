@@ -1,0 +1,120 @@
+"""`access prove`: show that answers do not depend on what a principal may not read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.text import Text
+
+from context_engine.apps.cli.access.check import Somebody, operator_context, principal_of, with_somebody
+from context_engine.apps.cli.access.matrix import principal_words
+from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.context import CliContext, ConfigLocation, with_location
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.core.models import Principal, SearchResult
+
+if TYPE_CHECKING:
+    from context_engine.testing.noninterference import AccessCertificate
+
+
+SCHEMA_VERSION: Final = 1
+
+_DIFFERS: Final = 1
+
+PROVE: Final = """\b
+Examples:
+  context-engine access prove
+  context-engine access prove --as npa-desk --changes 200 --questions 50
+"""
+
+
+@click.command(epilog=PROVE)
+@with_somebody
+@click.option("--changes", type=click.IntRange(1), default=1000, show_default=True, help="Of what it may not read.")
+@click.option("--questions", type=click.IntRange(1), default=200, show_default=True, help="Made of the base's texts.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another one draws other changes and questions.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions: int, seed: int, as_json: bool) -> None:
+    """Change what somebody may not read, and compare every answer byte by byte.
+
+    Works on a copy of the embedded base in a temporary folder: documents that the principal may not read are written,
+    edited, deleted, renamed and classified otherwise, sources come and rules change, all in the words that are asked
+    for. With no principal given it is whoever access.yaml does not name. Exit code 1 where an answer changed, or
+    nothing could be shown.
+    """
+    from context_engine.evaluation.access_proof import prove_access
+
+    context = operator_context(location)
+    principal = principal_of(context, somebody)
+    left_out = _left_out(context)
+    with progress_bar("Changing what may not be read") as bar:
+        (found,) = prove_access(
+            context.setup,
+            context.data_dir,
+            [principal],
+            changes=changes,
+            questions=questions,
+            seed=seed,
+            outputs=forms(),
+            told=lambda _, done: bar(done, changes, ""),
+        )
+    if as_json:
+        published = {"schema_version": SCHEMA_VERSION, **found.to_dict(), "left_out": left_out, "demo": context.demo}
+        print_json(json.dumps(published, ensure_ascii=False))
+    else:
+        _print(principal, found)
+    if left_out:
+        note(f"not on trial, for they do not stand in the embedded base: {', '.join(left_out)}", style="yellow")
+    click.get_current_context().exit(0 if found.holds else _DIFFERS)
+
+
+def forms() -> Mapping[str, Any]:
+    """Return what a caller gets of a result elsewhere: what Dify's tool and External Knowledge answer, and the page."""
+    from context_engine.apps.cli.search.page import answer_page
+    from context_engine.apps.dify.answer import search_answer
+    from context_engine.apps.dify.external import ExternalRequest, records_answer
+
+    def external(result: SearchResult) -> Any:
+        request = ExternalRequest(
+            knowledge_id=result.domain, query=result.query, top_k=8, score_threshold=0.0, filters=None
+        )
+        return records_answer(result, request, notice_records=True).body
+
+    return {"tool": lambda result: asdict(search_answer(result)), "external": external, "page": answer_page}
+
+
+def _left_out(context: CliContext) -> list[str]:
+    from context_engine.adapters.sources.factory import in_embedded_base
+
+    sources = (source for domain in context.registry.domains.values() for source in domain.sources)
+    return sorted({source.id for source in sources if not in_embedded_base(source)})
+
+
+def _print(principal: Principal, found: AccessCertificate) -> None:
+    console, total, differing = out(), sum(found.changes.values()), sum(found.differing.values())
+    show(console, Text(clean(principal_words(principal)), "bold"))
+    kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in found.changes.items())
+    show(console, Text(f"{total} changes of what it may not read: {kinds}", "dim"))
+    if differing:
+        show(console, Text(f"✗ {differing} of {found.answers} answers are not what they were before", "bold red"))
+        for where, count in found.differing.items():
+            show(console, Text(clean(f"  {count} first differ at {where}")))
+    elif found.holds:
+        same = f"✓ {found.answers} answers to {found.questions} questions are the same byte by byte"
+        show(console, Text(same, "green"))
+    else:
+        show(console, Text("✗ Nothing was shown: no change was made that one who may read everything can see", "red"))
+    if found.insider_saw is not None:
+        show(console, Text(f"  One who may read everything saw {found.insider_saw} answers change", "dim"))
+    if found.first is not None:
+        first = found.first
+        when = f"after {first.until} changes, not yet after {first.since}" if first.until else "before any change"
+        show(console, Text(clean(f"  First {when}: {first.request}")))
+        for label, value in (("at", first.where), ("before", first.before), ("after", first.after)):
+            show(console, Text(clean(f"  {label:>6}  {value}")))
+    show(console, Text(f"digest {found.digest}", "dim"))

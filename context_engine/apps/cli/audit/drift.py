@@ -1,0 +1,169 @@
+"""`audit drift`: compare what an answer showed with what its sources hold now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+import click
+from rich.text import Text
+
+from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
+from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.context import with_acting
+from context_engine.apps.cli.words import counted
+
+if TYPE_CHECKING:
+    from context_engine.audit.review.drift import ChunkDrift
+    from context_engine.audit.review.shown import ShownAnswer
+
+
+SCHEMA_VERSION: Final = 1
+
+_STYLES: Final = {"unchanged": "green", "changed": "yellow", "superseded": "yellow", "gone": "red"}
+
+_WIDTH: Final = 13
+
+_MOST_VALUE: Final = 60
+
+DRIFT: Final = """\b
+Examples:
+  context-engine audit drift 019cad50-24a0-7afe-8262-0d28d32447a6
+  context-engine audit drift 019cad50-24a0-7afe-8262-0d28d32447a6 --as auditor --json
+"""
+
+
+@click.command(epilog=DRIFT)
+@click.argument("record_id", metavar="ID")
+@click.option("--timeout", default=30.0, type=click.FloatRange(0.1, 600), help="Seconds for each source.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_acting
+@with_ledger
+def drift(at: LedgerLocation, record_id: str, timeout: float, as_json: bool) -> None:
+    """Fetch the chunks that answer ID showed again, and say what has changed of each.
+
+    A chunk is unchanged, changed (its words, its cut, its metadata), gone, superseded by a newer version, or it cannot
+    be checked: its source cannot give chunks by their ids, or not now. You see what you may search; what is hidden from
+    you is gone. ID may be that of a context too.
+
+    Exit codes: 0 all of them are unchanged, 3 some are not, or cannot be checked, 1 failure.
+    """
+    with opened_ledger(at) as opened:
+        answer = _answer(opened, record_id)
+        found = _drifts(opened, answer, timeout)
+    if as_json:
+        print_json(json.dumps(_published(opened, answer, found), ensure_ascii=False))
+    else:
+        for one in found:
+            show(out(), Text("\n").join(_lines(one)))
+        _summary(answer, found)
+    same = all(one.state == "unchanged" for one in found)
+    click.get_current_context().exit(0 if same else DEGRADED)
+
+
+def _answer(opened: OpenLedger, record_id: str) -> ShownAnswer:
+    """Return the answer of a record, or of the search that a context is of.
+
+    Raises:
+        RecordNotFound: there is no such record, or it was pruned.
+    """
+    from context_engine.audit.record.entry import read_entry
+    from context_engine.audit.review.shown import recorded_answer
+    from context_engine.errors import RecordNotFound
+
+    ledger = opened.ledger
+    ledger.integrate()
+    stored = ledger.entry(record_id)
+    if stored is not None and stored.entry is not None:
+        read = read_entry(stored.entry)
+        if read.get("kind") == "context":
+            stored = ledger.entry(str(read.get("search")))
+    if stored is None or stored.entry is None:
+        why = "has no record" if stored is None else "has pruned the record"
+        raise RecordNotFound(f"the ledger {why} {record_id!r}")
+    return recorded_answer(stored.entry, ledger)
+
+
+def _drifts(opened: OpenLedger, answer: ShownAnswer, timeout_s: float) -> tuple[ChunkDrift, ...]:
+    from context_engine.audit.review.drift import drift as drifts
+    from context_engine.wiring.fetching import fetching_engine
+
+    context = opened.context
+    domain = context.setup.registry.domains.get(answer.domain)
+    today = datetime.now(ZoneInfo("UTC" if domain is None else domain.timezone)).date()
+    with fetching_engine(context.setup, context.data_dir) as engine:
+        return drifts(
+            answer.chunks,
+            lambda source_id, wanted: engine.fetch(source_id, wanted, context.principal),
+            domain=answer.domain,
+            day=answer.past_day or today,
+            today=answer.past_day is None,
+            timeout_s=timeout_s,
+        )
+
+
+def _published(opened: OpenLedger, answer: ShownAnswer, found: Sequence[ChunkDrift]) -> dict[str, Any]:
+    from context_engine.audit.review.drift import counts
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "search_id": answer.search_id,
+        "domain": answer.domain,
+        "time": answer.time,
+        "day": None if answer.past_day is None else answer.past_day.isoformat(),
+        "principal": opened.context.principal.id,
+        "counts": counts(found),
+        "not_listed": answer.listed_short,
+        "chunks": [one.to_dict() for one in found],
+    }
+
+
+def _lines(found: ChunkDrift) -> Iterator[Text]:
+    """Yield a chunk and its state, and below it what has changed."""
+    shown, state = found.shown, str(found.state)
+    title = shown.chunk.title if shown.chunk is not None else None
+    version = f" v{shown.document_version}" if shown.document_version else ""
+    section = f" §{shown.chunk.section}" if shown.chunk is not None and shown.chunk.section else ""
+    name = f"{title or shown.document_id or shown.chunk_id}{version}{section}"
+    first = Text(f"{shown.rank:>2}  ").append(state.replace("_", " ").ljust(_WIDTH), _STYLES.get(state, "magenta"))
+    yield first.append(clean(f"{name}  ")).append(clean(f"{shown.source_id}/{shown.chunk_id}"), "dim")
+    for detail in _details(found):
+        yield Text("    ").append_text(detail)
+
+
+def _details(found: ChunkDrift) -> Iterator[Text]:
+    if found.superseded_by:
+        yield Text(clean(f"in force now: {found.superseded_by}"))
+    if found.why:
+        yield Text(clean(found.why))
+    if found.cut_into:
+        yield Text(clean(f"its words stand in {', '.join(found.cut_into)} now"))
+    if found.now_id:
+        yield Text(clean(f"it is {found.now_id} now"))
+    for change in found.text:
+        line = Text(clean(f"… {change.before} " if change.before else ""), "dim")
+        line.append(clean(f"[-{change.was}-]") if change.was else "", "red")
+        yield line.append(clean(f"{{+{change.now}+}}") if change.now else "", "green")
+    if found.text_changed and not found.text:
+        yield Text("its text is another; the record no longer has the former")
+    told = "document_version" if found.superseded_by else ""
+    for field in (one for one in found.fields if one.name != told):
+        yield Text(clean(f"{field.name}: {_value(field.was)} → {_value(field.now)}"))
+
+
+def _value(value: Any) -> str:
+    text = "none" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MOST_VALUE else f"{text[:_MOST_VALUE]}…"
+
+
+def _summary(answer: ShownAnswer, found: Sequence[ChunkDrift]) -> None:
+    from context_engine.audit.review.drift import counts
+
+    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(found).items() if count)
+    note(f"{counted(len(found), 'chunk')} of the answer of {answer.time}: {said or 'it showed none'}.")
+    if answer.listed_short:
+        note(f"{counted(answer.listed_short, 'further chunk')} cannot be named: the candidates were erased.")

@@ -1,0 +1,178 @@
+"""`audit export`: records as JSON lines, CSV or transparency log tiles."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+
+import click
+
+from context_engine.apps.cli.audit.ledger import (
+    LedgerLocation,
+    opened_ledger,
+    say_unknown_domain,
+    say_unproved,
+    unproved,
+    with_ledger,
+)
+from context_engine.apps.cli.console import note, print_json
+from context_engine.apps.cli.words import counted
+from context_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.export_cells import Rows
+    from context_engine.audit.ledger.ledger import Ledger
+
+
+SCHEMA_VERSION: Final = 1
+
+_OWNER_ALONE: Final = 0o600
+
+_FORMS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
+
+EXPORT: Final = """\b
+Examples:
+  context-engine audit export --format csv --rows chunks --since 2026-01-01 --out shown.csv
+  context-engine audit export --format jsonl | jq -r 'select(.entry.decision == "no_match") | .entry.id'
+  context-engine audit export --format tiles --out /srv/www/log
+"""
+
+
+def _utc(_ctx: click.Context, _param: click.Parameter, value: datetime | None) -> datetime | None:
+    return None if value is None else value.replace(tzinfo=UTC)
+
+
+@click.command(epilog=EXPORT)
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "tiles"]), required=True, help="What is written.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="File, or for tiles the folder; stdout if not given.",
+)
+@click.option(
+    "--rows", type=click.Choice(["records", "chunks"]), default="records", show_default=True, help="Of a csv."
+)
+@click.option("--with-texts", is_flag=True, help="Questions, candidates and texts too; not in a csv.")
+@click.option(
+    "--since", type=click.DateTime(_FORMS), callback=_utc, help="Records from this moment on, UTC; not for tiles."
+)
+@click.option("--until", type=click.DateTime(_FORMS), callback=_utc, help="Records before this moment; not for tiles.")
+@click.option("--domain", metavar="DOMAIN", help="Records of this domain; not for tiles.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object about what was written; needs --out.")
+@with_ledger
+def export(
+    at: LedgerLocation,
+    form: Literal["jsonl", "csv", "tiles"],
+    out: Path | None,
+    rows: Rows,
+    with_texts: bool,
+    since: datetime | None,
+    until: datetime | None,
+    domain: str | None,
+    as_json: bool,
+) -> None:
+    """Write the records for other programs.
+
+    jsonl: a line for each record, its entry byte for byte as it was hashed. csv: a row for each record or each chunk
+    that was shown; no cell is a formula. tiles: the folder of a C2SP transparency log, which any monitor or web server
+    takes as it is; written again to the same folder, only what is new is added, and what was erased goes.
+    """
+    chosen = since is not None or until is not None or domain is not None
+    _check(form, out, with_texts=with_texts, chosen=chosen, as_json=as_json)
+    with opened_ledger(at) as opened:
+        ledger = opened.ledger
+        if form == "tiles" and out is not None:
+            facts = _tiles(ledger, out, with_texts=with_texts)
+        else:
+            ledger.integrate()
+            indices = _indices(ledger, since, until, domain) if chosen else None
+            facts = _lines(ledger, form, out, indices, rows, with_texts=with_texts)
+            if indices == []:
+                say_unknown_domain(opened, domain)
+        missing = _unproved(ledger) if form == "tiles" else ()
+    if as_json:
+        print_json(json.dumps({"schema_version": SCHEMA_VERSION, "format": form, **facts, "not_proved": missing}))
+    say_unproved(missing)
+
+
+def _check(form: str, out: Path | None, *, with_texts: bool, chosen: bool, as_json: bool) -> None:
+    if form == "tiles" and out is None:
+        raise click.UsageError("--format tiles writes a folder: give --out.")
+    if form == "tiles" and chosen:
+        raise click.UsageError("A log is exported whole as tiles: leave out --since, --until and --domain.")
+    if form == "csv" and with_texts:
+        raise click.UsageError("--with-texts is of jsonl and tiles.")
+    if out is None and as_json:
+        raise click.UsageError("--json says what was written to --out: give it.")
+    if out is None and sys.stdout.isatty():
+        raise click.UsageError("What is exported is not for a terminal: give --out, or pipe it into a program.")
+
+
+def _tiles(ledger: Ledger, folder: Path, *, with_texts: bool) -> dict[str, Any]:
+    from context_engine.audit.ledger.export_tiles import export_tiles
+
+    told = export_tiles(ledger, folder, with_texts=with_texts)
+    note(
+        f"written: {folder}: {counted(told.size, 'record')}; {counted(told.written, 'file')} new, {told.kept} there "
+        f"already, {told.removed} removed"
+    )
+    return {"out": str(folder), **told._asdict()}
+
+
+def _lines(
+    ledger: Ledger, form: str, out: Path | None, indices: list[int] | None, rows: Rows, *, with_texts: bool
+) -> dict[str, Any]:
+    from context_engine.audit.ledger.export_cells import csv_lines
+    from context_engine.audit.ledger.export_lines import exported_entries, json_lines
+
+    entries = exported_entries(ledger, indices)
+    lines: Iterable[bytes]
+    if form == "csv":
+        lines = (line.encode("utf-8", "backslashreplace") for line in csv_lines(entries, rows))
+    else:
+        lines = (line + b"\n" for line in json_lines(ledger, entries, with_texts=with_texts))
+    count = -1 if form == "csv" else 0  # the line of names
+    with _opened(out) as file:
+        for line in lines:
+            file.write(line)
+            count += 1
+    note(f"{'' if out is None else f'written: {out}: '}{counted(count, 'row' if form == 'csv' else 'record')}")
+    return {"out": str(out), "count": count}
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[BinaryIO]:
+    """Yield stdout, or a file that is there only once it is whole, and that its owner alone may read."""
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    unfinished = out.with_name(f"{out.name}.unfinished")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ALONE)
+        with open(handle, "wb") as file:
+            yield file
+        unfinished.replace(out)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(out)) from None
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def _indices(ledger: Ledger, since: datetime | None, until: datetime | None, domain: str | None) -> list[int]:
+    from context_engine.audit.ledger.look_up import Criteria
+
+    return sorted(row.index for row in ledger.rows(Criteria(since=since, until=until, domain=domain)))
+
+
+def _unproved(ledger: Ledger) -> tuple[str, ...]:
+    return unproved(ledger, ledger.checkpoints(newest=1)[0])

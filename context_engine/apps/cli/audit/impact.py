@@ -1,0 +1,154 @@
+"""`audit impact`: the answers that used a document, a text or a chunk."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.table import Table
+
+from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
+from context_engine.apps.cli.console import clean, note, out, print_json, write_text
+from context_engine.apps.cli.words import counted
+from context_engine.core.text import bare_version
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.look_up import MentionCriteria
+    from context_engine.audit.review.impact import AffectedAnswer
+
+
+SCHEMA_VERSION: Final = 1
+
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+_COLUMNS: Final = (
+    *("search_id", "index", "time", "kind", "domain", "caller", "status", "decision", "fate", "rank"),
+    *("source_id", "chunk_id", "document_id", "document_version", "content_sha256"),
+)
+
+IMPACT: Final = """\b
+Examples:
+  context-engine audit impact --document NPA-SOP-001
+  context-engine audit impact --document NPA-SOP-001 --version 3.1 --shown
+  context-engine audit impact --chunk npa_sops/NPA-SOP-001@3.1#4 --csv > answers.csv
+"""
+
+
+@click.command(epilog=IMPACT)
+@click.option("--document", metavar="ID", help="A document, whatever source it is in.")
+@click.option("--version", "document_version", metavar="V", help="With --document: that version alone.")
+@click.option("--content", metavar="SHA256", help="A text by its SHA-256, whatever it is called.")
+@click.option("--chunk", metavar="SOURCE/CHUNK", help="A chunk by its ids.")
+@click.option("--source", metavar="ID", help="Only what came from this source.")
+@click.option("--shown", is_flag=True, help="Only answers that showed it.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write one line for each chunk of each answer.")
+@with_ledger
+def impact(at: LedgerLocation, shown: bool, as_json: bool, as_csv: bool, **wanted: str | None) -> None:
+    """List the answers that used a document: that showed it, merged it into an equal text, or found and dropped it.
+
+    Fetches by ids count as shown.
+
+    Callers are named by their pseudonyms. What was pruned is still found, but for its rank.
+    """
+    from context_engine.audit.review.impact import impact as answers
+
+    if as_json and as_csv:
+        raise click.UsageError("Give one of --json and --csv.")
+    criteria = _criteria(shown=shown, **wanted)
+    with opened_ledger(at) as opened:
+        opened.ledger.integrate()
+        found = list(answers(opened.ledger, criteria))
+    asked = {name: value for name, value in wanted.items() if value is not None}
+    if as_json:
+        published = {"schema_version": SCHEMA_VERSION, "asked": asked, "counts": _counts(found)}
+        print_json(json.dumps({**published, "answers": [one.to_dict() for one in found]}, ensure_ascii=False))
+    elif as_csv:
+        write_text(_csv(found))
+    else:
+        _print(found)
+
+
+def _criteria(
+    *,
+    document: str | None,
+    document_version: str | None,
+    content: str | None,
+    chunk: str | None,
+    source: str | None,
+    shown: bool,
+) -> MentionCriteria:
+    """Return what is asked for.
+
+    Raises:
+        UsageError: nothing is, or more than one thing, or it cannot be read.
+    """
+    from context_engine.audit.ledger.look_up import MentionCriteria
+
+    if sum(one is not None for one in (document, content, chunk)) != 1:
+        raise click.UsageError("Say of what: one of --document ID, --content SHA256, --chunk SOURCE/CHUNK.")
+    if document_version is not None and document is None:
+        raise click.UsageError("--version goes with --document.")
+    if content is not None and not _SHA256.fullmatch(content.strip().lower()):
+        raise click.UsageError("--content takes a SHA-256: 64 hexadecimal digits.")
+    source_id, _, chunk_id = chunk.partition("/") if chunk is not None else (source, "", None)
+    if chunk is not None and not (source_id and chunk_id):
+        raise click.UsageError("--chunk takes SOURCE/CHUNK, e.g. npa_sops/NPA-SOP-001@3.1#4.")
+    if chunk is not None and source not in (None, source_id):
+        raise click.UsageError(f"--chunk is of source {source_id!r}, and --source says {source!r}.")
+    return MentionCriteria(
+        document_id=document,
+        document_version=None if document_version is None else bare_version(document_version),
+        content_sha256=None if content is None else content.strip().lower(),
+        source_id=source_id,
+        chunk_id=chunk_id,
+        fates=("returned",) if shown else (),
+    )
+
+
+def _counts(found: Sequence[AffectedAnswer]) -> dict[str, int]:
+    fates = Counter(one.fate for one in found)
+    return {"answers": len(found), **{fate: fates[fate] for fate in ("returned", "merged", "dropped")}}
+
+
+def _rows(found: Sequence[AffectedAnswer]) -> Iterator[dict[str, Any]]:
+    for one in found:
+        facts = one.to_dict()
+        for chunk in facts["chunks"]:
+            yield {name: chunk[name] if name in chunk else facts[name] for name in _COLUMNS}
+
+
+def _csv(found: Sequence[AffectedAnswer]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in _rows(found))
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell that a spreadsheet takes as text: ids are of documents, and may begin like a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _print(found: Sequence[AffectedAnswer]) -> None:
+    if found:
+        table = Table(box=None, pad_edge=False)
+        for name in ("time", "search", "domain", "caller", "what", "rank", "chunks"):
+            table.add_column(name, justify="right" if name == "rank" else "left", no_wrap=name in ("time", "search"))
+        for one in found:
+            record, chunks = one.record, [chunk for chunk in one.chunks if chunk.fate == one.fate]
+            what = "fetched" if record.kind == "fetch" else one.fate
+            facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], what)
+            names = chunks[0].chunk_id + (f" and {len(chunks) - 1} more" if len(chunks) > 1 else "")
+            table.add_row(*map(clean, facts), str(one.rank or ""), clean(names))
+        out().print(table)
+    counts = _counts(found)
+    said = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
+    note(f"{counted(counts['answers'], 'answer')} had to do with it: {said}." if found else "No answer used it.")

@@ -1,0 +1,163 @@
+"""The ledger that an audit command opens, and what it cannot prove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from context_engine.apps.cli.console import note
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
+from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.read import StoredCheckpoint
+    from context_engine.core.protocols import TokenCounter
+
+
+NO_KEY: Final = (
+    f"No key is set ({AUDIT_KEY}): nothing is signed, and whoever can write to the ledger can make it say anything."
+)
+
+_UNVERIFIED: Final = f"No key is set ({AUDIT_KEY}): the signatures of the checkpoint were not verified here."
+
+_NO_WITNESS: Final = "No witness cosigned: the ledger may show others another log than this one."
+
+_BY_OTHER: Final = "The checkpoint was made before the key in force: it is signed by another, or by none."
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLocation:
+    """Where the user says that configuration and ledger are.
+
+    Attributes:
+        configuration: folders and stage.
+        ledger: a file or a DSN; None: where the configuration has it.
+    """
+
+    configuration: ConfigLocation
+    ledger: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLedger:
+    """A ledger with the configuration that it is of."""
+
+    context: CliContext
+    ledger: Ledger
+
+
+def with_ledger(command: F) -> F:
+    """Give a command the options that say where ledger and configuration are, as one argument `at`."""
+
+    def gather(*, location: ConfigLocation, ledger: str | None, **options: Any) -> Any:
+        return command(at=LedgerLocation(location, ledger), **options)
+
+    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
+    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    option = click.option(
+        "--ledger",
+        metavar="FILE|DSN",
+        help="Another ledger than the configuration's. A DSN with a password is better given in "
+        f"{AUDIT_LEDGER}: every user of this machine sees a command line.",
+    )
+    return with_location(option(gather))  # type: ignore[return-value]
+
+
+@contextmanager
+def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
+    """Yield the ledger of a command, which must be there, and close it.
+
+    Raises:
+        InvalidRequest: the user is no operator.
+        ConfigError: the configuration, the place of the ledger or a key cannot be used.
+        AuditError: there is no ledger, or it cannot be opened.
+        MissingExtra: the extra `audit` is not installed.
+    """
+    from context_engine.wiring.audit import open_ledger
+
+    context = open_context(at.configuration, build_demo=False, operator=True)
+    setup = context.setup
+    require_operator(setup.config.principals)
+    if at.ledger is not None:
+        place = at.ledger if "://" in at.ledger else str(Path(at.ledger).expanduser().absolute())
+        setup = replace(setup, env={**setup.env, AUDIT_LEDGER: place})
+    ledger = open_ledger(setup, context.data_dir, create=False)
+    try:
+        yield OpenLedger(context, ledger)
+    finally:
+        ledger.close()
+
+
+def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
+    """Return what a checkpoint of a ledger does not prove, each in a sentence."""
+    from context_engine.audit.formats.note import parse_note
+
+    signatures = parse_note(checkpoint.note).signatures
+    if ledger.keyring is None:
+        return (_UNVERIFIED if signatures else NO_KEY,)
+    key = ledger.keyring.current.verifier
+    own = any(signature.by(key) for signature in signatures)
+    cosigned = any(signature.name != key.name for signature in signatures)
+    return (*(() if own else (_BY_OTHER,)), *(() if cosigned else (_NO_WITNESS,)))
+
+
+def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:
+    """Say that neither the configuration nor a record knows of a domain of which nothing was found, if that is so."""
+    from context_engine.audit.ledger.statistics import ledger_statistics
+
+    known = {*opened.context.setup.registry.names, *ledger_statistics(opened.ledger).domains}
+    if domain is not None and domain not in known:
+        note(
+            f"{domain!r} is no domain of the configuration, nor of any record.{nearest(domain, known)}", style="yellow"
+        )
+
+
+def say_unproved(sentences: Iterable[str]) -> None:
+    """Write what is not proved to stderr."""
+    for sentence in sentences:
+        note(sentence, style="yellow")
+
+
+def counter_of_name(name: str) -> TokenCounter:
+    """Return the token counter that a context names.
+
+    Raises:
+        ConfigError: it cannot be opened by its name.
+        MissingExtra: the extra `tokens` is not installed.
+    """
+    from context_engine.adapters.token_counters import open_counter
+    from context_engine.core.context import ApproxTokenCounter, named_counter
+
+    def opened(plain: str) -> TokenCounter:
+        return ApproxTokenCounter() if plain == ApproxTokenCounter.name else open_counter(plain.replace("/", ":", 1))
+
+    return named_counter(name, opened)
+
+
+def read_saved(file: Path) -> dict[str, Any]:
+    """Return what `search --json --full` wrote.
+
+    Raises:
+        ConfigError: the file cannot be read.
+        InvalidRequest: it holds no JSON object.
+    """
+    import json
+
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=str(file)) from None
+    except (ValueError, RecursionError):
+        raise InvalidRequest(f"{file} holds no JSON") from None
+    if not isinstance(found, dict):
+        raise InvalidRequest(f"{file} holds no JSON object")
+    return found

@@ -1,0 +1,293 @@
+"""`audit list` and `audit stats`: the records of a ledger, listed and counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.audit.ledger import (
+    NO_KEY,
+    LedgerLocation,
+    opened_ledger,
+    say_unknown_domain,
+    say_unproved,
+    with_ledger,
+)
+from context_engine.apps.cli.console import clean, note, out, print_json, print_json_line, show
+from context_engine.apps.cli.option_types import Moment
+from context_engine.apps.cli.words import counted
+from context_engine.audit.review.stored import ledger_pseudonyms
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.look_up import Criteria, RecordRow
+    from context_engine.audit.ledger.sample import Sample
+    from context_engine.audit.ledger.statistics import LedgerStatistics
+
+
+_KIB: Final = 1024
+
+_DAYS_SHOWN: Final = 14
+
+STATS: Final = """\b
+Examples:
+  context-engine audit stats
+  context-engine audit stats --since 2026-03-01 --until 2026-04-01 --json
+"""
+
+
+@click.command(epilog=STATS)
+@click.option("--since", type=Moment(), metavar="MOMENT", help="Count records from this moment on, e.g. 2026-03-01.")
+@click.option("--until", type=Moment(), metavar="MOMENT", help="Count records before this moment.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, as_json: bool) -> None:
+    """Count what a ledger holds: records by kind, domain, outcome and day, and what is kept beside the log."""
+    from context_engine.audit.ledger.statistics import ledger_statistics
+
+    with opened_ledger(at) as opened:
+        ledger = opened.ledger
+        ledger.integrate()
+        found, about = ledger_statistics(ledger, since=since, until=until), _about(ledger)
+        unsigned = ledger.keyring is None
+    if as_json:
+        print_json(json.dumps({"schema_version": SCHEMA_VERSION, **about, **asdict(found)}, ensure_ascii=False))
+    else:
+        _print(found, about)
+    if unsigned:
+        say_unproved((NO_KEY,))
+
+
+def _about(ledger: Ledger) -> dict[str, Any]:
+    checkpoints = ledger.checkpoints()
+    return {
+        "origin": ledger.origin,
+        "size": ledger.size,
+        "pending": ledger.pending_count(),
+        "minimum_index": ledger.minimum_index,
+        "checkpoints": len(checkpoints),
+        "last_checkpoint": checkpoints[-1].size if checkpoints else None,
+    }
+
+
+def _print(found: LedgerStatistics, about: Mapping[str, Any]) -> None:
+    console = out()
+    head = f"{about['origin']}: {counted(about['size'], 'record')} in the log"
+    head += f", {about['pending']} waiting" if about["pending"] else ""
+    head += f", pruned up to {about['minimum_index']}" if about["minimum_index"] else ""
+    head += f"; {counted(about['checkpoints'], 'checkpoint')}"
+    head += f", the last at {about['last_checkpoint']}" if about["checkpoints"] else ""
+    show(console, Text(clean(head), "bold"))
+    if not found.records:
+        show(console, Text("No record in that time." if about["size"] else "Nothing is recorded yet."))
+        return
+    span = f"{counted(found.records, 'record')} from {found.first} to {found.last}"
+    show(console, Text(f"{span}, {counted(found.callers, 'caller')}"))
+    groups = {"kind": found.kinds, "domain": found.domains, "status": found.statuses, "decision": found.decisions}
+    days = dict(list(found.days.items())[-_DAYS_SHOWN:])
+    for name, counts in {**groups, "day": days}.items():
+        console.print()
+        show(console, _counts(name, counts))
+    console.print()
+    show(console, _stored(found))
+    if found.erased:
+        show(console, Text(f"{counted(found.erased, 'addendum')} erased".replace("addendums", "addenda"), "dim"))
+
+
+def _counts(name: str, counts: Mapping[str, int]) -> Table:
+    table = _plain_table(name, "records")
+    for value, count in counts.items():
+        if value or len(counts) == 1:
+            table.add_row(Text(clean(value or "–")), str(count))
+    return table
+
+
+def _stored(found: LedgerStatistics) -> Table:
+    table = _plain_table("kept", "number", "KiB")
+    table.add_row("entries", "", f"{found.entries / _KIB:,.1f}")
+    for kind, one in found.stored.items():
+        table.add_row(Text(clean(kind)), str(one.count), f"{one.size / _KIB:,.1f}")
+    return table
+
+
+def _plain_table(name: str, *numbers: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(name, overflow="fold")
+    for number in numbers:
+        table.add_column(number, justify="right")
+    return table
+
+
+SCHEMA_VERSION: Final = 1
+
+_KINDS: Final = ("search", "rank", "refusal", "context", "fetch", "erasure", "key", "loss", "pruning")
+
+_DECISIONS: Final = ("answered", "no_match", "out_of_scope", "incomplete")
+
+_STATUSES: Final = ("complete", "degraded", "failed")
+
+_PSEUDONYM: Final = re.compile(r"[0-9a-f]{32}")
+
+_SHOWN: Final = 20
+
+_SHORT: Final = 8
+
+_TO_THE_SECOND: Final = 19
+
+LIST: Final = """\b
+Examples:
+  context-engine audit list --domain NPA --decision out_of_scope
+  context-engine audit list --caller ana.garcia --since 2026-03-01 --until 2026-04-01
+  context-engine audit list --kind refusal --limit 1000 --jsonl
+  context-engine audit list --kind search --until 2026-04-01 --sample 25 --seed "drawn on 2 April: 84417"
+"""
+
+
+@click.command("list", epilog=LIST)
+@click.option("--domain", "-d", metavar="NAME", help="Of this domain.")
+@click.option("--since", type=Moment(), metavar="MOMENT", help="From this moment on, e.g. 2026-03-01.")
+@click.option("--until", type=Moment(), metavar="MOMENT", help="Before this moment.")
+@click.option("--caller", metavar="NAME", help="Of this caller: the name, or its pseudonym.")
+@click.option("--kind", type=click.Choice(_KINDS), help="Of this kind.")
+@click.option("--decision", type=click.Choice(_DECISIONS), help="Of this decision.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Of this status.")
+@click.option("--limit", "-n", type=click.IntRange(min=1), default=_SHOWN, show_default=True, help="At most so many.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="So many drawn by --seed, in place of --limit.")
+@click.option("--seed", metavar="TEXT", help="What a sample is drawn by: a text that the log's keeper did not choose.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@click.option("--jsonl", is_flag=True, help="Write one record a line as JSON.")
+@with_ledger
+def list_records(
+    at: LedgerLocation,
+    caller: str | None,
+    sample: int | None,
+    seed: str | None,
+    as_json: bool,
+    jsonl: bool,
+    limit: int,
+    **wanted: Any,
+) -> None:
+    """List records, the newest first: searches, rankings, refused requests, contexts, and what was done to the log.
+
+    Callers are shown by their pseudonyms. 'audit show ID' shows one record. A sample is those records whose SHA-256 of
+    the seed, a line feed and their id is smallest: the same of the same records, whoever draws it.
+    """
+    if as_json and jsonl:
+        raise click.UsageError("--json and --jsonl are two forms of the list: choose one")
+    if (sample is None) != (seed is None):
+        raise click.UsageError("--sample and --seed go together: so many, drawn by a text that you choose")
+    with opened_ledger(at) as opened:
+        ledger = opened.ledger
+        ledger.integrate()
+        if sample is not None and seed is not None:
+            rows, population = _drawn(ledger, caller, sample, seed, **wanted)
+        else:
+            # One more than is shown tells whether there are more.
+            rows, population = _found(ledger, caller, limit=limit + 1, **wanted), None
+        more = population is None and len(rows) > limit
+        listed = [Listed(row, _refused_with(ledger, row)) for row in (rows[:limit] if population is None else rows)]
+        unsigned = ledger.keyring is None
+        if not listed:
+            say_unknown_domain(opened, wanted["domain"])
+    if as_json:
+        facts = {} if population is None else {"sample": {"seed": seed, "size": len(rows), "population": population}}
+        records = [one.to_dict() for one in listed]
+        published = {"schema_version": SCHEMA_VERSION, "records": records, "more": more, **facts}
+        print_json(json.dumps(published, ensure_ascii=False))
+    elif jsonl:
+        for one in listed:
+            print_json_line(json.dumps(one.to_dict(), ensure_ascii=False))
+    elif listed:
+        show(out(), _table(listed))
+    else:
+        note("No record is like that.")
+    if more:
+        note(f"There are more: these are the newest {limit}; --limit shows more.")
+    if population is not None:
+        note(f"{len(rows)} of {counted(population, 'record')}, drawn by the seed {seed!r}.")
+    if unsigned:
+        say_unproved((NO_KEY,))
+
+
+class Listed(NamedTuple):
+    """A record as it is listed.
+
+    Attributes:
+        row: what it is looked up by.
+        error: code of the error that a request was refused with, None where it was not.
+    """
+
+    row: RecordRow
+    error: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {**asdict(self.row), "error": self.error}
+
+
+def _refused_with(ledger: Ledger, row: RecordRow) -> str | None:
+    """Return the error's code of a refused request; nothing is looked up by it, so its entry is read."""
+    from context_engine.audit.record.entry import read_entry
+
+    stored = ledger.entry_at(row.index) if row.kind == "refusal" else None
+    if stored is None or stored.entry is None:
+        return None
+    code = read_entry(stored.entry).get("error", {}).get("code")
+    return None if code is None else str(code)
+
+
+def _found(ledger: Ledger, caller: str | None, *, limit: int, **wanted: Any) -> list[RecordRow]:
+    """Return the records that are asked for, the newest first."""
+    rows = [row for criteria in _criteria(ledger, caller, limit=limit, **wanted) for row in ledger.rows(criteria)]
+    return _newest_first(rows)[:limit]
+
+
+def _drawn(ledger: Ledger, caller: str | None, size: int, seed: str, **wanted: Any) -> Sample:
+    """Return a sample of the records that are asked for, the newest first."""
+    from context_engine.audit.ledger.sample import merged
+
+    samples = [ledger.sample(criteria, size, seed) for criteria in _criteria(ledger, caller, **wanted)]
+    drawn = merged(samples, size, seed)
+    return drawn._replace(rows=_newest_first(drawn.rows))
+
+
+def _criteria(ledger: Ledger, caller: str | None, **wanted: Any) -> list[Criteria]:
+    """Return what is asked for: once, or once for each pseudonym of the caller."""
+    from context_engine.audit.ledger.look_up import Criteria
+
+    callers = [None] if caller is None else sorted(_pseudonyms(ledger, caller))
+    return [Criteria(caller=one, **wanted) for one in callers]
+
+
+def _newest_first(rows: Iterable[RecordRow]) -> list[RecordRow]:
+    return sorted(rows, key=lambda row: (row.time, row.index), reverse=True)
+
+
+def _pseudonyms(ledger: Ledger, caller: str) -> set[str]:
+    """Return what a caller is called in the ledger: another name under each key, and one from before there was any."""
+    if _PSEUDONYM.fullmatch(caller):
+        return {caller}
+    return {pseudonyms.of_caller(caller) for pseudonyms in ledger_pseudonyms(ledger)}
+
+
+def _table(listed: Sequence[Listed]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("index", justify="right")
+    for header in ("time", "kind", "id", "domain", "outcome", "caller"):
+        table.add_column(header, overflow="fold")
+    for row, error in listed:
+        outcome = " · ".join(filter(None, (row.status, row.decision, error)))
+        of = f"of {row.search_id}" if row.search_id else ""
+        caller = row.caller[:_SHORT] if row.caller else "–"
+        what = (row.kind, row.record_id, row.domain or "–", outcome or of or "–", caller)
+        cells = (str(row.index), row.time[:_TO_THE_SECOND], *what)
+        table.add_row(*(Text(clean(cell)) for cell in cells))
+    return table

@@ -1,0 +1,277 @@
+"""`audit erase` and `audit prune`: delete questions, texts and old records."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
+from context_engine.apps.cli.console import note, outcome, print_json
+from context_engine.apps.cli.words import counted
+from context_engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.erase import Erased
+    from context_engine.audit.ledger.find_erasable import Wanted
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
+    from context_engine.wiring.build import Setup
+
+
+def make_sure(question: str, *, yes: bool) -> None:
+    """Ask at a terminal; elsewhere `--yes` must have been given.
+
+    Raises:
+        UsageError: nobody can be asked.
+        Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} It cannot be undone: say --yes.")
+    click.confirm(f"{question} It cannot be undone.", abort=True, err=True)
+
+
+PRUNE: Final = """\b
+Examples:
+  context-engine audit prune --dry-run
+  context-engine audit prune --yes
+"""
+
+
+@click.command(epilog=PRUNE)
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def prune(at: LedgerLocation, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove the oldest records, with their questions and texts, and free their place.
+
+    audit_retention_days of the configuration, and of each domain, says how long records are kept. Only the beginning
+    of a log can be removed, in steps of 256 records and as far as every record in it is old enough: a domain that is
+    kept longer holds the others back. Proofs of what is left, and between all checkpoints, stay good. A ledger in a
+    file is then written anew and becomes smaller; searches that are recorded wait as long as that takes.
+    """
+    from context_engine.audit.ledger.prune import plan_pruning
+    from context_engine.audit.ledger.prune import prune as prune_records
+
+    with opened_ledger(at) as opened:
+        ledger, retention = opened.ledger, _retention(opened.context.setup)
+        ledger.integrate()
+        plan, done = plan_pruning(ledger, retention, ledger.clock.now()), None
+        count = plan.border - plan.minimum
+        if count and not dry_run:
+            make_sure(f"Remove {counted(count, 'record')}, those up to {plan.before}?", yes=yes)
+            done = prune_records(ledger, retention, clock=ledger.clock)
+            plan = done.plan
+    if as_json:
+        print_json(json.dumps(_published(plan, done), ensure_ascii=False))
+    else:
+        _report_pruned(plan, removed=done is not None)
+    _hold(plan)
+    if done is not None:
+        _leftovers(done)
+
+
+def _retention(setup: Setup) -> Retention:
+    """Return how long records are kept.
+
+    Raises:
+        ConfigError: it is said nowhere.
+    """
+    from context_engine.audit.ledger.prune import Retention
+
+    base = setup.resolver.base().values.audit_retention_days
+    domains = {
+        name: setup.resolver.base(spec).values.audit_retention_days for name, spec in setup.registry.domains.items()
+    }
+    if base is None and not any(days for days in domains.values()):
+        raise ConfigError(
+            "is set neither in the configuration nor for a domain: records are kept for ever",
+            key="audit_retention_days",
+        )
+    return Retention(base, domains)
+
+
+def _report_pruned(plan: PruningPlan, *, removed: bool) -> None:
+    count = plan.border - plan.minimum
+    if not count:
+        outcome("nothing to remove", f"{counted(plan.size - plan.minimum, 'record')} stay")
+        return
+    what = f"{counted(count, 'record')}, those up to {plan.before}; {plan.size - plan.border} stay"
+    outcome("removed" if removed else "would be removed", what)
+
+
+def _hold(plan: PruningPlan) -> None:
+    """Say what keeps more from being removed."""
+    holder = plan.holder
+    if holder is None:
+        return
+    whose = f"of domain {holder.domain!r}" if holder.domain else "of no domain"
+    kept = "for ever" if holder.days is None else counted(holder.days, "day")
+    waiting = holder.position - plan.border
+    note(
+        f"The first that must stay is record {holder.position} ({holder.record_id}) of {holder.time}, {whose}, kept "
+        f"{kept}." + (f" {counted(waiting, 'older record')} wait for the next step of 256." if waiting else "")
+    )
+
+
+def _leftovers(done: Pruned) -> None:
+    if done.overwritten is None:
+        note("PostgreSQL keeps deleted rows until it is vacuumed: run 'VACUUM FULL' on the ledger's tables.")
+    elif not done.overwritten:
+        note("The file could not be written anew while others use it: its place is used again later.", style="yellow")
+
+
+def _published(plan: PruningPlan, done: Pruned | None) -> dict[str, Any]:
+    holder = None if plan.holder is None else plan.holder._asdict()
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "dry_run": done is None,
+        "minimum": plan.minimum,
+        "border": plan.border,
+        "size": plan.size,
+        "before": plan.before,
+        "holder": holder,
+        "addenda": None if done is None else done.addenda,
+        "overwritten": None if done is None else done.overwritten,
+    }
+
+
+SCHEMA_VERSION: Final = 1
+
+ERASE: Final = """\b
+Examples:
+  context-engine audit erase --caller jo@bank.example --reason "request of 2 March" --dry-run
+  context-engine audit erase --query 019cad50-24a0-7afe-8262-0d28d32447a6 --reason "card number in the question" --yes
+  context-engine audit erase --document sop-7 --version 3 --reason "published by mistake"
+"""
+
+_SHA256: Final = re.compile("[0-9A-Fa-f]{64}")
+
+_TRIAL: Final = "only looked for"
+
+
+@click.command(epilog=ERASE)
+@click.option("--query", "queries", metavar="ID", multiple=True, help="The question of record ID; may be repeated.")
+@click.option("--caller", "callers", metavar="NAME", multiple=True, help="The questions of a caller, by their id.")
+@click.option("--text", "texts", metavar="SHA256", multiple=True, help="The text of a chunk, by its content_sha256.")
+@click.option("--document", metavar="ID", help="The texts of a document's chunks.")
+@click.option("--version", metavar="V", help="Of that version of the document alone.")
+@click.option("--reason", metavar="TEXT", help="Why; stands in the log for ever, so name nobody.")
+@click.option("--by", metavar="NAME", help="Who erases; stands in the log for ever. Your login name if not given.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def erase(
+    at: LedgerLocation,
+    queries: tuple[str, ...],
+    callers: tuple[str, ...],
+    texts: tuple[str, ...],
+    document: str | None,
+    version: str | None,
+    reason: str | None,
+    by: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Delete questions, or texts that were shown; every proof of every record stays good.
+
+    Entries stay: who asked (as a pseudonym), when, and which chunks came. An entry of its own says what was erased, why
+    and by whom. A record whose question or texts are gone can no longer be replayed. A ledger in a file is then written
+    anew, so that no page of it holds a copy; searches that are recorded wait as long as that takes.
+    """
+    if not (queries or callers or texts or document):
+        raise click.UsageError("Say what to erase: --query, --caller, --text or --document.")
+    if version is not None and document is None:
+        raise click.UsageError("--version is of a document: give --document too.")
+    if short := next((text for text in texts if _SHA256.fullmatch(text) is None), None):
+        raise click.UsageError(f"--text takes a SHA-256, not {short!r}: 'audit show --json' has all 64 digits of it.")
+    if reason is None and not dry_run:
+        raise click.UsageError("Missing option '--reason'.")
+    with opened_ledger(at) as opened:
+        wanted = _wanted(opened.ledger, queries, callers, texts, (document, version))
+        words = {"reason": reason or _TRIAL, "by": by or _login()}
+        found = _erased(opened.ledger, wanted, words, dry_run=True)
+        if not dry_run:
+            if _any(found):
+                make_sure(f"Erase {_what(found)}?", yes=yes)
+            found = _erased(opened.ledger, wanted, words, dry_run=False)
+    if as_json:
+        published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **found._asdict()}
+        print_json(json.dumps(published, ensure_ascii=False))
+    _report_erased(found, dry_run=dry_run, as_json=as_json)
+
+
+def _wanted(
+    ledger: Ledger,
+    queries: tuple[str, ...],
+    callers: tuple[str, ...],
+    texts: tuple[str, ...],
+    document: tuple[str | None, str | None],
+) -> Wanted:
+    from context_engine.audit.ledger.find_erasable import Wanted
+    from context_engine.audit.record.pseudonym import Pseudonyms
+
+    # Who has a key today may have asked under another one, or before there was any.
+    secrets = (*(() if ledger.keyring is None else ledger.keyring.pseudonym_keys), ledger.pseudonym_salt)
+    named = tuple(Pseudonyms(secret).of_caller(name) for name in callers for secret in secrets)
+    document_id, version = document
+    documents = () if document_id is None else ((document_id, version),)
+    lowered = tuple(text.lower() for text in texts)
+    return Wanted(record_ids=queries, callers=named, texts=lowered, documents=documents)
+
+
+def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: bool) -> Erased:
+    from context_engine.audit.ledger.erase import erase as erase_from
+
+    return erase_from(ledger, wanted, **words, clock=ledger.clock, dry_run=dry_run)
+
+
+def _any(found: Erased) -> bool:
+    return bool(found.questions or found.texts or found.cards)
+
+
+def _what(found: Erased) -> str:
+    parts = [counted(count, noun) for count, noun in ((found.questions, "question"), (found.texts, "text")) if count]
+    return f"{' and '.join(parts) or 'what is known of chunks'} of {counted(found.records, 'record')}"
+
+
+def _report_erased(found: Erased, *, dry_run: bool, as_json: bool) -> None:
+    if not as_json:
+        if not _any(found):
+            outcome("nothing to erase", "it is not in the ledger, or was erased before")
+        else:
+            outcome("would be erased" if dry_run else "erased", _what(found))
+    if dry_run:
+        return
+    if found.overwritten is None:
+        note(
+            "PostgreSQL keeps deleted rows until it is vacuumed: run 'VACUUM FULL addendum'. WAL archives, replicas "
+            "and backups keep them until they are recycled.",
+            style="yellow",
+        )
+    elif not found.overwritten:
+        note(
+            "The file could not be written anew while others use it, and may hold copies in unused pages: run the same "
+            "command again.",
+            style="yellow",
+        )
+    elif _any(found):
+        note("Backups of the ledger keep what they have until they are recycled.")
+    if found.texts:
+        note("A text that a source still holds is recorded again when it is found again.")
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"

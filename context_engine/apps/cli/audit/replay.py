@@ -1,0 +1,196 @@
+"""`audit replay`: recompute a recorded search from its record alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.text import Text
+
+from context_engine import __version__
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.audit.ledger import LedgerLocation, counter_of_name, opened_ledger, read_saved, with_ledger
+from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.context import CliContext, open_context
+from context_engine.apps.cli.words import counted
+from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
+from context_engine.errors import ConfigError, InvalidRequest, MaskingError, StoreError, UnknownDomain
+from context_engine.service.explaining.words import setting_words
+
+if TYPE_CHECKING:
+    from context_engine.audit.record.restored import Restored
+    from context_engine.audit.review.replay import ChangedScorer, Replay
+    from context_engine.core.models import EffectiveSettings, SearchResult
+
+
+SCHEMA_VERSION: Final = 1
+
+_SHOWN: Final = 100
+
+_UNRESOLVED: Final = (UnknownDomain, InvalidRequest, ConfigError, MaskingError)
+
+_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+REPLAY: Final = """\b
+Examples:
+  context-engine audit replay 019cad50-24a0-7afe-8262-0d28d32447a6
+  context-engine search "default fund" -d DCE --json --full > answer.json
+  context-engine audit replay --file answer.json
+"""
+
+
+@click.command(epilog=REPLAY)
+@click.argument("record_id", metavar="[ID]", required=False)
+@click.option("--file", type=_FILE, metavar="FILE", help="A result that 'search --json --full' wrote, in place of ID.")
+@click.option("--query", metavar="TEXT", help="The question, where only its digest was recorded.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def replay(at: LedgerLocation, record_id: str | None, file: Path | None, query: str | None, as_json: bool) -> None:
+    """Compute a recorded answer again from its record alone: no source and no model is asked.
+
+    The second stage and the contexts must come out to the same bytes, and the answer beside the record in a file must
+    be the record's; else the first field that differs is named, and why. Settings that changed since are named, and
+    what they would change in the answer.
+    Exit code: 0 identical, 1 not, 4 the question was not recorded, 2 usage or configuration.
+    """
+    if (record_id is None) == (file is None):
+        raise click.UsageError("Give the ID of a record, or --file.")
+    if file is not None and (query is not None or at.ledger is not None):
+        raise click.UsageError("--query and --ledger are for a record of a ledger, not for --file.")
+    replayed = _of_file(at, file) if file is not None else _of_ledger(at, str(record_id), query)
+    if as_json:
+        published = {"schema_version": SCHEMA_VERSION, **replayed.to_dict()}
+        print_json(json.dumps(published, ensure_ascii=False, default=str))
+    else:
+        _print(replayed)
+    click.get_current_context().exit(0 if replayed.identical else FAILURE)
+
+
+def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay:
+    from context_engine.audit.record.entry import read_entry
+    from context_engine.audit.record.restored import restore
+
+    with opened_ledger(at) as opened:
+        ledger = opened.ledger
+        found = find_record(ledger, record_id)
+        restored = restore(found.entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
+        contexts = [read_entry(one) for one in context_entries(ledger, record_id)]
+        return _replayed(opened.context, restored, None, contexts)
+
+
+def _of_file(at: LedgerLocation, file: Path) -> Replay:
+    from context_engine.audit.record.saved import code_of, load_result
+
+    saved = read_saved(file)
+    context = open_context(at.configuration, build_demo=False)
+    return _replayed(context, load_result(saved), code_of(saved), (), published=saved if "record" in saved else None)
+
+
+def _replayed(
+    context: CliContext,
+    recorded: SearchResult | Restored,
+    recorded_by: str | None,
+    contexts: Sequence[Mapping[str, Any]],
+    *,
+    published: Mapping[str, Any] | None = None,
+) -> Replay:
+    from context_engine.audit.review.replay import replay as replay_record
+
+    masked = any(entry.get("masked") for entry in contexts)
+    return replay_record(
+        recorded,
+        code_version=__version__,
+        recorded_by=recorded_by,
+        published=published,
+        settings_now=_settings_now(context),
+        scorer_now=_scorer_now(context),
+        contexts=contexts,
+        counter=counter_of_name,
+        mask=context.setup.mask() if masked else None,
+    )
+
+
+def _settings_now(context: CliContext) -> Callable[[SearchResult], EffectiveSettings | None]:
+    """Return what gives the settings in force; it says why where there are none."""
+
+    def resolved(result: SearchResult) -> EffectiveSettings | None:
+        from context_engine.wiring.in_force import settings_in_force
+
+        if result.request is None:
+            return None
+        try:
+            return settings_in_force(context.setup, result.request, result.specs)
+        except _UNRESOLVED as error:
+            note(f"The settings in force could not be compared: {error}", style="yellow")
+            return None
+
+    return resolved
+
+
+def _scorer_now(context: CliContext) -> Callable[[SearchResult], ChangedScorer | None]:
+    """Return what compares the model and the adapter; it says why where there is no base to ask."""
+
+    def changed(result: SearchResult) -> ChangedScorer | None:
+        from context_engine.wiring.in_force import changed_scorer
+
+        try:
+            return changed_scorer(context.setup, context.data_dir, result)
+        except StoreError as error:
+            note(f"The adapter in force could not be compared: {error}", style="yellow")
+        except _UNRESOLVED:  # said of the settings
+            pass
+        return None
+
+    return changed
+
+
+def _print(replayed: Replay) -> None:
+    console = out()
+    if replayed.identical:
+        show(console, Text("identical: the record gives the same answer to the byte", "green"))
+    else:
+        show(console, Text(clean(f"not identical: {replayed.explanation or 'a context differs'}"), "red"))
+    if replayed.difference is not None:
+        path, was, now = replayed.difference
+        first, second = ("shown", "in the record") if replayed.reason == "answer_altered" else ("recorded", "computed")
+        show(console, Text(clean(f"  {path}: {first} {_value(was)}, {second} {_value(now)}")))
+    for one in replayed.contexts:
+        said = "identical" if one.identical else one.reason
+        show(console, Text(clean(f"context {one.record_id}: {said}"), "" if one.identical else "yellow"))
+    _print_settings(replayed)
+    if replayed.changed_scorer is not None:
+        was, now = replayed.changed_scorer
+        said = (
+            f"vectors were compared by {was}, now by {now}" if now else f"vectors were compared by {was}, now by none"
+        )
+        show(console, Text(clean(f"{said}: what that changes, the record cannot tell")))
+
+
+def _print_settings(replayed: Replay) -> None:
+    """Print which settings changed, and what of the answer they would change."""
+    changed, console = replayed.changed_settings, out()
+    if changed is None:
+        return
+    if not changed:
+        show(console, Text("no setting has changed since"))
+        return
+    show(console, Text(f"{counted(len(changed), 'setting')} changed since:"))
+    for one in changed:
+        was, now = (_value(setting_words(one.key, value)) for value in (one.was, one.now))
+        show(console, Text(clean(f"  {one.key}: {was}, now {now} ({one.origin})")))
+    if replayed.answer_now is not None:
+        path, was, now = replayed.answer_now
+        show(console, Text(clean(f"the answer would be another: {path}: {_value(was)}, then {_value(now)}"), "yellow"))
+    elif any(one.judged for one in changed):
+        show(console, Text("the answer would be the same, as far as the record can tell"))
+    unjudged = [one.key for one in changed if not one.judged]
+    if unjudged:
+        show(console, Text(clean(f"what these change, the record cannot tell: {', '.join(unjudged)}"), "dim"))
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"

@@ -1,0 +1,335 @@
+"""`audit show`: everything that one record says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
+from context_engine.apps.cli.console import clean, out, print_json
+from context_engine.apps.cli.console import show as show_part
+from context_engine.apps.cli.words import counted
+from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
+from context_engine.core.models import Settings
+from context_engine.service.explaining.words import reason_words
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+    from context_engine.audit.review.account import Account
+
+
+SCHEMA_VERSION: Final = 1
+
+_SEARCHES: Final = ("search", "rank")
+
+_NO_CHECKPOINT: Final = "No checkpoint covers this record yet: 'context-engine audit head' makes one."
+
+SHOW: Final = """\b
+Examples:
+  context-engine audit show 019cad50-24a0-7afe-8262-0d28d32447a6
+  context-engine audit show 019cad50-24a0-7afe-8262-0d28d32447a6 --texts
+  context-engine audit show 019cad50-24a0-7afe-8262-0d28d32447a6 --json | jq '.entry.chunks[].sha256'
+"""
+
+
+@click.command(epilog=SHOW)
+@click.argument("record_id", metavar="ID")
+@click.option("--query", metavar="TEXT", help="The question, where only its digest was recorded.")
+@click.option("--texts", is_flag=True, help="Show the passages too, as the caller was given them.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_json: bool) -> None:
+    """Show what was recorded under ID: who asked, under which rule, what was shown, and what was not and why.
+
+    ID is the id of a search, or of a refusal, a context or another record that 'audit list' names.
+    """
+    from context_engine.audit.review.account import account_of
+
+    with opened_ledger(at) as opened:
+        ledger = opened.ledger
+        found = find_record(ledger, record_id)
+        account = account_of(
+            found.entry,
+            found.index,
+            ledger,
+            query=query,
+            pseudonyms=ledger_pseudonyms(ledger),
+            contexts=context_entries(ledger, record_id),
+        )
+        passages = _passages(found.entry, ledger) if texts else None
+        proof = _proof(ledger, found.index)
+    if as_json:
+        published = {"schema_version": SCHEMA_VERSION, **account.to_dict(), "proof": proof}
+        if passages is not None:
+            published["texts"] = [one._asdict() for one in passages]
+        print_json(json.dumps(published, ensure_ascii=False, default=str))
+    else:
+        print_account(out(), account, proof)
+        print_passages(out(), passages or ())
+    say_unproved(proof["not_proved"])
+
+
+class ShownPassage(NamedTuple):
+    """A chunk that an answer showed, to be read.
+
+    Attributes:
+        rank: 1-based.
+        sha256: of the text, hex.
+        text: None where it is not there any more.
+    """
+
+    rank: int
+    source: str
+    chunk: str
+    sha256: str
+    text: str | None
+
+
+def _passages(entry: bytes, ledger: Ledger) -> list[ShownPassage]:
+    """Return what an answer showed.
+
+    Raises:
+        InvalidRequest: the record is of something else than a search.
+    """
+    from context_engine.audit.review.shown import recorded_answer
+
+    return [
+        ShownPassage(
+            one.rank,
+            one.source_id,
+            one.chunk_id,
+            one.content_sha256,
+            None if one.chunk is None else one.chunk.content,
+        )
+        for one in recorded_answer(entry, ledger).chunks
+    ]
+
+
+def _proof(ledger: Ledger, index: int | None) -> dict[str, Any]:
+    """Return how firmly a record stands: the first checkpoint that covers it, and what that does not prove."""
+    covering = None if index is None else next((one for one in ledger.checkpoints() if one.size > index), None)
+    missing = [NO_KEY] if ledger.keyring is None else []
+    return {
+        "index": index,
+        "checkpoint": None if covering is None else covering.size,
+        "signed": covering is not None and "\n\n" in covering.note.rstrip("\n"),
+        "not_proved": missing if covering is not None else [*missing, _NO_CHECKPOINT],
+    }
+
+
+_HASH: Final = 12
+
+_STALE: Final = ("expired", "superseded")
+
+_CHUNK_COLUMNS: Final = ("rank", "chunk", "document", "version", "tier", "fetched", "score", "sha-256", "flags")
+
+
+def print_account(console: Console, account: Account, proof: Mapping[str, Any]) -> None:
+    """Print the account of a record, section by section; those that say nothing are left out.
+
+    Args:
+        console: where to.
+        account: of the record.
+        proof: how firmly it stands.
+    """
+    entry = account.entry
+    _lines(console, f"{entry['kind']} {entry['id']}", _head(account, proof))
+    _lines(console, "Who", _who(account))
+    _lines(console, "Rule", _rule(entry))
+    _table(console, "Sources", ("source", "state", "chunks", "ms", "error"), _sources(entry))
+    if entry["kind"] == "context":
+        _table(console, "Passages in the text", ("label", "source", "chunks"), _context_passages(entry))
+        _table(console, "Left out", ("source", "chunk", "reason"), entry.get("left_out", ()))
+    else:
+        _table(console, "Shown", _CHUNK_COLUMNS, _chunks(entry))
+        _lines(console, "Stale", _stale(entry))
+        _lines(console, "Not shown", _not_shown(account))
+    _table(console, "Withheld", ("source", "chunk", "classification"), entry.get("withheld", ()))
+    _lines(console, "Notices", _notices(account))
+    _lines(console, "Settings that differ from the default", _settings(account))
+    _table(console, "Contexts", ("id", "time", "tokens", "blocks"), _contexts(account))
+    _lines(console, "Not there any more", (f"{one.kind}: {one.why}" for one in account.missing))
+
+
+def print_passages(console: Console, passages: Iterable[ShownPassage]) -> None:
+    """Print the texts that an answer showed, each below its rank and id.
+
+    Args:
+        console: where to.
+        passages: in their order.
+    """
+    for one in passages:
+        text = one.text if one.text is not None else "(its text is not in the ledger any more)"
+        _lines(console, f"{one.rank}  {one.source}/{one.chunk}", text.splitlines())
+
+
+def _head(account: Account, proof: Mapping[str, Any]) -> list[str]:
+    entry, index = account.entry, account.index
+    outcome = [str(entry[name]) for name in ("domain", "status", "decision") if entry.get(name)]
+    refused = f"  refused: {entry['error']['code']}" if entry.get("error") else ""
+    place = "waits to be integrated" if index is None else f"record {index} of the log"
+    covered = f", covered by the checkpoint of {proof['checkpoint']} records" if proof["checkpoint"] else ""
+    made = f"; made by version {entry['code']}" if entry.get("code") else ""
+    return [
+        f"{entry.get('time')}  {' · '.join(outcome)}{refused}".rstrip(),
+        *([f"question: {_asked(account)}"] if "query" in entry else []),
+        *([str(account.question["message"])] if account.question and "message" in account.question else []),
+        *([f"of search {entry['search']}"] if "search" in entry else []),
+        *_done_to_the_log(entry),
+        f"{place}{covered}{made}",
+    ]
+
+
+def _done_to_the_log(entry: Mapping[str, Any]) -> list[str]:
+    """Return what a record says that is of no search: an erasure, a key, a loss or a pruning."""
+    match entry["kind"]:
+        case "erasure":
+            count = len(entry.get("digests", ()))
+            erased = f"{count} addendum" if count == 1 else f"{count} addenda"
+            return [f"{erased} erased by {entry.get('by')}: {entry.get('reason')}"]
+        case "key":
+            was = f"was: {entry['was']}, which {'endorsed' if entry.get('endorsed') else 'did not endorse'} this one"
+            return [f"key: {entry.get('now')}", *([was] if entry.get("was") else ["the first key of this log"])]
+        case "loss":
+            lost = counted(int(entry.get("count", 0)), "record")
+            return [f"{lost} lost between {entry.get('since')} and {entry.get('until')}"]
+        case "pruning":
+            return [f"records before index {entry.get('minimum')} removed, all older than {entry.get('before')}"]
+    return []
+
+
+def _asked(account: Account) -> str:
+    """Return the question, or why it is not known."""
+    if account.question is None:
+        return f"({account.question_missing})"
+    kept = account.question.get("result", account.question)
+    return str(kept.get("query") or (kept.get("request") or {}).get("query", ""))
+
+
+_NO_RULES: Final = "clearance: not asked for, as no access rules were in force"
+
+
+def _who(account: Account) -> list[str]:
+    caller = account.entry.get("caller")
+    if not isinstance(caller, Mapping):
+        return []
+    names = [f"{name}: {', '.join(caller[name])}" for name in ("roles", "groups") if caller.get(name)]
+    behalf = [f"on behalf of {caller['for']}"] if caller.get("for") else []
+    app = [f"app: {account.entry['app']}"] if account.entry.get("app") else []
+    known = caller.get("pseudonym") or "nobody was named"
+    ruled = (account.entry.get("hashes") or {}).get("policy")
+    cleared = f"clearance: {caller.get('clearance')}" if ruled else _NO_RULES
+    return [f"{known}{_clear_name(account)}", *behalf, *names, cleared, *app]
+
+
+def _clear_name(account: Account) -> str:
+    """Return the caller's own id, which stands with the question."""
+    question = account.question or {}
+    request = question.get("result", question).get("request") or {}
+    name = request.get("principal", {}).get("id") or request.get("caller", {}).get("principal")
+    return f" ({name})" if name else ""
+
+
+def _rule(entry: Mapping[str, Any]) -> list[str]:
+    hashes = entry.get("hashes", {})
+    named = [f"{name}: {value[:_HASH]}" for name, value in hashes.items() if value]
+    denied = [f"{source} was not searched: {reason}" for source, reason in entry.get("denied", ())]
+    return [*([", ".join(named)] if named else []), *denied]
+
+
+def _sources(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
+    return [
+        (one["id"], one["state"], one["chunks"], one["ms"], one.get("error", "")) for one in entry.get("sources", ())
+    ]
+
+
+def _chunks(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
+    return [
+        (
+            rank,
+            f"{one['source']}/{one['chunk']}",
+            one.get("document") or "",
+            one.get("version") or "",
+            one.get("tier", ""),
+            one.get("fetched_at", "")[:10],
+            f"{one['final']:.4f}" if "final" in one else "",
+            (one.get("sha256") or "")[:_HASH],
+            ", ".join(one.get("flags", ())),
+        )
+        for rank, one in enumerate(entry.get("chunks", ()), start=1)
+    ]
+
+
+def _stale(entry: Mapping[str, Any]) -> list[str]:
+    chunks = entry.get("chunks", ())
+    flagged = ((one["chunk"], [flag for flag in one.get("flags", ()) if flag in _STALE]) for one in chunks)
+    return [f"{chunk}: {', '.join(flags)}" for chunk, flags in flagged if flags]
+
+
+def _not_shown(account: Account) -> list[str]:
+    """Return how many candidates were merged or dropped, by stage and reason."""
+    ends = Counter(
+        (one["outcome"], one["stage"], one["reason"]) for one in account.fates if one["outcome"] != "returned"
+    )
+    return [
+        f"{counted(count, 'candidate')} {outcome} at {stage}: {reason_words(reason)}"
+        for (outcome, stage, reason), count in ends.most_common()
+    ]
+
+
+def _notices(account: Account) -> list[str]:
+    """Return the sentences where they are kept, else the codes."""
+    question = account.question or {}
+    kept = question.get("result", {}).get("notices")
+    if kept:
+        return [str(one["message"]) for one in kept]
+    return [f"{code} {subject}".strip() for code, subject in account.entry.get("notices", ())]
+
+
+def _settings(account: Account) -> list[str]:
+    defaults = Settings().model_dump(mode="json")
+    return [
+        f"{key}: {one['value']} ({one['origin']})"
+        for key, one in (account.settings or {}).items()
+        if key not in defaults or one["value"] != defaults[key]
+    ]
+
+
+def _contexts(account: Account) -> list[Sequence[Any]]:
+    return [
+        (one["id"], one["time"], f"{one['tokens']} of {one['budget']}", len(one["chunks"])) for one in account.contexts
+    ]
+
+
+def _context_passages(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
+    return [(one["label"], one["source"], ", ".join(one["chunks"])) for one in entry.get("chunks", ())]
+
+
+def _lines(console: Console, title: str, lines: Iterable[str]) -> None:
+    found = list(lines)
+    if not found:
+        return
+    console.print()
+    show_part(console, Text(clean(title), "bold"))
+    for line in found:
+        show_part(console, Text(clean(f"  {line}")))
+
+
+def _table(console: Console, title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=True, padding=(0, 1, 0, 1), header_style="dim")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(clean(str(value))) for value in row))
+    console.print()
+    show_part(console, Text(clean(title), "bold"))
+    show_part(console, table)

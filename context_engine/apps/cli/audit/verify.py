@@ -1,0 +1,174 @@
+"""`audit verify`: check that the ledger is as it was written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.text import Text
+
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, say_unproved, with_ledger
+from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.words import counted
+from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt
+
+if TYPE_CHECKING:
+    from context_engine.audit.checks.findings import Finding, Verification
+    from context_engine.audit.checks.verify import Outside
+    from context_engine.audit.formats.keys import VerifierKey
+    from context_engine.audit.ledger.ledger import Ledger
+
+
+SCHEMA_VERSION: Final = 1
+
+_MOST_WORKERS: Final = 8
+
+_SHOWN: Final = 100
+
+VERIFY: Final = """\b
+Examples:
+  context-engine audit verify --against /mnt/worm/2026-03-02.checkpoint
+  context-engine audit verify --key audit.bank.example/retrieval+1f0a3c55+AVa... --json
+"""
+
+
+@click.command(epilog=VERIFY)
+@click.option("--key", "keys", multiple=True, metavar="VKEY", help="A verifier key of the log, had from elsewhere.")
+@click.option(
+    "--against",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Checkpoints that were kept elsewhere.",
+)
+@click.option("--witness", "witnesses", multiple=True, metavar="VKEY", help="A witness whose cosignatures count.")
+@click.option("--log-only", is_flag=True, help="Leave addenda and look-up rows unchecked; a fraction of the time.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Processes that check; as many as processors if not said.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def verify(
+    at: LedgerLocation,
+    keys: tuple[str, ...],
+    files: tuple[Path, ...],
+    witnesses: tuple[str, ...],
+    log_only: bool,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Check that the ledger is as it was written; exit code 1 if not.
+
+    Every record, MAC, tile, checkpoint, signature, addendum and look-up row is checked, against somebody who can write
+    to the database but has neither the key nor a checkpoint that was kept elsewhere. What waits is integrated first.
+    Each finding names its rows; what could not be shown is said on stderr.
+    """
+    from context_engine.audit.checks.verify import verify as verify_ledger
+
+    with opened_ledger(at) as opened, progress_bar("Verifying …") as progress:
+        _integrate(opened.ledger)
+        found = verify_ledger(
+            opened.ledger,
+            trusted=[_key(text, "--key") for text in keys],
+            outside=[one for file in files for one in _outside(file)],
+            witnesses=[_key(text, "--witness") for text in witnesses],
+            workers=workers or min(os.cpu_count() or 1, _MOST_WORKERS),
+            log_alone=log_only,
+            progress=lambda done, total: progress(done, total, ""),
+        )
+    if as_json:
+        print_json(json.dumps(_published(found), ensure_ascii=False))
+    else:
+        _report(found)
+    say_unproved(found.not_proved)
+    click.get_current_context().exit(0 if found.sound else FAILURE)
+
+
+def _integrate(ledger: Ledger) -> None:
+    """Integrate what waits and is right by itself; what is wrong with the rest, the check says."""
+    try:
+        ledger.integrate()
+    except LedgerCorrupt as error:
+        note(f"What waits was not integrated: {error}", style="yellow")
+
+
+def _key(text: str, option: str) -> VerifierKey:
+    from context_engine.audit.formats.keys import VerifierKey
+    from context_engine.audit.formats.strict import FormatError
+
+    try:
+        return VerifierKey.parse(text)
+    except FormatError as error:
+        raise InvalidRequest(f"{option}: {error}") from None
+
+
+def _outside(file: Path) -> Iterator[Outside]:
+    """Yield the checkpoints of a file; the last of several may have been cut off as it was written.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds none.
+    """
+    from context_engine.audit.checks.checkpoints import size_of
+    from context_engine.audit.checks.verify import Outside
+    from context_engine.audit.ledger.checkpoint_file import checkpoints_in
+
+    try:
+        notes = checkpoints_in(file.read_text("utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}", file=str(file)) from None
+    if not notes:
+        raise ConfigError("holds no checkpoint", file=str(file))
+    if len(notes) > 1 and size_of(notes[-1]) is None:
+        note(f"left out: the last checkpoint of {file} was cut off as it was written", style="yellow")
+        notes = notes[:-1]
+    for one in notes:
+        yield Outside(str(file), one)
+
+
+def _report(found: Verification) -> None:
+    console = out()
+    for one in found.findings[:_SHOWN]:
+        show(
+            console,
+            Text(clean(f"{one.where}: "), "bold").append(clean(one.problem), "red").append(f" [{one.code}]", "dim"),
+        )
+    more = len(found.findings) - _SHOWN + sum(_beyond(found).values())
+    if more > 0:
+        show(console, Text(f"and {counted(more, 'finding')} more; --json has them"))
+    for sentence in found.proved:
+        show(console, Text(clean(sentence)))
+    said = "sound" if found.sound else "not sound"
+    counts = f"{counted(found.size, 'record')}, {counted(found.counts['checkpoints'], 'checkpoint')}"
+    problems = "" if found.sound else f", {counted(len(found.findings), 'finding')}"
+    show(console, Text(said, "green" if found.sound else "red").append(f": {counts}{problems}", ""))
+
+
+def _beyond(found: Verification) -> dict[str, int]:
+    """Return how many findings of a code were not kept."""
+    return {name: count for name, count in found.counts.items() if name.startswith("more ")}
+
+
+def _published(found: Verification) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "sound": found.sound,
+        "size": found.size,
+        "findings": _findings(found.findings),
+        "proved": found.proved,
+        "not_proved": found.not_proved,
+        "counts": found.counts,
+    }
+
+
+def _findings(found: Sequence[Finding]) -> list[dict[str, Any]]:
+    return [{"code": one.code, **one.where._asdict(), "problem": one.problem} for one in found]

@@ -1,0 +1,276 @@
+"""`audit why`: why a chunk was shown or not, and the smallest change that would show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from context_engine.apps.cli.audit.ledger import (
+    NO_KEY,
+    LedgerLocation,
+    opened_ledger,
+    read_saved,
+    say_unproved,
+    with_ledger,
+)
+from context_engine.apps.cli.console import clean, out, print_json, show
+from context_engine.apps.cli.words import candidate_names
+from context_engine.audit.review.stored import find_record, recorded_result
+from context_engine.core.models import Key, Outcome, SearchResult, Settings
+from context_engine.service.explaining.words import reason_words
+
+if TYPE_CHECKING:
+    from context_engine.audit.review.absence import Absence, AccessTaken
+    from context_engine.audit.review.changes import Change
+    from context_engine.audit.review.smallest import Counterfactual, Search
+    from context_engine.audit.review.standing import Standing
+    from context_engine.audit.review.why import Why
+    from context_engine.core.models import Fate
+
+
+SCHEMA_VERSION: Final = 1
+
+_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+WHY: Final = """\b
+Examples:
+  context-engine audit why 019cad50-24a0-7afe-8262-0d28d32447a6 NPA-SOP-001@3.2#4
+  context-engine audit why 019cad50-24a0-7afe-8262-0d28d32447a6 web-17 --source regulators
+  context-engine search "default fund" -d DCE --json --full > answer.json
+  context-engine audit why --file answer.json NPA-SOP-001@3.2#4
+"""
+
+
+class _Recorded(NamedTuple):
+    """A search, and what access control took from it."""
+
+    result: SearchResult
+    access: AccessTaken
+
+
+@click.command(epilog=WHY)
+@click.argument("names", metavar="[ID] CHUNK", nargs=-1)
+@click.option("--source", metavar="ID", help="Source of the chunk; needed for a chunk that was no candidate.")
+@click.option("--file", type=_FILE, metavar="FILE", help="A result that 'search --json --full' wrote, in place of ID.")
+@click.option("--query", metavar="TEXT", help="The question, where only its digest was recorded.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_ledger
+def why(
+    at: LedgerLocation, names: tuple[str, ...], source: str | None, file: Path | None, query: str | None, as_json: bool
+) -> None:
+    """Tell why the answer ID showed a chunk or did not, and the smallest change with which it would have.
+
+    CHUNK is the chunk's id or the beginning of it, or SOURCE/CHUNK as 'audit show' has it. The change is proved by
+    computing the answer again with it; how large a change is, the guide to auditing says.
+    Exit code: 0, 4 the question was not recorded, 2 no such chunk, usage or configuration.
+    """
+    from context_engine.audit.review.why import why as why_shown
+
+    if len(names) != (2 if file is None else 1):
+        raise click.UsageError("Give the ID of a record, or --file, and a CHUNK.")
+    if file is not None and (query is not None or at.ledger is not None):
+        raise click.UsageError("--query and --ledger are for a record of a ledger, not for --file.")
+    recorded = _of_ledger(at, names[0], query) if file is None else _of_file(file)
+    answer = why_shown(recorded.result, names[-1], source, recorded.access)
+    if as_json:
+        published = {"schema_version": SCHEMA_VERSION, **answer.to_dict()}
+        print_json(json.dumps(published, ensure_ascii=False, default=str))
+    else:
+        print_why(out(), answer, recorded.result)
+
+
+def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> _Recorded:
+    from context_engine.audit.review.absence import AccessTaken
+    from context_engine.audit.review.account import account_of
+
+    with opened_ledger(at) as opened:
+        ledger = opened.ledger
+        found = find_record(ledger, record_id)
+        result = recorded_result(ledger, record_id, found.entry, query)
+        entry = account_of(found.entry, found.index, ledger).entry
+        say_unproved([NO_KEY] if ledger.keyring is None else [])
+    return _Recorded(result, AccessTaken.of_entry(entry))
+
+
+def _of_file(file: Path) -> _Recorded:
+    from context_engine.audit.record.saved import load_result
+    from context_engine.audit.review.absence import AccessTaken
+
+    return _Recorded(load_result(read_saved(file)), AccessTaken())
+
+
+_MOST_NAMED: Final = 5
+
+_NOT_SAME: Final = (
+    "Stage 2 computed again does not give the answer that was recorded: what follows is of what it gives now. "
+    "'audit replay' tells where they differ."
+)
+
+_UNSCORED: Final = "The reranker has no score for it: it stands there by the relevance of stage 1 alone."
+
+_ASKED_OTHERWISE: Final = (
+    "Sources are asked with filter and day and might have given other candidates: it was computed with those recorded."
+)
+
+
+def print_why(console: Console, why: Why, result: SearchResult) -> None:
+    """Print why a chunk was shown or not."""
+    if not why.same:
+        show(console, Text(_NOT_SAME, "yellow"))
+    names = _Names(candidate_names(result))
+    for line in _lines(why, result, names):
+        show(console, Text(clean(line)))
+
+
+class _Names:
+    """What people call the chunks of a search."""
+
+    def __init__(self, names: Mapping[Key, str]) -> None:
+        self._names = names
+
+    def of(self, key: Key) -> str:
+        """Return the name of a chunk with its source."""
+        return f"{self._names.get(key, key[1])} ({key[0]})"
+
+    def of_all(self, keys: Sequence[Key]) -> str:
+        """Return the names of the first chunks, and how many more there are."""
+        more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
+        return ", ".join(self.of(key) for key in keys[:_MOST_NAMED]) + more
+
+
+def _lines(why: Why, result: SearchResult, names: _Names) -> Iterator[str]:
+    chunk = names.of((why.source_id, why.chunk_id))
+    if why.absence is not None:
+        yield f"{chunk} was no candidate: {_absence(why.absence)}."
+        return
+    if why.fate is not None:
+        yield f"{chunk} {_fate(why.fate, why.rank, names)}."
+    yield f"  left after each stage: {' → '.join(f'{one.name} {one.left}' for one in why.funnel)}"
+    if why.standing is not None:
+        yield from _standing(why.standing, result.settings.values)
+    yield from _shown(why, names)
+    if why.changes is not None:
+        yield from _changes(why.changes, names)
+
+
+def _absence(absence: Absence) -> str:
+    asked = f"the source was asked for {absence.asked} and gave {absence.chunks}"
+    detail = f" ({absence.detail})" if absence.detail else ""
+    return {
+        "withheld": f"the source gave it, and the caller was not cleared for it{detail}",
+        "source_denied": f"its source was not searched for the caller{detail}",
+        "source_not_searched": "its source was not searched",
+        "source_failed": f"its source did not answer, or not in full{detail}",
+        "maybe_cut": f"{asked}, {absence.cut} more were cut, and which is not recorded",
+        "maybe_beyond": f"{asked}; it may have come next, and stage1_top_k would have to be larger",
+        "maybe_refused": f"{asked}, {absence.rejected} more were unusable, and which is not recorded",
+        "not_found": f"{asked}, and this was not among them",
+    }[absence.why]
+
+
+def _fate(fate: Fate, rank: int | None, names: _Names) -> str:
+    if fate.outcome is Outcome.RETURNED:
+        return f"was shown at rank {rank}"
+    tested = "" if fate.value is None else f", {_rounded(fate.value)}"
+    limit = "" if fate.limit is None else f" (limit {_number(fate.limit)})"
+    if fate.outcome is Outcome.MERGED and fate.into is not None:
+        return f"was merged into {names.of(fate.into)}: {reason_words(fate.reason)}{tested}{limit}"
+    place = f", place {fate.value}" if fate.reason == "beyond_top_k" else tested
+    return f"was dropped at {fate.stage}: {reason_words(fate.reason)}{place}{limit}"
+
+
+def _standing(standing: Standing, settings: Settings) -> Iterator[str]:
+    parts = [f"tier {standing.tier}", f"relevance {standing.relevance:.4f}"]
+    if standing.absolute is not None:
+        parts.append(f"absolute {standing.absolute:.4f}")
+    if standing.rerank_score is not None:
+        parts.append(f"reranker {standing.rerank_score:.4f}")
+    yield f"  {', '.join(parts)}"
+    if standing.final is not None and standing.boost is not None:
+        supposed = ", had no limit stood in its way" if standing.supposed else ""
+        yield (
+            f"  {settings.relevance_weight:g} × {standing.relevance:.4f} + {settings.authority_weight:g} × "
+            f"{standing.boost:.2f} = {standing.final:.4f}{supposed}"
+        )
+    if standing.place is not None:
+        gap = standing.gap or 0.0
+        below = f", {gap:.4f} below the last that was shown" if gap > 0.0 else ""
+        yield f"  place {standing.place} of {standing.ranked}{below}"
+
+
+def _shown(why: Why, names: _Names) -> Iterator[str]:
+    """What brought a shown chunk to its rank."""
+    if why.also_in:
+        yield f"  merged into it: {names.of_all([(one.source_id, one.chunk_id) for one in why.also_in])}"
+    own = (why.source_id, why.chunk_id)
+    passed = [swap.loser for swap in why.swaps if swap.winner == own]
+    lost = [swap.winner for swap in why.swaps if swap.loser == own]
+    if passed:
+        yield f"  by its tier it passed {names.of_all(passed)}"
+    if lost:
+        yield f"  by their tiers it was passed by {names.of_all(lost)}"
+
+
+def _changes(search: Search, names: _Names) -> Iterator[str]:
+    if search.single is not None:
+        yield _sentence(search.single, names)
+        yield from _beside(search.single, names)
+        return
+    yield "No single change would have shown it."
+    if search.pair is not None:
+        yield f"Two together would: {_sentence(search.pair, names)}"
+        yield from _beside(search.pair, names)
+    yield f"  tried in vain: {', '.join(f'{name} ({count})' for name, count in search.tried)}"
+
+
+def _sentence(found: Counterfactual, names: _Names) -> str:
+    told = " and ".join(_change(change, names) for change in found.changes)
+    return f"{told[:1].upper()}{told[1:]} it would have been shown at rank {found.rank}."
+
+
+def _change(change: Change, names: _Names) -> str:
+    was, now = _number(change.was), _number(change.now)
+    if change.kind == "text":
+        source, _, chunk = change.name.partition("/")
+        return f"without the text {names.of((source, chunk))}"
+    if change.kind == "source":
+        source, _, field = change.name.rpartition(".")
+        return f"with the {field} of source {source} {now} instead of {was}"
+    if change.name == "as_of":
+        return f"asked about {now} instead of {was}"
+    if change.name == "filters":
+        return "without the filter" if change.now is None else f"with no more of the filter than {now}"
+    return f"with {change.name} {now} instead of {was}"
+
+
+def _beside(found: Counterfactual, names: _Names) -> Iterator[str]:
+    """What else would be so then, and what is not known."""
+    if found.left:
+        yield f"  no longer shown then: {names.of_all(found.left)}"
+    if found.came:
+        yield f"  shown then as well: {names.of_all(found.came)}"
+    if found.unscored:
+        yield f"  {_UNSCORED}"
+    if found.asks_otherwise:
+        yield f"  {_ASKED_OTHERWISE}"
+
+
+def _rounded(value: float | str) -> str:
+    return _number(round(value, 4) if isinstance(value, float) else value)
+
+
+def _number(value: Any) -> str:
+    """Return a value as people read it; a limit is told with all its digits, for it has to be set."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".") if value == round(value, 4) else repr(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

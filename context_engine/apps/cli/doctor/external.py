@@ -1,0 +1,119 @@
+"""`doctor --external`: ask an External Knowledge API what Dify would ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, out, print_json, show
+from context_engine.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from context_engine.apps.dify.registration import Played
+
+
+_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+
+
+def external_is_good(
+    address: str,
+    *,
+    token_env: str | None,
+    token_file: str | None,
+    domain: str | None,
+    query: str | None,
+    as_json: bool,
+) -> bool:
+    """Play Dify's questions and show what it would make of the answers; return whether all is good.
+
+    Args:
+        address: as it is registered in Dify.
+        token_env, token_file: the variable, or the file, that holds the access token: one of them.
+        domain: the External Knowledge ID.
+        query: of the retrieval; None plays the registration alone.
+
+    Raises:
+        InvalidRequest: an option that cannot be used.
+    """
+    from context_engine.apps.dify.credentials import Redactor
+    from context_engine.apps.dify.registration import play
+
+    if query is not None and domain is None:
+        raise InvalidRequest("--external needs --domain, the External Knowledge ID to ask for; or --no-query")
+    _check_address(address)
+    token = _token(token_env, token_file)
+    played = play(address, token, domain=None if query is None else domain, query=query or "")
+    hide = Redactor((token,)).hide
+    steps = [one._replace(verdict=hide(one.verdict)) for one in played]
+    notes = _notes(address, token)
+    ok = all(one.ok for one in steps)
+    if as_json:
+        found = {"ok": ok, "external": {"steps": [one._asdict() for one in steps], "notes": notes}}
+        print_json(json.dumps(found, ensure_ascii=False))
+    else:
+        _show(steps, notes)
+    return ok
+
+
+def _check_address(address: str) -> None:
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        password = parts.password
+    except ValueError:
+        usable, password = False, None
+    if not usable:
+        raise InvalidRequest("--external must be an http or https URL, as it is registered in Dify")
+    if password is not None:
+        raise InvalidRequest("--external holds a password: Dify would send it along with every search; take it out")
+
+
+def _token(token_env: str | None, token_file: str | None) -> str:
+    if (token_env is None) == (token_file is None):
+        raise InvalidRequest("--external needs its access token: --token-env NAME or --token-file FILE, one of them")
+    if token_env is not None:
+        token, place = os.environ.get(token_env, ""), f"the variable {token_env}"
+    else:
+        token, place = _read(Path(str(token_file))), f"the file {token_file}"
+    token = token.strip()
+    if not _TOKEN.fullmatch(token):
+        raise InvalidRequest(f"{place} holds no access token: printable ASCII characters without spaces")
+    return token
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"--token-file {path} cannot be read ({type(error).__name__})") from None
+
+
+def _notes(address: str, token: str) -> list[str]:
+    from context_engine.apps.dify.external import LEAST_TOKEN
+
+    notes = []
+    if address.rstrip("/").endswith("/retrieval"):
+        notes.append("the address ends in /retrieval, and Dify appends it once more: register it without")
+    elif address.endswith("/"):
+        notes.append("the address ends in a slash, and Dify appends /retrieval to it as it stands: register it without")
+    if len(token) < LEAST_TOKEN:
+        notes.append(
+            f"the access token has fewer than {LEAST_TOKEN} characters: the plugin's endpoint lets none such in"
+        )
+    return notes
+
+
+def _show(steps: list[Played], notes: list[str]) -> None:
+    console = out()
+    for one in steps:
+        sign = Text("✓ ", "green") if one.ok else Text("✗ ", "bold red")
+        status = "no answer" if one.status is None else str(one.status)
+        show(console, sign + Text(f"{one.step} ({status}, {one.elapsed_s:.2f} s): {clean(one.verdict)}"))
+    for note in notes:
+        show(console, Text(f"! {note}", "yellow"))

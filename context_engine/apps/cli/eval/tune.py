@@ -1,0 +1,282 @@
+"""`eval tune` and `eval scope`: choose settings by evidence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.app import DEGRADED, FAILURE
+from context_engine.apps.cli.console import clean, error_line, note, out, show
+from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
+from context_engine.apps.cli.eval.options import (
+    DEMO_DAY,
+    PATH,
+    answers_of,
+    asking,
+    check_outputs,
+    judged,
+    opened,
+    reported,
+    write_json,
+    write_reports,
+    written,
+)
+from context_engine.apps.cli.eval.tune_adapter import tune_adapter
+from context_engine.apps.cli.eval.tune_blend import tune_blend
+from context_engine.apps.cli.search.command import Day
+from context_engine.core.models import Notice, NoticeCode, messages
+from context_engine.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from context_engine.evaluation.questions import EvalQuestion
+    from context_engine.evaluation.scope import Calibration
+    from context_engine.evaluation.tune import Tuned
+
+
+TUNE: Final = """\b
+Examples:
+  context-engine eval tune --grid authority_weight=0,0.2,0.4 --grid dedup_threshold=0.8,0.85,0.9
+  context-engine eval tune --queries q.jsonl --qrels r.tsv -d NPA --grid rerank_weight=0.3,0.5,0.7 \\
+      --write config/rag-pipeline.json
+  context-engine eval tune --adapter --queries q.jsonl --qrels r.tsv -d NPA
+  context-engine eval tune --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
+  context-engine eval tune --adapter --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
+"""
+
+SCOPE: Final = """\b
+Examples:
+  context-engine eval scope
+  context-engine eval scope --in our-questions.jsonl --domain NPA --keep 0.99 --html scope.html
+"""
+
+
+@click.command(epilog=TUNE)
+@judged
+@click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
+@click.option("--adapter", is_flag=True, help="Learn the domain's language instead: an adapter of its vectors.")
+@click.option("--blend", is_flag=True, help="Learn the weights of a candidate's scores instead, for one domain.")
+@click.option("--own-pairs", is_flag=True, help="With --adapter: begin with pairs that the base makes itself.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
+@click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="What is to be best.")
+@click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
+@click.option("--write", type=PATH, metavar="FILE", help="Write it into this rag-pipeline.json, or manifest.")
+@click.option("--force", is_flag=True, help="Write or use what was found even if it is not better beyond noise.")
+@click.option("--dry-run", is_flag=True, help="With --adapter: measure, and keep nothing.")
+@reported
+@with_acting
+@with_location
+def tune(location: ConfigLocation, **options: Any) -> None:
+    """Search settings by cross-validation over the questions; write a configuration with its evidence.
+
+    Every combination of the grid is measured; where settings concern stage 2 alone the sources are asked only once. A
+    configuration is written only if what was chosen on some questions is better, beyond noise, on the others.
+
+    With --adapter two linear maps of the embedding model's vectors are learnt from the judged questions, and put in
+    force only if they are better, beyond noise, on questions that they were not learnt from ('kb adapter undo').
+
+    With --blend the setting learnt_blend is learnt for the domain of the questions, and written into its manifest.
+
+    With both, the blend is learnt after the adapter, from each question as an adapter that never saw it finds it.
+    """
+    if options["adapter"]:
+        tune_adapter(location, _adapter_only(options))
+        return
+    if options["own_pairs"]:
+        raise InvalidRequest("--own-pairs teaches an adapter: give --adapter with it")
+    if options["blend"]:
+        tune_blend(location, options)
+        return
+    from context_engine.evaluation.metrics import read_measures
+    from context_engine.evaluation.tune import candidates
+    from context_engine.evaluation.tune import tune as search
+    from context_engine.evaluation.tuned_report import evidence, held_config, tuned_report
+
+    measure = read_measures([options["measure"]])[0]
+    if options["write"] is not None:
+        held_config(options["write"])
+    context, session = opened(location, options)
+    found_candidates = candidates(_grid(options["grid"]), session)
+    with asking("Searching …") as progress:
+        found = search(
+            session,
+            found_candidates,
+            measure=measure,
+            folds=options["folds"],
+            top_k=options["top_k"],
+            progress=progress,
+        )
+    write_reports(tuned_report(found, title=options["title"] or "Settings by cross-validation"), options)
+    if options["as_json"]:
+        write_json(evidence(found), demo=context.demo)
+    else:
+        _print_tuned(found)
+    if options["write"] is not None:
+        _write(options["write"], found, force=options["force"])
+    if found.troubles:
+        click.get_current_context().exit(DEGRADED)
+
+
+def _adapter_only(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options; refuse those that the search for settings, or a blend, alone has."""
+    if options["dry_run"] and options["write"]:
+        raise InvalidRequest("--dry-run and --write do not go together: leave one out")
+    for name in ("grid",) if options["blend"] else ("grid", "top_k", "write", "report", "html"):
+        if options[name]:
+            raise InvalidRequest(f"--adapter and --{name.replace('_', '-')} do not go together: leave one out")
+    return options
+
+
+def _grid(given: tuple[str, ...]) -> dict[str, Any]:
+    from context_engine.evaluation.variant import assignment
+
+    grid: dict[str, Any] = {}
+    for text in given:
+        key, values = assignment(text)
+        if key in grid:
+            raise InvalidRequest(f"--grid {key} is given twice")
+        grid[key] = list(dict.fromkeys(value for value in answers_of(values) if value))
+    return grid
+
+
+def _print_tuned(found: Tuned) -> None:
+    console, difference = out(), found.difference
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("fold", "questions", "chosen on", "held out", "as configured"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("chosen", overflow="fold")
+    for number, fold in enumerate(found.folds, start=1):
+        numbers = (f"{value:.4f}" for value in (fold.trained, fold.held_out, fold.baseline))
+        table.add_row(str(number), str(len(fold.questions)), *numbers, found.candidates[fold.chosen].name)
+    show(console, table)
+    console.print()
+    show(console, Text("best on all questions: ").append(found.candidates[found.best].name, "bold"))
+    line = f"{found.measure} held out: {difference.mean:+.4f} to the configuration, "
+    line += f"95 % {difference.low:+.4f} to {difference.high:+.4f}: "
+    verdict = ("better beyond noise", "green") if found.better else ("not better beyond noise", "yellow")
+    show(console, Text(line).append(*verdict))
+    for trouble in found.troubles:
+        show(console, Text(clean(str(trouble)), "yellow"))
+
+
+def _write(path: Path, found: Tuned, *, force: bool) -> None:
+    from context_engine.evaluation.tuned_report import evidence, merged_config
+
+    if (not found.better or found.troubles) and not force:
+        why = "on questions it was not chosen on it is not better than the configuration beyond noise"
+        why = why if not found.better else f"{found.troubles[0]}"
+        error_line(f"nothing is written: {why} (--force writes it all the same)")
+        click.get_current_context().exit(FAILURE)
+    written(path, merged_config(path, found))
+    beside = path.with_name(f"{path.stem}.evidence.json")
+    written(beside, json.dumps(evidence(found), indent=2, ensure_ascii=False) + "\n")
+    sources = found.candidates[found.best].sources
+    if sources:
+        note(f"Settings of sources belong into the manifests; write them there: {json.dumps(sources)}", style="yellow")
+
+
+@click.command(epilog=SCOPE)
+@click.option("--in", "inside", type=PATH, metavar="FILE", help="Questions the knowledge base should answer.")
+@click.option(
+    "--out", "outside", type=PATH, metavar="FILE", help="Questions it should not [default: 200 of everyday life]."
+)
+@click.option("--domain", "-d", metavar="NAME", help="Domain of questions that name none.")
+@click.option("--as-of", type=Day(), metavar="DAY", help="Day of questions that name none [default: today].")
+@click.option(
+    "--keep", type=float, default=0.98, show_default=True, metavar="SHARE", help="Least share in scope to keep."
+)
+@reported
+@with_acting
+@with_location
+def scope(location: ConfigLocation, **options: Any) -> None:
+    """Show what each scope threshold would keep and turn away.
+
+    A question is out of scope where the best absolute relevance among its candidates is below scope_threshold.
+    Questions out of scope that name no domain are asked in the domains of the others in turn.
+    """
+    from context_engine.evaluation.scope import calibrate, scope_report
+
+    check_outputs(options)
+    context = open_context(location)
+    inside, outside = _questions(context, options)
+    current, notices = _in_force(context, sorted({domain for _, domain in inside}))
+    as_of = options["as_of"] or (DEMO_DAY if context.demo else None)
+    with asking() as progress:
+        signals = [_signals(context, some, as_of, progress) for some in (inside, outside)]
+    found = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
+    texts = {question.id: question.text for question, _ in (*inside, *outside)}
+    write_reports(
+        scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=messages(notices)), options
+    )
+    if options["as_json"]:
+        write_json(found.to_dict(), demo=context.demo)
+    else:
+        _print_scope(found)
+
+
+def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> list[tuple[str, float]]:
+    from context_engine.evaluation.scope import best_signals
+    from context_engine.wiring import build_engine
+
+    with build_engine(context.known, data_dir=context.data_dir, recorded=False) as engine:
+        return list(best_signals(engine, questions, as_of=as_of, principal=context.principal, progress=progress))
+
+
+def _questions(
+    context: CliContext, options: dict[str, Any]
+) -> tuple[list[tuple[EvalQuestion, str]], list[tuple[EvalQuestion, str]]]:
+    from context_engine import demo
+    from context_engine.evaluation.questions import read_questions
+    from context_engine.evaluation.scope import OUT_OF_SCOPE
+    from context_engine.evaluation.session import with_domains
+
+    path = options["inside"] or (demo.QUESTIONS if context.demo else None)
+    if path is None:
+        raise InvalidRequest("name questions the knowledge base should answer: --in FILE")
+    asked = with_domains(read_questions(path), context.known, options["domain"], path)
+    some_have_answers = any(question.gold for question, _ in asked)
+    inside = [one for one in asked if one[0].gold or not some_have_answers]
+    others = read_questions(options["outside"] or OUT_OF_SCOPE)
+    domains = sorted({name for _, name in inside})
+    turn = [(one, one.domain or domains[number % len(domains)]) for number, one in enumerate(others)]
+    return inside, turn
+
+
+def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[Notice]]:
+    """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
+    from context_engine.wiring import scope_in_force
+
+    held = {
+        name: scope_in_force(context.known, context.registry.domain(name), context.data_dir, access=context.scope).value
+        for name in domains
+    }
+    current = held[domains[0]]
+    if len(set(held.values())) == 1:
+        return current, []
+    named = ", ".join(f"{name} {value:.2f}" for name, value in held.items())
+    said = f"domains differ in the threshold in force ({named}): shown is that of {domains[0]}; ask one at a time"
+    note(said, style="yellow")
+    detail = {"thresholds": held, "shown": domains[0]}
+    return current, [Notice(NoticeCode.THRESHOLDS_DIFFER, "scope_threshold", said, detail)]
+
+
+def _print_scope(found: Calibration) -> None:
+    console = out()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("threshold", "in scope kept", "out of scope turned away"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found.table:
+        table.add_row(f"{one.threshold:.2f}", f"{one.kept:.1%}", f"{one.turned_away:.1%}")
+    show(console, table)
+    console.print()
+    show(console, Text(f"{len(found.inside)} questions in scope, {len(found.outside)} out of scope"))
+    for label, one in (("in force", found.current), (f"keeps {found.keep:.0%}", found.chosen)):
+        line = Text(f"{label}: ").append(f"{one.threshold:.2f}", "bold")
+        show(console, line.append(f" keeps {one.kept:.1%}, turns away {one.turned_away:.1%}"))
+    show(console, Text(f"separation (area under the ROC curve): {found.separation:.3f}"))

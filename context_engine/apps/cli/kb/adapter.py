@@ -1,0 +1,164 @@
+"""`kb adapter`: the adapters of a base, and which one its searches use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, note, out, outcome, print_json, show
+from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_domain, with_location
+from context_engine.apps.cli.kb.base import busy, judged_questions, opened_base, print_calibrations
+
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.adapter_store import StoredAdapter
+    from context_engine.wiring import Setup
+
+
+@click.group()
+def adapter() -> None:
+    """Show and switch what a base has learnt of a domain's language.
+
+    'context-engine eval tune --adapter' learns one from judged questions. Stored vectors are never written anew: any
+    adapter can be put in force, or out of it, at once, and the searches that follow see it.
+    """
+
+
+@adapter.command("list", epilog="\b\nExample:\n  context-engine kb adapter list --domain NPA")
+@with_domain("The domain that they were learnt for")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_location
+def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
+    """Show the adapters of a domain, with what was measured before they were kept.
+
+    One is in force for who may read the partitions that it was learnt from ('kb stats' shows these).
+    """
+    _, name = _domain(location, domain)
+    with opened_base(location) as base:
+        found = base.adapters(name)
+    if as_json:
+        print_json(json.dumps({"domain": name, "adapters": [one._asdict() for one in found]}, ensure_ascii=False))
+    elif not found:
+        note(f"{name} has no adapter: 'context-engine eval tune --adapter' learns one from judged questions.")
+    else:
+        show(out(), _table(found))
+
+
+@adapter.command(epilog="\b\nExample:\n  context-engine kb adapter use 3f9a1c0b7e42 --domain NPA")
+@click.argument("adapter_id", metavar="ID")
+@with_domain("The domain that it was learnt for")
+@with_location
+def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
+    """Put an adapter in force, once the scope threshold is calibrated under it."""
+    from context_engine.wiring import use_adapter
+
+    setup, name = _domain(location, domain)
+    judged = judged_questions(setup).get(name, ())
+    with opened_base(location, embedder=True) as base:
+        base.switchable_adapters(name, adapter_id)  # a wrong id is refused before anything is calibrated
+        with busy("Calibrating …"):
+            calibration = use_adapter(setup, base, setup.registry.domain(name), adapter_id, judged=judged)
+    print_calibrations([calibration])
+    _say(name, adapter_id)
+
+
+@adapter.command(epilog="\b\nExample:\n  context-engine kb adapter off --domain NPA")
+@with_domain("The domain")
+@with_location
+def off(location: ConfigLocation, domain: str | None) -> None:
+    """Put every adapter of a domain out of force: the model's own vectors are compared from then."""
+    _, name = _domain(location, domain)
+    with opened_base(location) as base:
+        base.use_adapter(name, None)
+    _say(name, None)
+
+
+@adapter.command(epilog="\b\nExample:\n  context-engine kb adapter undo --domain NPA")
+@with_domain("The domain")
+@with_location
+def undo(location: ConfigLocation, domain: str | None) -> None:
+    """Take back the last 'use', 'off' or 'undo' of a domain."""
+    from context_engine.wiring import calibrate_domain
+
+    setup, name = _domain(location, domain)
+    judged = judged_questions(setup).get(name, ())
+    with opened_base(location, embedder=True) as base:
+        if not base.undo_adapter(name):
+            outcome("nothing to undo", f"no adapter of {name} was ever in force")
+            return
+        with busy("Calibrating …"):
+            calibration = calibrate_domain(setup, base, setup.registry.domain(name), judged=judged)
+        found = [one.adapter_id for one in base.adapters(name) if one.in_force]
+    print_calibrations([calibration])
+    _say(name, ", ".join(found) or None)
+
+
+def adapter_lines(found: Iterable[StoredAdapter]) -> Iterator[tuple[str, str]]:
+    """Yield which adapters are in force, or only kept: a name and a line for each domain that has any."""
+    by_domain: dict[str, list[StoredAdapter]] = {}
+    for one in found:
+        by_domain.setdefault(one.domain, []).append(one)
+    for domain, kept in by_domain.items():
+        used = [f"{one.adapter_id} in force{_but(one)}" for one in kept if one.in_force]
+        yield f"adapter of {domain}", "; ".join(used) or f"none in force of {len(kept)} kept"
+
+
+def _domain(location: ConfigLocation, name: str | None) -> tuple[Setup, str]:
+    context = open_context(location, domain=name, one_domain=True, build_demo=False, operator=True)
+    return context.setup, only_domain(context.setup.registry, name)
+
+
+def _say(domain: str, adapter_id: str | None) -> None:
+    outcome("in force" if adapter_id else "off", f"{domain} is searched with {adapter_id or 'no adapter'}")
+
+
+def _table(found: Iterable[StoredAdapter]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("adapter", "model"):
+        table.add_column(name, overflow="fold")
+    table.add_column("questions", justify="right")
+    for name in ("gain, new answers", "gain, known answers", "made", "learnt from", ""):
+        table.add_column(name)
+    for one in found:
+        state = Text("in force" if one.in_force else "", "green").append(_but(one), "red")
+        read = ", ".join(f"partition {key}" for key in one.learnt_from)
+        questions = str(one.evidence.get("questions", "–"))
+        told = (one.adapter_id, one.model_id, questions, _new_answers(one), _known_answers(one), one.made_at[:10], read)
+        table.add_row(*(Text(clean(value)) for value in told), state)
+    return table
+
+
+def _but(one: StoredAdapter) -> str:
+    return f", not used: {one.problem}" if one.problem else ""
+
+
+def _new_answers(one: StoredAdapter) -> str:
+    """Return the measure and what was gained for answers that were never shown, with its interval if known."""
+    gain = _gain(*(one.evidence.get(name) for name in ("before", "after", "interval")))
+    return f"{one.evidence.get('measure', '')} {gain}".strip() if gain else "–"
+
+
+def _known_answers(one: StoredAdapter) -> str:
+    """Return what was gained, by the same measure, for answers that were shown in other words."""
+    known: Any = one.evidence.get("known")
+    row = known.get(one.evidence.get("measure")) if isinstance(known, dict) else None
+    if not isinstance(row, dict):
+        return "–"
+    return _gain(row.get("before"), row.get("after"), (row.get("low"), row.get("high"))) or "–"
+
+
+def _gain(before: Any, after: Any, interval: Any) -> str:
+    if not _are_measured(before, after):
+        return ""
+    if not isinstance(interval, list | tuple) or len(interval) != 2 or not _are_measured(*interval):
+        return f"{after - before:+.3f}"
+    return f"{after - before:+.3f} ({interval[0]:+.3f} to {interval[1]:+.3f})"
+
+
+def _are_measured(*values: Any) -> bool:
+    """Whether values are means of a measure or differences of such: what a damaged base says may be anything."""
+    return all(isinstance(value, float | int) and abs(value) <= 1 for value in values)

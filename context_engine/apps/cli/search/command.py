@@ -1,0 +1,294 @@
+"""`context-engine search`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from context_engine.apps.cli.app import DEGRADED, NOT_ANSWERED
+from context_engine.apps.cli.console import note, out, print_json, print_json_line, write_text, written
+from context_engine.apps.cli.context import (
+    ConfigLocation,
+    only_domain,
+    open_context,
+    require_operator,
+    with_acting,
+    with_domain,
+    with_location,
+)
+from context_engine.apps.cli.search.places import Places
+from context_engine.core.models import And, Caller, Context, Decision, Filter, SearchRequest, SearchResult, Status
+from context_engine.core.models.request import checked_query
+from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
+
+if TYPE_CHECKING:
+    from context_engine.settings import Layer
+
+
+_MOST_BYTES: Final = 1_000_000
+
+EPILOG: Final = """\b
+Examples:
+  context-engine search "NPA classification criteria" --domain NPA
+  context-engine search "limit breach escalation" -d DESK --filter "doc_type=sop_document" --explain
+  context-engine search "material change" -d NPA --as-of 2024-06-30 --require-tier 2 --strict
+  cat question.txt | context-engine search - -d ORM --context --budget 2000
+  context-engine search "default fund" -d DCE --json | jq '.chunks[]._provenance'
+"""
+
+SET: Final = (
+    "A setting of this search; 'config show' lists them under 'search'. Those under index, limits and models are set "
+    "in the configuration or by CONTEXT_ENGINE_... variables."
+)
+
+if TYPE_CHECKING:
+    _DayType = click.ParamType[date]
+else:  # not generic before click 8.2
+    _DayType = click.ParamType
+
+
+class Day(_DayType):
+    """A day as an option, written 2025-06-30."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """Return the day, or say how one is written."""
+        try:
+            return value if isinstance(value, date) else date.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a day: write it as 2025-06-30", param, ctx)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("query")
+@with_domain("Domain to search; 'domains' lists them")
+@click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks returned [default: 8].")
+@click.option("--filter", "-f", "filters", multiple=True, metavar="FILTER", help='e.g. "version=3.2; year>=2024".')
+@click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today].")
+@click.option("--require-tier", type=click.IntRange(1, 5), multiple=True, metavar="TIER", help="Evidence needed.")
+@click.option("--require-source", multiple=True, metavar="ID", help="A source that must be among the evidence.")
+@click.option("--strict", is_flag=True, help="Fail when required evidence is missing.")
+@click.option("--persona", metavar="NAME", help="Profile of settings from personas.json.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
+@click.option("--min-relevance", type=float, metavar="X", help="Least absolute relevance, 0 to 1 [default: 0.15].")
+@click.option("--explain", is_flag=True, help="Show funnel, sources, scores, fates, swaps, settings and warnings.")
+@click.option("--context", is_flag=True, help="Write what a language model would read.")
+@click.option("--budget", type=click.IntRange(min=1), metavar="TOKENS", help="Length of the context [default: 6000].")
+@click.option("--form", type=click.Choice(["markdown", "text", "full"]), default="markdown", help="Of the context.")
+@click.option("--json", "as_json", is_flag=True, help="Write the whole result as one JSON object.")
+@click.option("--full", is_flag=True, help="With --json: all it was computed from, for 'audit replay --file'.")
+@click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
+@click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage of this rank.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the answer as a page.",
+)
+@click.option("--principal", metavar="ID", help="Who asks, as you say; kept for the record, it grants nothing.")
+@click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
+@with_acting
+@with_location
+def search(query: str, location: ConfigLocation, **options: Any) -> None:
+    """Search a domain and show the ranked, provenance-tagged answer.
+
+    QUERY is a question or keywords; "-" reads it from stdin.
+    Exit code: 0 answered, 3 answered but a source failed, 4 nothing relevant or required evidence missing,
+    2 usage or configuration, 1 failure.
+    """
+    _check_forms(options)
+    request_to = request_of(from_stdin() if query == "-" else query, options)
+    context = open_context(location, domain=options["domain"], one_domain=True)
+    if options["full"]:
+        require_operator(context.setup.config.principals)
+    request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
+    from context_engine.wiring import build_engine
+    from context_engine.wiring.audit_writers import close_writers
+
+    with build_engine(context.setup, data_dir=context.data_dir) as engine:
+        try:
+            result = engine.search(request)
+        except RetrievalFailed as error:
+            if options["as_json"] and error.result is not None:
+                _write_json(error.result, demo=context.demo, full=options["full"])
+            raise
+        # What is read of the answer is recorded, so the engine makes it.
+        read = engine.context(result, **_reading(options)) if options["context"] else None
+    places = Places(result, context.base)
+    _writer(options, places, read, demo=context.demo)(result)
+    if options["page"] is not None:
+        _write_page(result, options["page"], demo=context.demo)
+    if options["opened"] is not None:
+        from context_engine.apps.cli.search.places import open_place
+
+        open_place(result, options["opened"], places)
+    for sentence in close_writers():
+        note(f"warning: {sentence}", style="yellow")
+    click.get_current_context().exit(outcome_code(result))
+
+
+def outcome_code(result: SearchResult) -> int:
+    """Return the exit code of a result: what may be concluded first, then what the sources did."""
+    if result.decision is not Decision.ANSWERED:
+        return NOT_ANSWERED
+    return 0 if result.status is Status.COMPLETE else DEGRADED
+
+
+def _check_forms(options: dict[str, Any]) -> None:
+    names = {"as_json": "--json", "jsonl": "--jsonl", "context": "--context", "explain": "--explain"}
+    chosen = [name for key, name in names.items() if options[key]]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are two forms of the answer: choose one")
+    if options["full"] and not options["as_json"]:
+        raise click.UsageError("--full is for --json")
+    if options["budget"] is not None and not options["context"]:
+        raise click.UsageError("--budget is for --context")
+
+
+def from_stdin() -> str:
+    """Return the question that standard input holds.
+
+    Raises:
+        InvalidRequest: it is not UTF-8.
+    """
+    data = sys.stdin.buffer.read(_MOST_BYTES)
+    try:
+        return data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError:
+        raise InvalidRequest("stdin is not UTF-8 text: send the query as UTF-8") from None
+
+
+def request_of(query: str, options: dict[str, Any]) -> Callable[..., SearchRequest]:
+    """Return the request to a domain that is known later: what cannot be read is said before anything is opened.
+
+    Args:
+        options: of `search`, those that narrow, require or set something.
+
+    Raises:
+        InvalidRequest: the query or an option cannot be used.
+    """
+    return partial(
+        SearchRequest,
+        query=checked_query(query),
+        caller=Caller(principal=options["principal"]),
+        request_id=options["request_id"],
+        as_of=options["as_of"],
+        filters=_all_of(options["filters"]),
+        persona=options["persona"],
+        overrides=_overrides(options),
+        require_tiers=tuple(options["require_tier"]),
+        require_sources=tuple(options["require_source"]),
+        strict=options["strict"],
+    )
+
+
+def _all_of(texts: Sequence[str]) -> Filter | None:
+    from context_engine.core.policy.filters import parse_filter
+
+    if not all(map(str.strip, texts)):
+        raise InvalidFilter("--filter is empty: say what to narrow to, or leave it out")
+    parts = tuple(part for part in map(parse_filter, texts) if part is not None)
+    return parts[0] if len(parts) == 1 else And(parts) if parts else None
+
+
+def _overrides(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of this call under their own names, each given once."""
+    from context_engine.settings import call_layer
+    from context_engine.settings.interpolate import Unparsed
+
+    given: dict[str, Any] = {}
+    for text in options["settings"]:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"--set takes KEY=VALUE, got {text!r}")
+        if name.strip() in given:
+            raise click.UsageError(f"--set {name.strip()} is given twice")
+        given[name.strip()] = Unparsed(value)
+    options_of = {"top_k": "stage2_top_k", "min_relevance": "min_relevance_score", "budget": "context_max_tokens"}
+    layer: Layer = call_layer(given)
+    overrides = {key: setting.value for key, setting in layer.items()}
+    for option, key in options_of.items():
+        if options[option] is not None:
+            if key in overrides:
+                raise click.UsageError(f"--{option.replace('_', '-')} and --set {key} say the same: give one")
+            overrides[key] = options[option]
+    return overrides
+
+
+def _writer(
+    options: dict[str, Any], places: Places, read: Context | None, *, demo: bool
+) -> Callable[[SearchResult], None]:
+    if options["as_json"]:
+        return lambda result: _write_json(result, demo=demo, full=options["full"])
+    if options["jsonl"]:
+        return _write_lines
+    if read is not None:
+        return lambda result: _write_context(result, read)
+    return lambda result: _write_table(result, places, explain=options["explain"])
+
+
+def _write_json(result: SearchResult, *, demo: bool, full: bool) -> None:
+    published = result.to_dict(demo=demo)
+    if full:
+        from context_engine import __version__
+        from context_engine.audit.record.saved import save_result
+
+        published["record"] = save_result(result, code_version=__version__)
+    print_json(json.dumps(published, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def _write_lines(result: SearchResult) -> None:
+    for chunk in result.chunks:
+        print_json_line(json.dumps(chunk.to_dict(), ensure_ascii=False, allow_nan=False, default=str))
+    _note_beside(result)
+
+
+def _note_beside(result: SearchResult) -> None:
+    """Write what changes how an answer is to be read to stderr: stdout holds the chunks alone."""
+    from context_engine.apps.cli.search.result_table import beside_the_answer
+
+    for line in beside_the_answer(result):
+        note(line.plain, style="yellow")
+
+
+def _write_table(result: SearchResult, places: Places, *, explain: bool) -> None:
+    from context_engine.apps.cli.search.explanation import print_explanation
+    from context_engine.apps.cli.search.result_table import print_result
+
+    console = out()
+    print_result(console, result, places)
+    if explain:
+        print_explanation(console, result)
+
+
+def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
+    from context_engine.apps.cli.search.page import answer_page
+
+    written(file, answer_page(result, demo=demo))
+
+
+def _reading(options: dict[str, Any]) -> dict[str, Any]:
+    """Return how a context is to be made."""
+    from context_engine.core.context import ApproxTokenCounter
+
+    return {"counter": ApproxTokenCounter(), "budget": options["budget"], "form": options["form"]}
+
+
+def _write_context(result: SearchResult, context: Context) -> None:
+    from context_engine.apps.cli.search.result_table import summary
+
+    write_text(context.text)
+    _note_beside(result)
+    used = (
+        f"{context.tokens} of {context.budget} tokens, {context.chunk_count} chunks, {len(context.left_out)} left out"
+    )
+    note(f"{used} · {summary(result).plain}")

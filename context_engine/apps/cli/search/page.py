@@ -1,0 +1,268 @@
+"""`search --html`: an answer as one page that loads and runs nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+from context_engine.apps.cli.console import clean
+from context_engine.apps.cli.search.snippet import query_marks
+from context_engine.apps.cli.words import also_in, counted, document_name, heading, location
+from context_engine.core.models import (
+    Classification,
+    Confidence,
+    Decision,
+    Outcome,
+    RankedChunk,
+    SearchResult,
+    SourceStatus,
+    Status,
+    TrustClass,
+)
+from context_engine.core.text import without_html
+from context_engine.service.explaining.words import reason_words
+
+_STYLE: Final = Path(__file__).with_name("answer.css")
+
+_DECISIONS: Final = {
+    Decision.ANSWERED: "Answered",
+    Decision.NO_MATCH: "Nothing was found",
+    Decision.OUT_OF_SCOPE: "Nothing here is about the question",
+    Decision.INCOMPLETE: "Nothing can be concluded: evidence is missing",
+}
+
+_STATUS: Final = {
+    Status.COMPLETE: "every source answered",
+    Status.DEGRADED: "a source or a step is missing from this answer",
+    Status.FAILED: "no source answered",
+}
+
+_BARS: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
+
+_TYPES: Final = {1: "system of record", 2: "bank SOP", 3: "industry standard", 4: "external official", 5: "general web"}
+
+_FLAGS: Final = {
+    "below_threshold": "below the relevance limit",
+    "superseded": "superseded by a newer version",
+    "expired": "past its lifetime",
+    "effective_unknown": "says no dates of effect",
+    "threshold_not_applicable": "without a score of the threshold's kind",
+    "injection_suspected": "reads like instructions to a model: to be judged, not followed",
+}
+
+
+def answer_page(result: SearchResult, *, demo: bool = False) -> str:
+    """Return a result as one HTML page that loads nothing and runs nothing; whatever a document says is only shown.
+
+    Args:
+        result: the answer.
+        demo: the knowledge is the fictitious bank's, and the page says so.
+    """
+    from context_engine.evaluation.html import html_page
+
+    titles = {source.source_id: source.title or source.source_id for source in result.sources}
+    passages = "".join(_passage(chunk, titles.get(chunk.source_id, chunk.source_id), result) for chunk in result.chunks)
+    body = (
+        f"<header>\n{_head(result, demo=demo)}</header>\n<main>\n"
+        f"{f'<ol class=passages>{passages}</ol>' if passages else ''}\n{_left_out(result)}{_sources(result)}"
+        f"{_warnings(result)}</main>\n<footer>{_foot(result)}</footer>\n"
+    )
+    return html_page(clean(result.query), body, style=_STYLE.read_text("utf-8"))
+
+
+def _head(result: SearchResult, *, demo: bool) -> str:
+    found = f"{counted(len(result.chunks), 'passage')} of {counted(len(result.fates), 'candidate')}"
+    decision = f"{_DECISIONS[result.decision]}; {_STATUS[result.status]}."
+    day = f"Asked on {_day(result.now)}" + ("" if result.today else f", as of {_day(result.as_of)}")
+    notes = ["DEMO: an invented bank, none of it is true."] * demo + list(_cautions(result))
+    return (
+        f"<p class=over>{_text(result.domain)}</p>\n<h1 dir=auto>{_text(result.query)}</h1>\n"
+        f"<p class='lead {result.decision}'><b>{escape(decision)}</b> {found}, from "
+        f"{counted(len(result.sources), 'source')}. {escape(day)}.</p>\n"
+        + "".join(f"<p class=note>{escape(note)}</p>\n" for note in notes)
+    )
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%B %Y}"
+
+
+def _cautions(result: SearchResult) -> Iterator[str]:
+    """What a reader must know before the passages."""
+    highest = max((chunk.classification for chunk in result.chunks), key=lambda one: one.rank, default=None)
+    if highest is not None and highest.rank > Classification.INTERNAL.rank:
+        yield f"This page holds {highest} text: send it to nobody who may not read that."
+    for sources in result.failed_alike:
+        names = ", ".join(source.title or source.source_id for source in sources)
+        yield f"{names} did not answer{'' if sources[0].state == 'failed' else ' in full'}."
+    yield from map(clean, result.beside_the_answer)
+
+
+def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
+    name, title = document_name(chunk.chunk, chunk.chunk_id)
+    link = f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{_text(name)}</a>" if chunk.url else _text(name)
+    under = [one for one in dict.fromkeys((title, heading(chunk.chunk))) if one and one != name]
+    unverified = chunk.trust_class is TrustClass.UNTRUSTED
+    kind = "passage untrusted" if unverified else "passage"
+    return (
+        f"<li><article class='{kind}'>\n<div class=top><span class=rank>{chunk.rank}</span>"
+        f"<h2 dir=auto>{link}</h2>{_confidence(chunk.confidence)}</div>\n"
+        + (f"<p class=under dir=auto>{' · '.join(map(_text, under))}</p>\n" if under else "")
+        + ("<p class=caution>Unverified source: judge what it says, do not follow it.</p>\n" if unverified else "")
+        + f"<div class=text dir=auto>{passage_html(chunk.content, result.answered_query)}</div>\n"
+        f"<dl>{''.join(f'<div><dt>{label}</dt><dd>{value}</dd></div>' for label, value in _tags(chunk, source))}</dl>\n"
+        "</article></li>\n"
+    )
+
+
+def _confidence(confidence: Confidence) -> str:
+    filled = _BARS[confidence]
+    bars = "".join(f"<i{' class=on' if number <= filled else ''}></i>" for number in range(1, len(_BARS) + 1))
+    return f"<span class='confidence {confidence}'><span aria-hidden=true>{bars}</span>{confidence} confidence</span>"
+
+
+def _tags(chunk: RankedChunk, source: str) -> Iterator[tuple[str, str]]:
+    """Yield label and HTML of what is known about a passage's origin."""
+    own, tag = chunk.chunk, chunk.provenance
+    same = source == chunk.source_id
+    yield "Source", _text(source) + ("" if same else f" <small>{_text(chunk.source_id)}</small>")
+    yield "Authority", f"tier {chunk.authority_tier}, {_TYPES[chunk.authority_tier]}"
+    version = f", version {own.document_version}" if own.document_version else ""
+    yield "Document", _text(f"{own.document_id or own.title or 'unknown'}{version}")
+    if own.path:
+        yield "File", f"{_text(own.path)}{f', {_text(location(own))}' if location(own) else ''}"
+    elif location(own):
+        yield "Place", _text(location(own))
+    if chunk.url:
+        yield "Link", f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{_text(chunk.url)}</a>"
+    if own.effective_from or own.effective_to:
+        days = (own.effective_from and f"from {own.effective_from}", own.effective_to and f"until {own.effective_to}")
+        yield "In force", escape(" ".join(day for day in days if day))
+    yield "Fetched", _text(f"{tag.fetched_at[:10]}, {_age(tag.extra.get('freshness'))}")
+    yield "Classification", escape(str(chunk.classification))
+    flags = [_FLAGS.get(flag, flag.replace("_", " ")) for flag in chunk.flags if flag != "expired"]
+    if flags:
+        yield "Note", _text("; ".join(flags))
+    if chunk.also_in:
+        yield "Also in", _text(also_in(chunk).removeprefix("also in "))
+    yield "Text hash", f"<code>{_text(str(tag.extra.get('content_sha256', ''))[:16])}</code>"
+
+
+def _age(freshness: object) -> str:
+    return {"fresh": "fresh", "expired": "past its lifetime"}.get(str(freshness), "age unknown")
+
+
+def _left_out(result: SearchResult) -> str:
+    reasons = Counter(reason_words(fate.reason) for fate in result.fates if fate.outcome is not Outcome.RETURNED)
+    if not reasons:
+        return ""
+    rows = [(why.capitalize(), str(count)) for why, count in reasons.most_common()]
+    return _section("What was left out", _table(("Why", "Passages"), rows))
+
+
+def _sources(result: SearchResult) -> str:
+    rows = [
+        (source.title or source.source_id, f"{source.authority_tier}", _state(source), f"{source.chunks}")
+        for source in result.sources
+    ]
+    return _section("What was searched", _table(("Source", "Tier", "Answer", "Candidates"), rows))
+
+
+def _state(source: SourceStatus) -> str:
+    return source.state if source.error is None else f"{source.state}: {source.problem}"
+
+
+def _warnings(result: SearchResult) -> str:
+    if not result.warnings:
+        return ""
+    items = "".join(f"<li>{_text(one)}</li>" for one in dict.fromkeys(result.warnings))
+    return _section("What a reader should know", f"<ul>{items}</ul>")
+
+
+def _foot(result: SearchResult) -> str:
+    asked = f"{result.now:%Y-%m-%d %H:%M} UTC"
+    return (
+        f"<p>Search {_text(result.search_id)} · {asked} · Confidence says how well a passage fits the question; "
+        "it means the same for every question.</p>"
+    )
+
+
+def _section(title: str, inside: str) -> str:
+    return f"<section>\n<h2>{title}</h2>\n{inside}</section>\n"
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f"<th scope=col>{name}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>\n"
+
+
+def _text(value: str) -> str:
+    """Return a document's own words, harmless."""
+    return escape(clean(" ".join(value.split())))
+
+
+_LEFT_AS_TEXT: Final = ("list", "code", "lheading", "blockquote", "html_block", "html_inline", "reference")
+
+
+def passage_html(content: str, query: str) -> str:
+    """Return a text as safe HTML in which the words of the query are marked.
+
+    Args:
+        content: the chunk's text, plain or Markdown.
+        query: words match by their stems, as the search itself does.
+    """
+    text = clean(without_html(content))
+    return str(_markdown().render(text, {"query": query}))
+
+
+def marked(text: str, query: str) -> str:
+    """Return a plain text as HTML in which the words of the query are marked."""
+    out, end = "", 0
+    for start, stop in query_marks(text, query):
+        out += f"{escape(text[end:start])}<mark>{escape(text[start:stop])}</mark>"
+        end = stop
+    return out + escape(text[end:])
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False}, renderer_cls=_InertRenderer).enable("table")
+    return made.disable(list(_LEFT_AS_TEXT))
+
+
+class _InertRenderer(RendererHTML):
+    """Renders text with marks; links, pictures and headings as what a reader needs of them."""
+
+    def text(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return marked(tokens[idx].content, env["query"])
+
+    def code_inline(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return f"<code>{marked(tokens[idx].content, env['query'])}</code>"
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return f"<pre>{marked(tokens[idx].content, env['query'])}</pre>\n"
+
+    def image(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return marked(self.renderInlineAsText(tokens[idx].children, options, env), env["query"])
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return ""
+
+    def link_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return ""
+
+    def heading_open(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "<p class=heading>"
+
+    def heading_close(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
+        return "</p>\n"
