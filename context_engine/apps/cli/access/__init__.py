@@ -1,1 +1,1 @@
-"""Access."""
+"""Who may search what: check, matrix, prove, policy export."""

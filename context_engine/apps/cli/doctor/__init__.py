@@ -1,1 +1,1 @@
-"""Doctor."""
+"""Check a deployment: sources, models, adapters, privacy, audit, service."""

@@ -1,1 +1,1 @@
-"""Eval."""
+"""Measure retrieval: run, compare, gate, judge, tune, scope."""

@@ -1,1 +1,1 @@
-"""Kb."""
+"""Look after the embedded knowledge base."""

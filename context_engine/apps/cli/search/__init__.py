@@ -1,1 +1,1 @@
-"""Search."""
+"""Search a domain, and show the answer as a table, a page or an explanation."""
