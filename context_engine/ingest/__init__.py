@@ -1,7 +1,7 @@
 """Load, chunk, write."""
 
 from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
-from context_engine.ingest.file_names import original_name, shown_name
+from context_engine.ingest.files import original_name, shown_name
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import LOADERS, MOST_BYTES, load
 from context_engine.ingest.reading import CutDocument, IngestOptions

@@ -1,7 +1,8 @@
-"""How a document is cut: by its declared type or a profile, else as its structure shows; without tables of contents."""
+"""How a document is cut, what its title is, and which tables of contents are set aside."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,19 +11,20 @@ from context_engine.core.chunking import (
     RECORD,
     ChunkingStrategy,
     ContentsTable,
+    Heading,
     TextStructure,
     contents_of,
     get_profile,
     get_strategy,
+    headings,
     strategy_for,
     structure_of,
     without_contents,
 )
 from context_engine.core.models import DocumentRule, Notice
-from context_engine.core.text import without_markup
-from context_engine.ingest.contents_notice import contents_left_out
+from context_engine.core.text import PLACEHOLDER, without_markup
 from context_engine.ingest.declared_fields import DeclaredFields
-from context_engine.ingest.loaded_document import LoadedDocument, page_at
+from context_engine.ingest.loaded_document import LoadedDocument, contents_left_out, page_at
 
 _MOST_TOKENS: Final = 512
 
@@ -80,3 +82,90 @@ def strategy_of(
         return profile if most is None else profile.capped(most)
     row = get_strategy(doc_type, strategies) if structure is None else strategy_for(structure, strategies)
     return row.capped(_MOST_TOKENS if most is None else most)
+
+
+_MOST_TITLE: Final = 300
+
+_MOST_LINE: Final = 120
+
+_TOP: Final = 4_000  # characters in which the heading that names the document is looked for
+
+_MOST_BEFORE: Final = 300  # what a reader sees above that heading: a document's number, a version, a logo
+
+_NO_TITLE_END: Final = tuple(".;,")
+
+_SECTION: Final = re.compile(
+    r"(?:(?:table of )?contents|introduction|purpose|scope|overview|background|summary|executive summary|abstract"
+    r"|preface|foreword|disclaimer|general|objectives?|definitions|glossary|index|appendix|references|confidential"
+    r"|internal|public|draft|document control|(?:version|revision|document|change) (?:history|log)|errata|cover|title"
+    r"|vorwort|einleitung|einführung|zusammenfassung|inhalt(?:sverzeichnis)?|préface|avant-propos|résumé|sommaire"
+    r"|prefacio|introducción|prólogo|resumen|introduzione|sommario|voorwoord|inleiding|前言|引言|目录|目次|はじめに"
+    r"|(?:slide|sheet|page|part|chapter|section|tabelle|feuil|hoja|foglio|blad)\s*\d+|readme)\W*",
+    re.IGNORECASE,
+)
+"""Headings that name a part of many documents, and no document."""
+
+_MARGINS: Final = re.compile(r"\A(?:Page (?:header|footer|header and footer): .*(?:\n+|\Z))+")
+"""What loaders write of page heads and feet; above the text, they name a bank or a form as often as a document."""
+
+_GAP: Final = re.compile(r"_+|(?<![A-Z0-9])-+|-+(?![0-9])|%20")
+
+
+def document_title(loaded: LoadedDocument, said: str | None) -> str:
+    """Return the title of a document: its own word, first heading, property, first line, file name, first that is told.
+
+    A heading names the document where it stands on top and is not one of several of its rank with a number ("1 Scope",
+    "2 Limits"), nor the name of a part that every document has ("Introduction").
+
+    Args:
+        loaded: the document; a record is called by the first line of its text.
+        said: the title among its fields.
+    """
+    if loaded.record:
+        return loaded.text.split("\n", 1)[0][:_MOST_TITLE]
+    own = None if loaded.properties else said
+    property_title = said if loaded.properties else None
+    return own or _first_heading(loaded.text) or property_title or _first_line(loaded.text) or readable_name(loaded)
+
+
+def readable_name(loaded: LoadedDocument) -> str:
+    """Return the name of a document's file as words: `hr-travel_policy_v3.md` is "hr travel policy v3".
+
+    A hyphen before a digit stays where a code may stand: `NPA-001`, `sp800-63b`. A sheet's name stands behind.
+    """
+    name = loaded.file_stem
+    words = " ".join(_GAP.sub(" ", name).split()) or name
+    return f"{words} {loaded.part}" if loaded.part else words
+
+
+def _first_heading(text: str) -> str | None:
+    found = [one for one in headings(text) if one.start < _TOP]
+    if not found:
+        return None
+    first = min(found, key=lambda one: (one.rank, one.start))
+    if len(without_markup(text[: first.start])) > _MOST_BEFORE or not _names(first, headings(text)):
+        return None
+    return first.text[:_MOST_TITLE]
+
+
+def _names(heading: Heading, every: tuple[Heading, ...]) -> bool:
+    """Whether a heading names the whole document."""
+    if not _tells(heading.text):
+        return False
+    if heading.label:
+        return heading.marked and not any(one.rank <= heading.rank and one is not heading for one in every)
+    return True
+
+
+def _first_line(text: str) -> str | None:
+    """Return the line that a text begins with, where it stands alone as a title does and is no numbered heading."""
+    if any(not text[: one.start].strip() for one in headings(text)[:1]):
+        return None
+    line, _, rest = _MARGINS.sub("", text.lstrip()).partition("\n")
+    line = without_markup(line).strip("*_# ")
+    alone = rest[:1] in ("", "\n") and len(line) <= _MOST_LINE and not line.endswith(_NO_TITLE_END)
+    return line if line and alone and _tells(line) else None
+
+
+def _tells(text: str) -> bool:
+    return _SECTION.fullmatch(text) is None and any(map(str.isalpha, PLACEHOLDER.sub("", text)))

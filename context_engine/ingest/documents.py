@@ -33,13 +33,22 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import TokenCounter
 from context_engine.core.text import bare_version
-from context_engine.ingest.chunk_fields import chunk_metadata, neighbours
-from context_engine.ingest.chunk_location import chunk_locations
+from context_engine.ingest.chunk_metadata import (
+    chunk_locations,
+    chunk_metadata,
+    neighbours,
+    piece_fields,
+    shared_metadata,
+)
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS, DeclaredFields, json_value
-from context_engine.ingest.document_structure import contents_notices, set_aside, strategy_of, structure_shown
-from context_engine.ingest.document_title import document_title
+from context_engine.ingest.document_structure import (
+    contents_notices,
+    document_title,
+    set_aside,
+    strategy_of,
+    structure_shown,
+)
 from context_engine.ingest.loaded_document import LoadedDocument, file_notice
-from context_engine.ingest.shared_metadata import piece_fields, shared_metadata
 
 CutBy = StructureKind | Literal["declared"]
 """What decided how a document is cut: what it shows, or its declared type or a profile."""

@@ -1,10 +1,11 @@
-"""What a document's text says about itself: YAML front matter, and labelled lines below the title."""
+"""What a document says about itself: YAML front matter, labelled lines at its top, and file properties."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import yaml
@@ -12,10 +13,15 @@ import yaml
 from context_engine.ingest.declared_fields import json_value
 
 _MOST_FRONT: Final = 64 * 1024
+
 _FRONT_END: Final = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+
 _MOST_LINES: Final = 40
+
 _MOST_LINE: Final = 300
+
 _MOST_VALUE: Final = 160
+
 _AS_WRITTEN: Final = (
     "version",
     "document_version",
@@ -46,16 +52,22 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "jurisdiction": ("jurisdiction",),
     "regulator": ("regulator", "issued by", "issuing authority", "issuing body", "发布机构", "发文机关"),
 }
+
 _FIELD_OF: Final = {label: name for name, labels in _LABELS.items() for label in labels}
+
 _LINE: Final = re.compile(r"\s*(?:[-*>]\s+)*[*_]*([^\W\d][\w ./-]{0,30}?)[*_]*\s*[:：][*_]*\s*(\S.*?)[*_]*\s*$")
+
 _ROW: Final = re.compile(r"\s*\|\s*[*_]*([^\W\d][\w ./-]{1,30}?)[*_:： ]*\|([^|]*[^|\s][^|]*)\|\s*$")
+
 _SPACED: Final = re.compile(  # "Version 3.2", "Notice No. 637", "Effective 1 January 2026": no colon, nothing else
     r"\s*(?:[-*>]\s+)*[*_]*(?i:(version|rev(?:ision)?)\.?"
     r"|((?:notice|circular|document|template|form) (?:no|number)\b)\.?"
     r"|((?:effective|with effect from|in force from|last updated|issued on|date of issue)(?: date| from)?))\s+"
     r"(\S*\d\S*(?: [^\W\d]{3,9}\.?,? \d{4})?|[^\W\d]{3,9} \d{1,2}, \d{4})[*_]*\s*$"
 )
+
 _SEVERAL: Final = re.compile(r"\s*[|•·;]\s*|\t+|\s{2,}(?=[*_]*[^\W\d][\w ./-]{1,30}[*_]*\s*[:：])")
+
 _LOWER_HEADING: Final = re.compile(r"\s{0,3}#{2,6}\s")
 
 
@@ -137,7 +149,7 @@ def header_fields(text: str) -> dict[str, str]:
     for line in text[: _MOST_LINES * _MOST_LINE].splitlines()[:_MOST_LINES]:
         if _LOWER_HEADING.match(line):
             break
-        for label, value in _labelled(line) if len(line) <= _MOST_LINE else ():
+        for label, value in _labels_of_line(line) if len(line) <= _MOST_LINE else ():
             name = _FIELD_OF.get(" ".join(label.casefold().replace(".", " ").split()))
             value = value.strip().strip("*_").strip()
             if name and len(value) <= _MOST_VALUE and any(char.isalnum() for char in value):
@@ -145,7 +157,7 @@ def header_fields(text: str) -> dict[str, str]:
     return out
 
 
-def _labelled(line: str) -> Iterator[tuple[str, str]]:
+def _labels_of_line(line: str) -> Iterator[tuple[str, str]]:
     """Yield (label, value) of a line: a row of a table, or its parts where each has a label, else the whole line."""
     if row := _ROW.match(line):
         yield row[1], row[2]
@@ -164,3 +176,72 @@ def _pair(part: str) -> tuple[str, str] | None:
         return match[1], match[2]
     match = _SPACED.match(part)
     return (match[1] or match[2] or match[3], match[4]) if match else None
+
+
+_NO_TITLE: Final = re.compile(
+    r"(?i)(?:microsoft (?:word|excel|powerpoint)\b.*|(?:un(?:titled|benannt)|document|doc|book|slide|template)\s*\d*"
+    r"|(?:presentation|präsentation|présentation|dokument|titel|title)\s*\d*|\[?(?:document |presentation )?title\]?"
+    r"|(?:click|klicken).{0,20} to (?:add|edit) .{0,30}title.*|powerpoint presentation|word document|\W*"
+    r"|(?:blank|normal|standard|basic|company|corporate|master|default|word|memo|letter|report)(?: \w+){0,2} template"
+    r"|.*\.(?:docx?|docm|dot[xm]?|xls[xm]?|xlt[xm]?|pdf|indd|ppt[xm]?|pot[xm]?|rtf|odt|ott))"
+)
+
+_NO_AUTHOR: Final = re.compile(
+    r"(?i)(?:python-docx|openpyxl|microsoft office user|administrator|admin|user|owner|author|unknown|root|\W*)"
+)
+
+_LIBRARY_DATE: Final = datetime(2013, 12, 23, 23, 15, tzinfo=UTC)  # stands in python-docx's template
+
+_FIRST_YEAR: Final = 1990
+
+_MOST: Final = 300
+
+_LABEL: Final = re.compile(r"(?<!\S)([^\W\d_][^\W\d_.]*\.?(?: [^\W\d_]+\.?){0,3}) ?: ?")
+
+
+def real_properties(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties title, version, author, created and modified, without what a program fills in by itself.
+
+    Left out are names of files and programs as titles, names of libraries and accounts as authors, the date of a
+    library's template, and dates before 1990.
+
+    Args:
+        given: texts, and moments as datetime; one without a zone is taken as UTC.
+    """
+    out: dict[str, Any] = {}
+    for name, refused in (("title", _NO_TITLE), ("author", _NO_AUTHOR), ("version", re.compile(r"\W*"))):
+        text = " ".join(str(given.get(name) or "").split())
+        if text and len(text) <= _MOST and text.isprintable() and not refused.fullmatch(text):
+            out[name] = text
+    for name in ("created", "modified"):
+        found = given.get(name)
+        if not isinstance(found, datetime):
+            continue
+        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        if found.year >= _FIRST_YEAR and found != _LIBRARY_DATE:
+            out[name] = found
+    return out
+
+
+def moment(text: str) -> datetime | None:
+    """Return a moment that a program wrote as ISO 8601, None for anything else."""
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+
+
+def labelled(line: str) -> list[str]:
+    """Return the labels of a page's head, which stand side by side, as lines of their own, with fewer and fewer words.
+
+    >>> labelled("Harbour Bank Version: 3.2 Owner: Risk")
+    ['Harbour Bank Version: 3.2', 'Bank Version: 3.2', 'Version: 3.2', 'Owner: Risk']
+    """
+    found = list(_LABEL.finditer(line))
+    ends = [*(match.start() for match in found[1:]), len(line)]
+    out = []
+    for match, end in zip(found, ends):
+        words = match[1].split()
+        value = line[match.end() : end].strip(" |-–")
+        out += [f"{' '.join(words[start:])}: {value}" for start in range(len(words))]
+    return out

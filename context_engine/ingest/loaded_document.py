@@ -1,7 +1,8 @@
-"""What a loader gives: a document as it stands in a file, or why there is none."""
+"""What a loader gives: a document as it stands in a file, or why there is none, and notices about it."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,9 @@ from context_engine.core.models import Notice, NoticeCode, messages
 
 TEMPLATES: Final = frozenset(("erb", "tmpl"))
 """Suffixes of texts in which a program fills in values; what the text is says the suffix before: `limits.md.erb`."""
+
 _FILLED_IN: Final = frozenset(("md", "markdown", "htm", "html", "txt"))
+
 NO_TEXT: Final = "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
 
 
@@ -127,3 +130,47 @@ def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
     """
     index = bisect_right(pages, offset, key=lambda page: page[0])
     return pages[index - 1][1] if index else None
+
+
+_WORD: Final = re.compile(r"\w+")
+
+_MOST: Final = 10_000
+
+
+def missing(lines: Sequence[str], text: str) -> list[str]:
+    """Return the lines that have a word the text does not have; numbers at their end, a page's, do not count.
+
+    >>> missing(["1 Scope ... 3", "Waivers 12"], "1 Scope: all desks")
+    ['Waivers 12']
+    """
+    known = {word.casefold() for word in _WORD.findall(text)}
+    return [
+        line for line in lines if not {word.casefold() for word in _WORD.findall(line.rstrip(" .0123456789"))} <= known
+    ]
+
+
+def quoted(parts: Sequence[str]) -> str:
+    """Return texts one after the other, and how many characters more there are where they are long."""
+    whole = " / ".join(" ".join(part.split()) for part in parts)
+    return whole if len(whole) <= _MOST else f"{whole[:_MOST].rstrip()} … ({len(whole) - _MOST:,} characters more)"
+
+
+def contents_left_out(lines: Sequence[str], text: str, pages: Sequence[int] = ()) -> Notice:
+    """Return that a table of contents is left out; what only it says is quoted.
+
+    Args:
+        lines: of the table.
+        text: what the document says without it.
+        pages: that the table stands on, ascending; none where there are no pages.
+    """
+    left = f"a table of contents is left out: {len(lines)} lines{_on(pages)}"
+    alone = missing(lines, text)
+    message = f"{left}; not in the text: {quoted(alone)}" if alone else left
+    detail = {"lines": len(lines)} | ({"pages": list(pages)} if pages else {})
+    return file_notice(NoticeCode.CONTENTS_LEFT_OUT, message, **detail)
+
+
+def _on(pages: Sequence[int]) -> str:
+    if not pages:
+        return ""
+    return f" on page {pages[0]}" if len(pages) == 1 else f" on pages {', '.join(map(str, pages))}"

@@ -15,10 +15,8 @@ from context_engine.core.chunking import DEFAULT_STRATEGIES
 from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import InvalidRequest, SourceError, nearest
-from context_engine.ingest.assignment import Assignment, assign
 from context_engine.ingest.documents import CutBy, PreparedDocument, chunks_of
-from context_engine.ingest.file_names import shown_name
-from context_engine.ingest.folder import files_of, names_of
+from context_engine.ingest.files import Assignment, assign, files_of, names_of, shown_name
 from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.prune import FolderScan, HeldDocuments
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions, prepared

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.core.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
 from context_engine.core.models import Notice, NoticeCode, canonical_json
 from context_engine.ingest.documents import CutBy
-from context_engine.ingest.file_names import shown_name
+from context_engine.ingest.files import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 
 logger = logging.getLogger(__name__)

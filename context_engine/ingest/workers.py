@@ -29,12 +29,10 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule, IngestSettings
-from context_engine.ingest.assignment import Assignment
-from context_engine.ingest.file_names import shown_name
-from context_engine.ingest.limits import lost, too_long, too_much
+from context_engine.ingest.files import Assignment, shown_name
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, borrowed, give_back
-from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file
+from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file, lost, too_long, too_much
 
 __all__ = ["Item", "cut_loaded", "read_all", "read_one"]
 

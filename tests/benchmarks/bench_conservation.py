@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from context_engine.ingest.assignment import Assignment
+from context_engine.ingest.files import Assignment
 from context_engine.ingest.loaders import LOADERS
 from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions
 from context_engine.ingest.workers import read_all

@@ -35,7 +35,7 @@ from sample_files import MAKERS
 
 from context_engine.core.models import IngestSettings
 from context_engine.ingest import LOADERS, CutDocument, IngestOptions, process
-from context_engine.ingest.assignment import Assignment
+from context_engine.ingest.files import Assignment
 from context_engine.ingest.reading import FileJob
 from context_engine.ingest.workers import read_all
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from context_engine.ingest import LoadedDocument
 from context_engine.ingest.loaders.json_file import load_json
-from context_engine.ingest.loaders.json_stream import JsonStream
-from context_engine.ingest.loaders.json_text import JsonReader
+from context_engine.ingest.loaders.json_stream import JsonReader, JsonStream
 from context_engine.ingest.loaders.source_file import SourceFile
 
 SCALARS = (

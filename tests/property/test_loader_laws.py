@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from context_engine.ingest import LoadedDocument, Skipped, load
 from context_engine.ingest.loaded_document import page_at
 from context_engine.ingest.loaders import LOADERS
-from context_engine.ingest.loaders.kinds import EMPTY
+from context_engine.ingest.loaders.source_file import EMPTY
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"
 REAL = {path.suffix: path.read_bytes() for path in DOCUMENTS.iterdir() if path.suffix in LOADERS}

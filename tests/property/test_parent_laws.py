@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from context_engine.core.chunking import DEFAULT_STRATEGIES, questions_of, without_contents
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.ingest import LoadedDocument, chunks_of, prepare
-from context_engine.ingest.answers import answered_questions
-from context_engine.ingest.parents import parents_of, whole_document
+from context_engine.ingest.document_forms import answered_questions, parents_of, whole_document
 
 COUNTER = ApproxTokenCounter()
 TABLE = {name: replace(row, chunk_size=32, overlap=0) for name, row in DEFAULT_STRATEGIES.items()}

@@ -11,8 +11,14 @@ from context_engine.core.chunking import ChunkLine, Count, escaped, line_of, wit
 from context_engine.core.models import Chunk, Notice, NoticeCode, about, messages
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import CutDocument, PreparedDocument
-from context_engine.ingest.answers import AnsweredQuestion, answered_questions
-from context_engine.ingest.parents import MOST_PARENT, Parent, parents_of, whole_document
+from context_engine.ingest.document_forms import (
+    MOST_PARENT,
+    AnsweredQuestion,
+    Parent,
+    answered_questions,
+    parents_of,
+    whole_document,
+)
 
 VARIABLES: Final[dict[Structure, str]] = {
     "general": "general_chunks",

@@ -17,7 +17,7 @@ from context_engine.core.chunking import headings
 from context_engine.core.models import NoticeCode
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import PreparedDocument
-from context_engine.ingest.document_title import readable_name
+from context_engine.ingest.document_structure import readable_name
 
 _GAP: Final = "\n\n"
 

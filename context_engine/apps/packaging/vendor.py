@@ -37,7 +37,7 @@ _BY_VECTORS: Final = (
     "vector_parts.py",
 )
 """Modules of the embedded base that need an extra."""
-_STARTED_BY_COMMAND: Final = "context_engine.ingest.serving"
+_STARTED_BY_COMMAND: Final = "context_engine.ingest.process"
 _LOADERS: Final = f"{_SOURCE}/ingest/loaders/"
 """Each is imported by name with the first file of its format."""
 _OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich", "markdown-it-py"))

@@ -17,12 +17,11 @@ from typing import Final
 
 from context_engine.core.models import IngestSettings
 from context_engine.errors import MissingExtra
-from context_engine.ingest.file_names import shown_name
+from context_engine.ingest.files import shown_name
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.json_file import load_json, load_jsonl
-from context_engine.ingest.loaders.kinds import EMPTY, mismatch
 from context_engine.ingest.loaders.records import LongLine
-from context_engine.ingest.loaders.source_file import Loader, SourceFile, UnreadableFile
+from context_engine.ingest.loaders.source_file import EMPTY, Loader, SourceFile, UnreadableFile, mismatch
 from context_engine.ingest.loaders.text_file import load_text
 
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]

@@ -19,11 +19,9 @@ from typing import Final, TextIO
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import open_text
-from context_engine.ingest.loaders.kinds import EMPTY
-from context_engine.ingest.loaders.records import FileNotices, LongLine, bounded
+from context_engine.ingest.loaders.records import FileNotices, LongLine, SheetPlace, SheetTexts, bounded
 from context_engine.ingest.loaders.sheet_layout import laid_out
-from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
-from context_engine.ingest.loaders.source_file import SourceFile
+from context_engine.ingest.loaders.source_file import EMPTY, SourceFile
 from context_engine.ingest.loaders.table import TableRow
 
 _SEPARATORS: Final = (",", ";", "\t", "|")

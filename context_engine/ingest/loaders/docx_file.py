@@ -13,20 +13,25 @@ zip bombs, XML with a document type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 from zipfile import ZipFile
 
-from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped, without_text
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.header import header_fields, labelled, real_properties
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, contents_left_out, file_notice, without_text
 from context_engine.ingest.loaders.archive import check_archive
-from context_engine.ingest.loaders.docx_document import DocxDocument
-from context_engine.ingest.loaders.markdown import joined
-from context_engine.ingest.loaders.ooxml import OoxmlPackage
-from context_engine.ingest.loaders.properties import labelled, real_properties
+from context_engine.ingest.loaders.docx_body import DocxBody, Styles
+from context_engine.ingest.loaders.docx_numbering import Numbering
+from context_engine.ingest.loaders.docx_text import Changes, W
+from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
+from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, drawn_text
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 512 << 20
+
 _MOST_PART: Final = 64 << 20
 
 
@@ -56,3 +61,154 @@ def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped
     if "version" in header:  # what the text says about itself goes before the properties
         fields.pop("version", None)
     return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices, properties=True)
+
+
+_NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
+
+_MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
+
+_PAGE: Final = re.compile(
+    r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
+)
+
+_EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
+
+
+class DocxDocument:
+    """Reads one document once.
+
+    Args:
+        package: the file.
+        changes: how tracked changes are read.
+
+    Attributes:
+        margins: the lines of page heads and feet.
+        title: the paragraph in the style "Title", "" where there is none; known when the blocks were read.
+    """
+
+    def __init__(self, package: OoxmlPackage, changes: Changes) -> None:
+        self._package = package
+        self._changes = changes
+        self._styles = Styles(package.root(package.main, "styles"))
+        self._numbering = package.root(package.main, "numbering")
+        self._readers: list[DocxBody] = []
+        self._unread: list[Notice] = []
+        self.margins: list[str] = []
+        self.title = ""
+
+    def blocks(self) -> list[MarkdownBlock]:
+        """Return the document as blocks."""
+        main = self._package.main
+        root = self._package.parts.root(main)
+        if root is None and not self._package.parts.problems:
+            self._package.parts.problems.append(f"{main} is missing")
+        if root is None:
+            return []
+        reader = self._reader(main, self._notes(main))
+        body = root.find(f"{W}body")
+        out = [*reader.blocks(root if body is None else body), *reader.rest()]
+        self.title = reader.title
+        if not out and self._package.parts.problems:  # page heads alone would pass for the document
+            return []
+        margins = [MarkdownBlock(line) for line in self._margins(main)]
+        first = 1 if out and out[0].text.startswith("# ") else 0
+        return [*out[:first], *margins, *out[first:]]
+
+    def notices(self, text: str) -> tuple[Notice, ...]:
+        """Return what of the document is not in its text."""
+        main = self._package.main
+        left = [one.left_out for one in self._readers]
+        hidden = sum(one.hidden for one in left)
+        contents = [line for one in left for line in one.contents if line]
+        symbols = {font: one.symbols[font] for one in left for font in one.symbols}
+        embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(main, kind)]
+        outside = [one.target for one in self._package.relations(main).values() if one.kind == "subDocument"]
+        return (
+            *damaged(self._package.parts.problems),
+            *hidden_words(hidden),
+            *([contents_left_out(contents, text)] if contents else []),
+            *(_symbols(font, count) for font, count in symbols.items()),
+            *([_unread("sub-documents are not followed", outside)] if outside else []),
+            *([_unread("embedded files are not read", map(posixpath.basename, embedded))] if embedded else []),
+            *self._unread,
+        )
+
+    def _reader(self, part: str, notes: dict[str, Any]) -> DocxBody:
+        reader = DocxBody(
+            styles=self._styles,
+            numbering=Numbering(self._numbering),
+            notes=notes,
+            drawn=lambda relation: drawn_text(self._package, part, relation),
+            chunk=lambda element: self._chunk(part, element),
+            changes=self._changes,
+        )
+        self._readers.append(reader)
+        return reader
+
+    def _notes(self, main: str) -> dict[str, Any]:
+        """Return footnotes, endnotes and comments by name; the lines that Word draws between them are none."""
+        out = {}
+        for kind, name, before in _NOTES:
+            root = self._package.root(main, kind)
+            for one in root.iter(f"{W}{name}") if root is not None else ():
+                if one.get(f"{W}type", "normal") == "normal":
+                    out[f"{before}{one.get(f'{W}id') or ''}"] = one
+        return out
+
+    def _margins(self, main: str) -> Iterator[str]:
+        """Yield page heads and feet, each once, without those that hold nothing but a page's number."""
+        for kind, label in _MARGINS:
+            for part in self._package.related(main, kind):
+                root = self._package.parts.root(part)
+                text = "" if root is None else one_line(_flat(list(self._reader(part, {}).blocks(root))))
+                line = f"{label}: {text}"
+                if is_page_number(text) or text == self.title or line in self.margins:
+                    continue
+                self.margins.append(line)
+                yield line
+
+    def _chunk(self, part: str, element: Any) -> Sequence[MarkdownBlock]:
+        """Tell of a file that stands in the document as a chunk in another format."""
+        found = self._package.relations(part).get(element.get(f"{REL}id") or "")
+        name = posixpath.basename(found.target) if found else "one that is missing"
+        size = (
+            f", {self._package.parts.size(found.target):,} bytes"
+            if found and found.target in self._package.parts
+            else ""
+        )
+        self._unread.append(_unread("a file embedded in the text is not read", [f"{name}{size}"]))
+        return ()
+
+
+def _flat(blocks: Sequence[MarkdownBlock]) -> str:
+    return joined(blocks).replace("| --- ", "").replace(" --- |", "")
+
+
+def is_page_number(text: str) -> bool:
+    """Whether a page's head or foot says nothing but the number of the page.
+
+    >>> is_page_number("Page 3 of 10"), is_page_number("Facility letter 7")
+    (True, False)
+    """
+    return _PAGE.fullmatch(text) is not None
+
+
+def damaged(problems: Iterable[str]) -> list[Notice]:
+    """Return what could not be read of a file's parts, each once."""
+    return [file_notice(NoticeCode.PART_DAMAGED, one) for one in dict.fromkeys(problems)]
+
+
+def hidden_words(count: int) -> list[Notice]:
+    """Return that words of hidden text are left out, where there are any."""
+    left = f"hidden text is left out: {count} word{'s' if count != 1 else ''}"
+    return [file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count)] if count else []
+
+
+def _symbols(font: str, count: int) -> Notice:
+    left = f"symbols of the font {font} are left out: {count}"
+    return file_notice(NoticeCode.SYMBOLS_LEFT_OUT, left, count=count)
+
+
+def _unread(what: str, names: Iterable[str]) -> Notice:
+    given = list(names)
+    return file_notice(NoticeCode.EMBEDDED_NOT_READ, f"{what}: {', '.join(given)}", names=given)

@@ -1,42 +1,178 @@
-"""The text of one Word paragraph."""
+"""The text of one Word paragraph, with its equations (ECMA-376 Part 1, 22.1) and the characters of symbol fonts."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from context_engine.ingest.loaders.docx_math import MATH, M
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
-from context_engine.ingest.loaders.symbols import symbol
+
+# Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" where it has nothing that stands by itself.
+_LOW: Final = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
+
+_HIGH: Final = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…\ufffd\ufffd↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑"
+
+_SYMBOL: Final = {
+    **{0x20 + place: char for place, char in enumerate(_LOW)},
+    **{0xA1 + place: char for place, char in enumerate(_HIGH)},
+}
+
+_WINGDINGS: Final = {
+    0xFE: "[x]",
+    0xFD: "[x]",
+    0x78: "[x]",
+    0xA8: "[ ]",
+    0x6F: "[ ]",
+    0x71: "[ ]",
+    0x72: "[ ]",
+    0xFC: "✓",
+    0xFB: "✗",
+    0xE0: "→",
+    0xDF: "←",
+    0xE1: "↑",
+    0xE2: "↓",
+    0xE8: "→",
+    0xF0: "⇒",
+    0xF3: "⇔",
+    0x6C: "●",
+    0x6E: "■",
+    0xA7: "▪",
+    0x9F: "•",
+    0x76: "❖",
+    0xD8: "➢",
+    0x4A: "☺",
+    0x4C: "☹",
+}
+
+_WINGDINGS_2: Final = {0x52: "[x]", 0x51: "[x]", 0xA3: "[ ]", 0x50: "✓", 0x4F: "✗"}
+
+_FONTS: Final = {"symbol": _SYMBOL, "wingdings": _WINGDINGS, "wingdings 2": _WINGDINGS_2}
+
+_PRIVATE: Final = 0xF000  # where symbol fonts keep their 256 characters
+
+
+def symbol(font: str, code: str) -> str | None:
+    """Return a character of a font as text, None where it is a drawing that no character stands for.
+
+    >>> symbol("Symbol", "F061"), symbol("Wingdings", "F0FE"), symbol("Arial", "00A7"), symbol("Webdings", "F041")
+    ('α', '[x]', '§', None)
+    """
+    try:
+        place = int(code, 16)
+    except ValueError:
+        return None
+    known = _FONTS.get(font.strip().lower())
+    if known is not None:
+        found = known.get(place - _PRIVATE if place >= _PRIVATE else place)
+        return None if found == "\ufffd" else found
+    return chr(place) if 0x20 <= place < 0xD800 else None
+
+
+M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+
+Read = Callable[[Any], str]
+
+
+def _part(element: Any, name: str, read: Read) -> str:
+    child = element.find(f"{M}{name}")
+    return "" if child is None else read(child).strip()
+
+
+def _grouped(text: str) -> str:
+    return text if len(text) < 2 or text.replace(".", "").isalnum() else f"({text})"
+
+
+def _fraction(element: Any, read: Read) -> str:
+    return f"{_grouped(_part(element, 'num', read))}/{_grouped(_part(element, 'den', read))}"
+
+
+def _scripts(element: Any, read: Read) -> str:
+    return _part(element, "e", read) + _limits(element, read)
+
+
+def _root(element: Any, read: Read) -> str:
+    degree = _part(element, "deg", read)
+    return f"{degree}√({_part(element, 'e', read)})"
+
+
+def _sum(element: Any, read: Read) -> str:
+    return f"{_sign(element, 'nary', 'chr', '∫')}{_limits(element, read)} {_part(element, 'e', read)}"
+
+
+def _limits(element: Any, read: Read) -> str:
+    below, above = _part(element, "sub", read), _part(element, "sup", read)
+    return (f"_{_grouped(below)}" if below else "") + (f"^{_grouped(above)}" if above else "")
+
+
+def _brackets(element: Any, read: Read) -> str:
+    inner = _sign(element, "d", "sepChr", "|").join(read(one).strip() for one in element.findall(f"{M}e"))
+    return f"{_sign(element, 'd', 'begChr', '(')}{inner}{_sign(element, 'd', 'endChr', ')')}"
+
+
+def _matrix(element: Any, read: Read) -> str:
+    rows = (", ".join(read(one).strip() for one in row.findall(f"{M}e")) for row in element.findall(f"{M}mr"))
+    return f"[{'; '.join(rows)}]"
+
+
+def _sign(element: Any, name: str, sign: str, default: str) -> str:
+    child = element.find(f"{M}{name}Pr/{M}{sign}")
+    return default if child is None else str(child.get(f"{M}val") or "")
+
+
+MATH: Final[Mapping[str, Callable[[Any, Read], str]]] = {
+    f"{M}f": _fraction,
+    f"{M}sSub": _scripts,
+    f"{M}sSup": _scripts,
+    f"{M}sSubSup": _scripts,
+    f"{M}rad": _root,
+    f"{M}nary": _sum,
+    f"{M}d": _brackets,
+    f"{M}m": _matrix,
+}
+"""How an element is written, given what reads the parts of it; all others are their parts one after the other."""
 
 Changes = Literal["accept", "reject", "both"]
 
 W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+
 _CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+
 _WP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+
 _V: Final = "{urn:schemas-microsoft-com:vml}"
+
 _GONE: Final = frozenset(
     f"{W}{name}" for name in ("pPr", "rPr", "instrText", "delInstrText", "tcPr", "tblPr", "sectPr")
 )
+
 _NEW: Final = {f"{W}ins": "inserted", f"{W}moveTo": "moved to here"}
+
 _OLD: Final = {f"{W}del": "deleted", f"{W}moveFrom": "moved from here"}
+
 _SIGNS: Final = {
     f"{W}tab": " ", f"{W}ptab": " ", f"{W}cr": "\n", f"{W}noBreakHyphen": "-", f"{W}softHyphen": "",
 }  # fmt: skip
+
 _TEXTS: Final = frozenset((f"{W}t", f"{M}t", f"{W}delText"))
+
 NOTES: Final = {
     f"{W}footnoteReference": "", f"{W}endnoteReference": "e", f"{W}commentReference": "comment ",
 }  # fmt: skip
 """What refers to a note, with what stands before its number; a comment leaves no mark in the text."""
+
 _DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
+
 _BY_ITSELF: Final = re.compile(
     r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
 )
+
 _BOLD: Final = "\x00"  # stands around bold runs until neighbours are joined; XML cannot hold it
 
 

@@ -1,26 +1,196 @@
-"""The elements of a page as Markdown blocks, walked without recursion, because pages may nest deep."""
+"""The elements of a page as Markdown blocks, and the boilerplate that is kept apart to be reported.
+
+The tree is walked without recursion, because pages may nest deep."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from html import unescape
 from typing import TYPE_CHECKING, Final, cast
 
-from context_engine.ingest.loaders.html_boilerplate import Boilerplate
-from context_engine.ingest.loaders.html_controls import CONTROLS, shown
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.ingest.loaded_document import file_notice, quoted
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 
+_NEVER_SHOWN: Final = frozenset(
+    ("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed")
+)
+
+_AROUND: Final = frozenset(("nav", "aside", "footer", "dialog"))
+
+_CONTROLS: Final = frozenset(("button", "datalist", "progress", "meter"))
+
+_INSTEAD: Final = frozenset(("noscript", "template", "iframe", "noframes", "canvas", "audio", "video", "svg"))
+
+_RAW: Final = frozenset(("template", "iframe", "noframes"))  # what stands in them is not parsed
+
+_FRAMES: Final = frozenset(("frame", "iframe"))
+
+_ROLES: Final = frozenset(["navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"])
+
+_BOILERPLATE: Final = frozenset(
+    (
+        *("nav", "navbar", "navigation", "menu", "breadcrumb", "breadcrumbs", "sidebar", "footer", "skip-link"),
+        *("cookie-banner", "cookie-notice", "pagination", "social-share"),
+    )
+)
+
+_HIDDEN: Final = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
+
+_MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+
+_NAVIGATION: Final = "navigation, page heads and feet"
+
+_HIDDEN_TEXT: Final = "hidden text"
+
+
+class Boilerplate:
+    """Decides what is not content, and keeps its words by kind.
+
+    Args:
+        whole_page: whether what is read is the page, whose `<header>` is no content.
+    """
+
+    def __init__(self, *, whole_page: bool) -> None:
+        self._around = _AROUND | {"header"} if whole_page else _AROUND
+        self._kept: dict[str, list[str]] = {}
+        self._frames: list[str] = []
+
+    def drops(self, node: LexborNode) -> bool:
+        """Whether an element is no content; its words are kept."""
+        tag = node.tag or ""
+        if tag in _NEVER_SHOWN:
+            return True
+        kind = self._kind(node, tag)
+        if kind:
+            self.keep(kind, _said(node, tag))
+        if tag in _FRAMES:
+            self._frames.append(node.attributes.get("src") or "one without an address")
+        return kind is not None
+
+    def keep(self, kind: str, text: str) -> None:
+        """Keep words that are not in the text."""
+        if text:
+            self._kept.setdefault(kind, []).append(text)
+
+    def beside(self, text: str) -> None:
+        """Keep what stands beside the main content."""
+        self.keep(_NAVIGATION, text)
+
+    def take(self, other: Boilerplate) -> None:
+        """Take over what another kept."""
+        for kind, texts in other._kept.items():
+            self._kept.setdefault(kind, []).extend(texts)
+        self._frames += other._frames
+
+    def notices(self) -> tuple[Notice, ...]:
+        """Return what was set aside, one for each kind, and the frames."""
+        found = [_set_aside(kind, list(dict.fromkeys(texts))) for kind, texts in self._kept.items()]
+        if self._frames:
+            left = f"frames are not read: {', '.join(self._frames)}"
+            found.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=list(self._frames)))
+        return tuple(found)
+
+    def _kind(self, node: LexborNode, tag: str) -> str | None:
+        if tag in _INSTEAD or tag == "frame":
+            return "text shown in place of something else"
+        given = node.attributes
+        if given and (
+            "hidden" in given or given.get("aria-hidden") == "true" or _HIDDEN.search(given.get("style") or "")
+        ):
+            return _HIDDEN_TEXT
+        if tag in _CONTROLS:
+            return "controls of forms"
+        if tag in self._around or (given and (given.get("role") in _ROLES or _is_boilerplate(given))):
+            return _NAVIGATION
+        return None
+
+
+def _set_aside(kind: str, texts: list[str]) -> Notice:
+    return file_notice(NoticeCode.BOILERPLATE_LEFT_OUT, f"{kind} set aside: {quoted(texts)}", kind=kind)
+
+
+def _is_boilerplate(given: dict[str, str | None]) -> bool:
+    names = f"{given.get('id') or ''} {given.get('class') or ''}".lower().split()
+    return not _BOILERPLATE.isdisjoint(names)
+
+
+def _said(node: LexborNode, tag: str) -> str:
+    """Return the words in an element, without those of scripts in it."""
+    if tag in _RAW:
+        return one_line(unescape(_MARKUP.sub(" ", node.html or "" if tag == "template" else node.text() or "")))
+    return one_line(" ".join(unescape(_MARKUP.sub(" ", node.html or "")).split()))
+
+
+CONTROLS: Final = frozenset(("img", "area", "input", "textarea", "select"))
+"""Elements whose text stands in their attributes, or is chosen from several."""
+
+_PRESSED: Final = frozenset(("submit", "button", "reset", "image"))
+
+_NOT_SHOWN: Final = frozenset(("hidden", "password", "file"))
+
+_NAMES_A_FILE: Final = re.compile(r"\S+\.\w{3,4}")
+
+_KIND: Final = "controls of forms"
+
+
+def shown(node: LexborNode, aside: Boilerplate) -> str:
+    """Return what a picture or control shows, with a space around it; what could be chosen and is not goes aside."""
+    given = node.attributes
+    if node.tag in ("img", "area"):
+        text = one_line(given.get("alt") or "")
+        return f" [Picture: {text}] " if any(map(str.isalnum, text)) and not _NAMES_A_FILE.fullmatch(text) else ""
+    if node.tag == "textarea":
+        return f" {one_line(node.text() or '')} "
+    if node.tag == "select":
+        return f" {_chosen(node, aside)} "
+    return f" {_input(given, aside)} "
+
+
+def _input(given: dict[str, str | None], aside: Boilerplate) -> str:
+    kind = (given.get("type") or "text").strip().lower()
+    value = one_line(given.get("value") or "")
+    if kind in _NOT_SHOWN:
+        return ""
+    if kind in ("checkbox", "radio"):
+        return "[x]" if "checked" in given else "[ ]"
+    if kind in _PRESSED:
+        aside.keep(_KIND, value or one_line(given.get("alt") or ""))
+        return ""
+    if not value:
+        aside.keep(_KIND, one_line(given.get("placeholder") or ""))
+    return value
+
+
+def _chosen(node: LexborNode, aside: Boilerplate) -> str:
+    options = node.css("option")
+    chosen = [one for one in options if "selected" in one.attributes]
+    if not chosen and "multiple" not in node.attributes:
+        chosen = options[:1]
+    ids = {one.mem_id for one in chosen}
+    others = (one_line(one.text() or "") for one in options if one.mem_id not in ids)
+    groups = (one_line(one.attributes.get("label") or "") for one in node.css("optgroup"))
+    for text in (*groups, *others):
+        aside.keep(_KIND, text)
+    return ", ".join(text for one in chosen if (text := one_line(one.text() or "")))
+
+
 _BLOCK_TAGS: Final = (
     "address article blockquote body center dd details div dl dt fieldset figcaption figure footer form header hr html "
     "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
 )
+
 _BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
+
 _HEADING: Final = re.compile(r"h([1-6])")
+
 _STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
+
 _MOST_SPAN: Final = 100
 
 

@@ -14,21 +14,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import escape
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.core.models import Notice, messages
 from context_engine.core.text import without_templating
 from context_engine.errors import MissingExtra
-from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.header import header_fields, moment, real_properties
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, missing
 from context_engine.ingest.loaders.encoding import Decoded, decoded
-from context_engine.ingest.loaders.html_blocks import HtmlBlocks
-from context_engine.ingest.loaders.html_boilerplate import Boilerplate
+from context_engine.ingest.loaders.html_blocks import Boilerplate, HtmlBlocks
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
-from context_engine.ingest.loaders.properties import moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS
-from context_engine.ingest.text_overlap import missing
+from context_engine.ingest.loaders.text_file import LEADS_ELSEWHERE, ONLY_TAGS, load_text
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -38,22 +36,39 @@ _CHARSET: Final = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})|<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]{2,40})",
     re.IGNORECASE,
 )
+
 _NO_CONTENT: Final = "has no text outside of scripts and navigation: save the page as the browser shows it"
+
 _HEAD: Final = 4096
+
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+
 _MOST_DEPTH: Final = 5_000  # the time of parsing grows with its square
+
 _NO_DEPTH: Final = "area base br col embed hr img input link meta param source track wbr p li td th tr"
+
 _VOID: Final = frozenset(_NO_DEPTH.split())
+
 _MAIN: Final = ("main", "[role=main]", "article")
+
 _LEAST_MAIN: Final = 200
+
 _MOST_BESIDE: Final = 2_000  # characters beside the main content; where there are more, it is not all that matters
+
 _XHTML: Final = re.compile(r"\s*<\?xml|(?:\s*<!--.*?-->)*\s*<!DOCTYPE[^>]{0,300}XHTML", re.IGNORECASE | re.DOTALL)
+
 _CLOSED: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*?)?)\s*/>")
+
 _MARKED: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+
 _EMPTY: Final = _VOID - frozenset(("p", "li", "td", "th", "tr")) | {"frame"}
+
 _SEVEN_BITS: Final = ("iso-2022-", "hz-gb")  # they read as UTF-8 too, and wrongly
+
 _REFRESH: Final = re.compile(r"\s*\d+(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?\S", re.IGNORECASE)
+
 _MOST_STUB: Final = 40  # words of a page that only leads to another
+
 _DATES: Final = {
     "created": ("article:published_time", "dcterms.created", "dcterms.issued", "dc.date", "date"),
     "modified": ("article:modified_time", "dcterms.modified", "last-modified"),
@@ -199,3 +214,27 @@ def _fields(page: LexborHTMLParser) -> dict[str, Any]:
     for field, keys in _DATES.items():
         given[field] = next((found for key in keys if (found := moment(named.get(key, "")))), None)
     return real_properties(given)
+
+
+_TEXT: Final = (".markdown", ".md", ".txt")
+
+_HTML: Final = (".htm", ".html")
+
+_FIRST: Final = 4096
+
+
+def load_template(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the document of a template."""
+    kind = PurePath(file.path.stem).suffix.lower()
+    if kind in _TEXT or (kind not in _HTML and not kind[1:].isalpha() and not _is_html(file)):
+        yield from load_text(file)
+    elif kind in _HTML or not kind[1:].isalpha():
+        yield from load_html(file, template=True)
+    else:
+        reason = f"{kind}{file.path.suffix} cannot be read; of templates Markdown, text and HTML are"
+        yield Skipped(file.name, reason, error=False)
+
+
+def _is_html(file: SourceFile) -> bool:
+    with file.open() as stream:
+        return without_templating(stream.read(_FIRST).decode("utf-8", "replace")).lstrip().startswith("<")

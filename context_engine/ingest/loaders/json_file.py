@@ -19,11 +19,9 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.encoding import open_text
-from context_engine.ingest.loaders.json_stream import BLOCK, Broken, JsonStream, Unread
-from context_engine.ingest.loaders.json_text import JsonReader, TooDeep
-from context_engine.ingest.loaders.kinds import EMPTY
+from context_engine.ingest.loaders.json_stream import BLOCK, Broken, JsonReader, JsonStream, TooDeep, Unread
 from context_engine.ingest.loaders.records import MOST_LINE, FileNotices, bounded, record_document, until_hopeless
-from context_engine.ingest.loaders.source_file import SourceFile
+from context_engine.ingest.loaders.source_file import EMPTY, SourceFile
 
 _MOST_KEYS: Final = 10_000
 _ALIKE: Final = 0.5  # of the table that like objects make; half of its cells hold something

@@ -16,20 +16,13 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from context_engine.core.models import Notice, NoticeCode
-from context_engine.ingest.contents_notice import contents_left_out
-from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
-from context_engine.ingest.loaders.archive import check_archive
-from context_engine.ingest.loaders.docx_document import (
-    damaged,
-    hidden_words,
-    is_page_number,
-)
+from context_engine.ingest.header import header_fields, labelled, moment, real_properties
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, contents_left_out, file_notice, without_text
+from context_engine.ingest.loaders.archive import XmlParts, check_archive
+from context_engine.ingest.loaders.docx_file import damaged, hidden_words, is_page_number
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.odt_text import OdtBody, qualified
-from context_engine.ingest.loaders.properties import labelled, moment, real_properties
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.xml_parts import XmlParts
 
 _MOST_UNPACKED: Final = 512 << 20
 _MOST_PART: Final = 64 << 20

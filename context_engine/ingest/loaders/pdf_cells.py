@@ -1,20 +1,180 @@
-"""The words of a page that stand in the cells of a grid, taken from its lines; those around it stay lines."""
+"""From the words in the cells of a grid to the rows of a table; words around the grid stay lines.
+
+A cell over several rows stands in each of them, one over several columns in the first. A head of two or three lines,
+the lower ones below cells over several columns, becomes one. Where rulings enclose several rows at once, each is
+a row.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise, zip_longest
 from typing import Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_grids import Grid
-from context_engine.ingest.loaders.pdf_line import PdfLine, PdfTable
-from context_engine.ingest.loaders.pdf_table_rows import table_of
-from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, clean, units
+from context_engine.ingest.loaders.pdf_grids import Cell, Grid
+from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, PdfLine, PdfTable, clean, units
+
+_NARROW: Final = 7.0  # points; a column that holds no text: the space between two rulings
+
+_LEAST: Final = 2  # rows and columns
+
+_LEAST_CELLS: Final = 0.4  # of rows times columns: fewer are boxes of a form or a drawing
+
+_LEAST_FILLED: Final = 0.25  # of the cells
+
+_MOST_CELL: Final = 2_000  # characters: more are a page laid out in boxes
+
+_MOST_REPEATED: Final = 80  # characters of a cell over several rows that stands in each
+
+_MOST_HEAD: Final = 3  # rows
+
+_TITLE_SHARE: Final = 0.5  # of the columns that a title stands over
+
+_PACKED: Final = 0.66  # of the cells of a row, which hold as many lines as each other
+
+_LEAST_PACKED: Final = 3  # cells, and lines in each
+
+_NUMBERS: Final = 0.5  # of those lines
+
+_Text = tuple[str, ...]
+"""The lines of a cell."""
+
+
+class _Filled(NamedTuple):
+    """A cell with text; rows and columns as in `Cell`."""
+
+    row: int
+    rows: int
+    column: int
+    columns: int
+    lines: _Text
+
+    def covers(self, row: int, column: int) -> bool:
+        """Whether it stands in a row and a column."""
+        return self.row <= row < self.row + self.rows and self.column <= column < self.column + max(self.columns, 1)
+
+
+def table_of(grid: Grid, texts: Mapping[int, Sequence[str]]) -> PdfTable | None:
+    """Return the table that a grid holds; None where it holds none.
+
+    Args:
+        grid: of two or more rows and columns.
+        texts: {number of a cell: the lines that stand in it}.
+    """
+    columns = _wide_columns(grid.edges)
+    width, height = max(columns) + 1, len(grid.heights) - 1
+    cells = [_in_columns(cell, texts.get(number, ()), columns) for number, cell in enumerate(grid.cells)]
+    filled = [cell for cell in cells if cell.lines]
+    drawn = len({(cell.row, cell.column) for cell in cells})
+    if width < _LEAST or drawn < _LEAST_CELLS * width * height or not _plausible(filled, drawn):
+        return None
+    titles = _titles(filled, width, height)
+    first = _first_filled(filled, len(titles))
+    end = _head_end(filled, first)
+    body = [row for number in range(end, height) for row in _rows(filled, number, width)]
+    if not body:
+        return None
+    edges = [left for at, left in enumerate(grid.edges[:-1]) if at == 0 or columns[at] != columns[at - 1]]
+    rows = (_head(filled, first, end, width), *body)
+    return PdfTable(rows, (*edges, grid.edges[-1]), titles=tuple(" ".join(lines) for lines in titles if lines))
+
+
+def _wide_columns(edges: Sequence[float]) -> list[int]:
+    """Return for each column its number among those that are wide enough for text; a narrow one joins the next."""
+    wide = [right - left > _NARROW for left, right in pairwise(edges)]
+    last = max(sum(wide) - 1, 0)
+    return [min(sum(wide[:at]), last) for at in range(len(wide))]
+
+
+def _in_columns(cell: Cell, lines: Sequence[str], columns: Sequence[int]) -> _Filled:
+    covered = columns[cell.column : cell.column + cell.columns]
+    return _Filled(cell.row, cell.rows, covered[0], covered[-1] - covered[0] + 1, tuple(lines))
+
+
+def _plausible(filled: Sequence[_Filled], drawn: int) -> bool:
+    """Whether cells with text may be those of a table: enough of them, none a page of its own, two rows of two."""
+    if len(filled) < _LEAST_FILLED * drawn or any(sum(map(len, cell.lines)) > _MOST_CELL for cell in filled):
+        return False
+    counts = Counter(cell.row for cell in filled)
+    return sum(count > 1 for count in counts.values()) >= _LEAST <= len({cell.column for cell in filled})
+
+
+def _titles(filled: Sequence[_Filled], width: int, height: int) -> list[_Text]:
+    """Return what stands alone in each row at the top, over half of the columns or more; () for an empty row."""
+    out: list[_Text] = []
+    for row in range(height):
+        here = [cell for cell in filled if cell.row <= row < cell.row + cell.rows]
+        if len(here) > 1 or any(cell.columns < _TITLE_SHARE * width or cell.columns < _LEAST for cell in here):
+            break
+        out += [cell.lines for cell in here if cell.row == row] or [()]
+    return out
+
+
+def _first_filled(filled: Sequence[_Filled], row: int) -> int:
+    return min((cell.row for cell in filled if cell.row >= row), default=row)
+
+
+def _head_end(filled: Sequence[_Filled], first: int) -> int:
+    """Return the row behind the head."""
+    end = first + 1
+    while end < first + _MOST_HEAD and _in_head(filled, first, end):
+        end += 1
+    return end
+
+
+def _in_head(filled: Sequence[_Filled], first: int, row: int) -> bool:
+    """Whether a row goes on with the head above: cells of that reach into it, or all it says is below wide cells."""
+    above = [cell for cell in filled if first <= cell.row < row]
+    lower = [cell for cell in filled if cell.row == row]
+    reaching = sum(cell.row + cell.rows > row for cell in above)
+    if reaching > 1 or (reaching and any(cell.columns > 1 for cell in above)):
+        return True
+    narrow = [cell for cell in above if cell.columns == 1]
+    return bool(lower) and not any(one.covers(one.row, cell.column) for one in narrow for cell in lower)
+
+
+def _head(filled: Sequence[_Filled], first: int, end: int, width: int) -> tuple[_Text, ...]:
+    """Return the names of the columns; one below a cell over several columns begins with what that says."""
+    head: list[_Text] = []
+    for column in range(width):
+        over = [cell for cell in filled if any(cell.covers(row, column) for row in range(first, end))]
+        deep = any(cell.row >= first + 1 for cell in over)
+        named = [cell for cell in over if deep or cell.column == column]
+        head.append(tuple(dict.fromkeys(line for cell in named for line in cell.lines)))
+    return tuple(head)
+
+
+def _rows(filled: Sequence[_Filled], number: int, width: int) -> list[tuple[_Text, ...]]:
+    """Return a row of the grid; several where it is a pack of rows, none where nothing begins in it."""
+    if not any(cell.row == number for cell in filled):
+        return []
+    row: list[_Text] = [()] * width
+    for cell in filled:
+        repeated = cell.row <= number < cell.row + cell.rows and sum(map(len, cell.lines)) <= _MOST_REPEATED
+        if cell.row == number or repeated:
+            row[cell.column] += cell.lines
+    return _unpacked(row)
+
+
+def _unpacked(row: Sequence[_Text]) -> list[tuple[_Text, ...]]:
+    """Return a row whose cells hold as many lines each, most of them numbers, as that many rows."""
+    counts = Counter(len(cell) for cell in row if cell)
+    lines, times = counts.most_common(1)[0]
+    packed = [line for cell in row if len(cell) == lines for line in cell]
+    numbers = sum(any(map(str.isdigit, line)) for line in packed)
+    if lines < _LEAST_PACKED and not (lines == _LEAST and times == sum(counts.values()) > _LEAST_PACKED):
+        return [tuple(row)]
+    if times < max(_LEAST_PACKED, _PACKED * sum(counts.values())) or numbers < _NUMBERS * len(packed):
+        return [tuple(row)]
+    columns = [[(line,) for line in cell] if len(cell) == lines else [cell] for cell in row]
+    return list(zip_longest(*columns, fillvalue=()))
+
 
 _WORD: Final = re.compile(r"\S+")
+
 _APART: Final = 0.15  # times a character's height: two cells' words, which PDFium wrote without a space
 
 _Place = tuple[int, int]

@@ -1,19 +1,155 @@
-"""Grids that rulings draw on a page: the cells that may be those of a table.
+"""The grids that rulings draw on a page: cells that may be those of a table.
 
-pdfplumber finds the cells; it is given the rulings that PDFium sees, so that a page is read once.
-"""
+PDFium reads the rulings (edges of lines and rectangles) and pdfplumber finds the cells among them, so that a page is
+read once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_rulings import MOST_RULINGS, Ruling
+from context_engine.ingest.loaders.pdf_text import turned
+
+MOST_RULINGS: Final = 4_000
+"""Rulings of a page that are looked at; a drawing has more."""
+
+_MOST_OBJECTS: Final = 20_000
+
+_MOST_DEPTH: Final = 4  # forms within forms
+
+_MOST_SEGMENTS: Final = 2_000  # of a path
+
+_SLANT: Final = 1.0  # points by which the ends of a level line may differ
+
+_LEAST: Final = 1.0  # points; a shorter one is a dot
+
+_LINE, _CURVE, _MOVE = 0, 1, 2  # FPDF_SEGMENT_LINETO, _BEZIERTO, _MOVETO
+
+_Matrix = tuple[float, float, float, float, float, float]
+
+_Point = tuple[float, float]
+
+_WHOLE: Final[_Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+
+class Ruling(NamedTuple):
+    """A level or upright line in the page's own space, in points.
+
+    Attributes:
+        level: whether it is level, else upright.
+        at: its height, or its distance from the left.
+        start, end: where it begins and ends in the other direction, ascending.
+    """
+
+    level: bool
+    at: float
+    start: float
+    end: float
+
+
+def rulings_of(page: Any) -> list[Ruling]:
+    """Return the rulings of an open page, `MOST_RULINGS` and one more at most; both edges of a wide line are there."""
+    return list(islice(_rulings(page), MOST_RULINGS + 1))
+
+
+def turned_ruling(ruling: Ruling, turn: int) -> Ruling:
+    """Return a ruling as it lies when the page is turned.
+
+    Args:
+        turn: quarter turns against the clock that the text of the page is set in.
+    """
+    ends = (ruling.start, ruling.at, ruling.end, ruling.at)
+    box = ends if ruling.level else (ruling.at, ruling.start, ruling.at, ruling.end)
+    left, bottom, right, top = turned(box, turn)
+    if ruling.level != bool(turn % 2):
+        return Ruling(True, bottom, left, right)
+    return Ruling(False, left, bottom, top)
+
+
+def _rulings(page: Any) -> Iterator[Ruling]:
+    from pypdfium2 import raw
+
+    for path, matrix in islice(_paths(raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject, page.raw), _MOST_OBJECTS):
+        for first, second in _segments(raw, path, matrix):
+            across, up = abs(first[0] - second[0]), abs(first[1] - second[1])
+            if up <= _SLANT and across > max(up, _LEAST):
+                yield Ruling(True, (first[1] + second[1]) / 2, *sorted((first[0], second[0])))
+            elif across <= _SLANT and up > max(across, _LEAST):
+                yield Ruling(False, (first[0] + second[0]) / 2, *sorted((first[1], second[1])))
+
+
+def _paths(
+    raw: Any, count: Any, get: Any, holder: Any, outer: _Matrix = _WHOLE, depth: int = 0
+) -> Iterator[tuple[Any, _Matrix]]:
+    """Yield the paths of a page or form that are drawn, each with the matrix from its own space to the page's."""
+    matrix = raw.FS_MATRIX()
+    for index in range(count(holder)):
+        item = get(holder, index)
+        kind = raw.FPDFPageObj_GetType(item)
+        if kind not in (raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_FORM):
+            continue
+        if not raw.FPDFPageObj_GetMatrix(item, ctypes.byref(matrix)):
+            continue
+        own = _product((matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f), outer)
+        if kind == raw.FPDF_PAGEOBJ_PATH:
+            yield item, own
+        elif depth < _MOST_DEPTH:
+            yield from _paths(raw, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject, item, own, depth + 1)
+
+
+def _product(inner: _Matrix, outer: _Matrix) -> _Matrix:
+    a, b, c, d, e, f = inner
+    o = outer
+    return (
+        *(a * o[0] + b * o[2], a * o[1] + b * o[3], c * o[0] + d * o[2], c * o[1] + d * o[3]),
+        *(e * o[0] + f * o[2] + o[4], e * o[1] + f * o[3] + o[5]),
+    )
+
+
+def _segments(raw: Any, path: Any, matrix: _Matrix) -> Iterator[tuple[_Point, _Point]]:
+    """Yield the ends of the straight parts of a path; of one that is filled, the part that closes it, too."""
+    fill, stroke = ctypes.c_int(), ctypes.c_int()
+    if not raw.FPDFPath_GetDrawMode(path, ctypes.byref(fill), ctypes.byref(stroke)):
+        return
+    if not fill.value and not stroke.value:  # a clip
+        return
+    x, y = ctypes.c_float(), ctypes.c_float()
+    begin: _Point | None = None
+    last: _Point | None = None
+    for index in range(min(raw.FPDFPath_CountSegments(path), _MOST_SEGMENTS)):
+        segment = raw.FPDFPath_GetPathSegment(path, index)
+        raw.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y))
+        point = _moved(x.value, y.value, matrix)
+        kind = raw.FPDFPathSegment_GetType(segment)
+        if kind == _MOVE:
+            if fill.value and begin and last:
+                yield last, begin
+            begin = point
+        elif kind == _LINE and last:
+            yield last, point
+        last = point
+        if raw.FPDFPathSegment_GetClose(segment) and begin:
+            yield last, begin
+            last = begin
+    if fill.value and begin and last:
+        yield last, begin
+
+
+def _moved(x: float, y: float, matrix: _Matrix) -> _Point:
+    a, b, c, d, e, f = matrix
+    return a * x + c * y + e, b * x + d * y + f
+
 
 _TOLERANCE: Final = 3.0  # points within which rulings are one, and meet
+
 _LEAST_RULING: Final = 3.0  # points
+
 _MOST_CROSSINGS: Final = 2_500
+
 _MOST_PAIRS: Final = 100_000  # of a level and an upright ruling
+
 _LEAST_EACH: Final = 3  # rulings in either direction: two columns and two rows
 
 

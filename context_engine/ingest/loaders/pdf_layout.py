@@ -1,42 +1,168 @@
-"""From the lines of pages to paragraphs, headings and the offsets where pages begin."""
+"""From the lines and grids of pages to paragraphs, headings, tables and the offsets where pages begin."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaders.markdown import plain
-from context_engine.ingest.loaders.pdf_line import PdfLine
-from context_engine.ingest.loaders.pdf_tables import table_text
+from context_engine.ingest.loaders.markdown import one_line, pipe_table, plain
+from context_engine.ingest.loaders.pdf_text import PdfLine, PdfTable
+
+_SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
+
+_MOST_BELOW: Final = 8  # lines of a note between a table and the rest of it on the next page
+
+Pages = Sequence[Sequence[PdfLine]]
+
+
+def without_margin_tables(pages: Pages) -> list[list[PdfLine]]:
+    """Return the pages with the tables in their margins that come back, but for their numbers, as lines.
+
+    They are page heads and feet, and treated as such; the others are tables.
+    """
+    in_margin = [[_wording(line) for line in lines if line.table and line.edge] for lines in pages]
+    counts = Counter(wording for page in in_margin for wording in set(page))
+    return [[kept for line in lines for kept in _in_margin(line, counts)] for lines in pages]
+
+
+def _in_margin(line: PdfLine, counts: Mapping[str, int]) -> Sequence[PdfLine]:
+    if not line.table or not line.edge:
+        return (line,)
+    return line.table.lines if counts[_wording(line)] > 1 else (line._replace(edge=False),)
+
+
+def _wording(line: PdfLine) -> str:
+    return "".join(filter(str.isalpha, line.text))
+
+
+def joined_tables(pages: Pages) -> list[list[PdfLine]]:
+    """Return the pages with a table that goes on on the next ones where it begins; its head stands once.
+
+    What stands below the table on its page, the page's foot or a note, comes before it then.
+
+    Args:
+        pages: the lines of each; those at the edge run through the document.
+    """
+    out = [list(lines) for lines in pages]
+    begun: tuple[int, PdfLine] | None = None  # the page of a table that may go on, and its line there
+    for page, lines in enumerate(out):
+        first = next((line for line in lines if not line.edge), None)
+        goes_on = begun is not None and first is not None and _table_goes_on(begun[1], first, out[begun[0]])
+        if begun and first and goes_on:
+            at, above = begun
+            begun = at, _with_rows(above, first, page)
+            out[at] = [*(line for line in out[at] if line is not above), begun[1]]
+            lines.remove(first)
+        body = [line for line in lines if not line.edge]
+        last = next((number for number in reversed(range(len(body))) if body[number].table), -1)
+        if len(body) - 1 - last > _MOST_BELOW:
+            begun = None
+        elif last >= 0:
+            begun = page, body[last]
+        elif not goes_on:
+            begun = None
+    return out
+
+
+def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bool:
+    """Whether a table goes on with one above: it has the same columns, no title, and no head of its own.
+
+    Args:
+        above: the last table of the page before.
+        line: what the page begins with.
+        page: the lines of the page before.
+    """
+    if above.table is None or line.table is None or line.table.titles:
+        return False
+    first, second = above.table.edges, line.table.edges
+    if len(first) != len(second) or any(abs(one - two) > _SAME_EDGE for one, two in zip(first, second)):
+        return False
+    head = line.table.rows[0]
+    at_end = next(one for one in reversed(page) if not one.edge or one is above) is above
+    numbers = any(sign.isdigit() for cell in head for text in cell for sign in text)
+    return at_end or numbers or _said(head) == _said(above.table.rows[0])
+
+
+def _with_rows(above: PdfLine, line: PdfLine, page: int) -> PdfLine:
+    """Return a table with the rows of the next page, without the head that is repeated there."""
+    table, rest = above.table, line.table
+    assert table
+    assert rest
+    rows = rest.rows[_said(rest.rows[0]) == _said(table.rows[0]) :]
+    if not rows:
+        return above
+    breaks = (*table.breaks, (len(table.rows), page))
+    whole = table._replace(rows=(*table.rows, *rows), lines=(*table.lines, *rest.lines), breaks=breaks)
+    return above._replace(table=whole, text=f"{above.text} {' '.join(_said(row) for row in rows)}")
+
+
+def _said(row: Sequence[Sequence[str]]) -> str:
+    return " ".join(one_line(line) for cell in row for line in cell)
+
+
+def table_text(table: PdfTable, written: Callable[[Sequence[str]], str]) -> tuple[str, list[tuple[int, int]]]:
+    """Return a table as Markdown below its titles, and (offset, page index) of the rows that begin a page.
+
+    Args:
+        table: with rows.
+        written: makes one text of the lines of a cell.
+    """
+    cells = [[written(cell) for cell in row] for row in table.rows]
+    block = pipe_table(cells)
+    text = "\n\n".join((*map(one_line, table.titles), *((block.text,) if block else ())))
+    begin = len(text) - (len(block.text) if block else 0)
+    starts = [begin]
+    for line in text[begin:].split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    return text, [(starts[row + 1], page) for row, page in table.breaks]  # the rule below the head is a line, too
+
 
 _LARGER: Final = 1.12  # times the type of the text
+
 _MOST_HEADING: Final = 120
+
 _MOST_LEVELS: Final = 4
+
 _MOST_SHORT: Final = 50  # of a header line that does not go on below
+
 _WIDER: Final = 1.35  # times the usual distance of two lines: a new paragraph
+
 _APART: Final = 1.6  # times the type: a new paragraph where the one above ends with a stop
+
 _LABEL: Final = re.compile(
     r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\d{1,3}(?:\.\d{1,3})+\.?"
     r"|(?:article|section|annex|clause)\s+\w{1,5}[.:]?)\s"
 )
+
 _NUMBERED: Final = re.compile(
     r"(?i)(?:\d{1,3}(?:\.\d{1,3})*\.?|(?:article|section|annex|appendix|clause|part|chapter)\s+\w{1,5}\b.?)\s+\S"
 )
+
 _LEADER: Final = re.compile(r"(?:\. ?){4}|…\s*\d+$")  # of a line in a table of contents
+
 _BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
+
 _STOPS: Final = (".", ";", ",", ":", "。")
+
 _ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
+
 _WORD: Final = re.compile(r"\w[\w-]*")
+
 _LEAST_WORD: Final = 4
+
 _HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
+
 _CUT: Final = re.compile(r"(\w+)\u00ad (\w+)")
+
 _LAST_CUT: Final = re.compile(r"(\w+)-$")
+
 _AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that cuts no word
+
 _HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 

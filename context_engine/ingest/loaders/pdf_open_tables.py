@@ -14,9 +14,8 @@ from itertools import groupby, pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_grids import Cell, Grid
-from context_engine.ingest.loaders.pdf_line import PdfLine
-from context_engine.ingest.loaders.pdf_rulings import Ruling
+from context_engine.ingest.loaders.pdf_grids import Cell, Grid, Ruling
+from context_engine.ingest.loaders.pdf_text import PdfLine
 
 _SAME: Final = 1.5  # points by which the parts of one rule differ in height, and stand apart
 _LEAST_PART: Final = 8.0  # points

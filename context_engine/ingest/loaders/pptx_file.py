@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 from zipfile import ZipFile
 
 from context_engine.core.models import Notice, NoticeCode
-from context_engine.ingest.header import header_fields
+from context_engine.ingest.header import header_fields, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
 from context_engine.ingest.loaders.archive import check_archive
-from context_engine.ingest.loaders.docx_document import damaged
-from context_engine.ingest.loaders.markdown import joined
-from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage
-from context_engine.ingest.loaders.pptx_slide import P, comments_of, read_slide
-from context_engine.ingest.loaders.properties import real_properties
+from context_engine.ingest.loaders.docx_file import damaged
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
+from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 1 << 30
+
 _MOST_PART: Final = 64 << 20
+
 _EMBEDDED: Final = ("package", "oleObject")
 
 
@@ -97,3 +97,135 @@ def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread
         left = f"slide {number}: embedded files are not read: {', '.join(embedded)}"
         unread.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=embedded))
     return joined(blocks) if len(blocks) > 1 or not blocks[0].text.startswith(f"## Slide {number}") else ""
+
+
+P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+
+_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
+
+_CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}chart"
+
+_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+
+_MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
+
+_TITLES: Final = ("title", "ctrTitle")
+
+_LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are items; "" is one that does not say
+
+_FEET: Final = ("ftr", "dt", "hdr")
+
+_NO_TEXT: Final = ("sldNum", "sldImg")
+
+_MOST_DEPTH: Final = 8
+
+
+def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: set[str]) -> list[MarkdownBlock]:
+    """Return a slide's blocks: its title first, or its number where it has none.
+
+    Args:
+        root: the element `p:sld`.
+        package: the file.
+        part: the slide's part.
+        number: 1-based.
+        seen: what stood in the feet of slides before; added to.
+    """
+    slide = _Slide(package, part, seen)
+    body = list(slide.blocks(root.find(f"{P}cSld/{P}spTree")))
+    title = one_line(" ".join(slide.titles)) or f"Slide {number}"
+    notes = list(_notes(package, part))
+    return [heading(1 if slide.is_cover and number == 1 else 2, title), *body, *notes]
+
+
+def comments_of(package: OoxmlPackage, part: str) -> list[MarkdownBlock]:
+    """Return the comments on a slide."""
+    out = []
+    for name in package.related(part, "comments"):
+        root = package.parts.root(name)
+        for one in () if root is None else root.iter(f"{P}text", f"{A}t"):
+            text = one_line(one.text or "")
+            out += [MarkdownBlock(f"[Comment: {text}]")] if text else []
+    return out
+
+
+class _Slide:
+    def __init__(self, package: OoxmlPackage, part: str, seen: set[str]) -> None:
+        self._package = package
+        self._part = part
+        self._seen = seen
+        self.titles: list[str] = []
+        self.is_cover = False
+
+    def blocks(self, tree: Any | None) -> Iterator[MarkdownBlock]:
+        """Yield what the shapes of a tree say, group by group."""
+        for shape in () if tree is None else tree:
+            if shape.tag == ALTERNATIVES:
+                yield from self.blocks(chosen(shape))
+            elif shape.tag == f"{P}sp":
+                yield from self._shape(shape)
+            elif shape.tag == f"{P}graphicFrame":
+                yield from self._frame(shape)
+            elif shape.tag in (f"{P}grpSp", f"{P}cxnSp", f"{P}oleObj"):
+                yield from self.blocks(shape)
+
+    def _shape(self, shape: Any) -> Iterator[MarkdownBlock]:
+        place = shape.find(f"{P}nvSpPr/{P}nvPr/{P}ph")
+        kind = None if place is None else place.get("type") or ""
+        body = shape.find(f"{P}txBody")
+        if body is None or kind in _NO_TEXT:
+            return
+        if kind in _TITLES:
+            self.is_cover |= kind == "ctrTitle"
+            self.titles += [text for _, text in _paragraphs(body)]
+            return
+        for level, text in _paragraphs(body):
+            if kind in _FEET:
+                if text in self._seen:
+                    continue
+                self._seen.add(text)
+            yield MarkdownBlock(f"{'  ' * level}- {text}", item=True) if kind in _LISTS else MarkdownBlock(plain(text))
+
+    def _frame(self, frame: Any) -> Iterator[MarkdownBlock]:
+        for table in frame.iter(f"{A}tbl"):
+            rows = [[_said(cell) for cell in row.iterfind(f"{A}tc")] for row in table.iterfind(f"{A}tr")]
+            block = pipe_table(rows)
+            yield from [block] if block else []
+        for one in frame.iter(_C, _CX):
+            yield from drawn_text(self._package, self._part, one.get(f"{REL}id") or "")
+        for one in frame.iter(_DGM):
+            yield from drawn_text(self._package, self._part, one.get(f"{REL}dm") or "")
+
+
+def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
+    for name in package.related(part, "notesSlide"):
+        root = package.parts.root(name)
+        tree = None if root is None else root.find(f"{P}cSld/{P}spTree")
+        shapes = _Slide(package, name, set())
+        text = " ".join(one.text.strip().removeprefix("- ") for one in shapes.blocks(tree))
+        if text:
+            yield MarkdownBlock(f"Notes: {text}")
+
+
+def _paragraphs(body: Any) -> Iterator[tuple[int, str]]:
+    """Yield (level, text) of each paragraph that says something."""
+    for one in body.iterfind(f"{A}p"):
+        text = one_line("".join(_texts(one)))
+        level = (one.find(f"{A}pPr") if one.find(f"{A}pPr") is not None else one).get("lvl") or "0"
+        if text:
+            yield min(int(level), _MOST_DEPTH) if level.isdecimal() else 0, text
+
+
+def _texts(paragraph: Any) -> Iterator[str]:
+    for child in paragraph:
+        if child.tag == ALTERNATIVES:
+            yield from _texts(chosen(child))
+        elif child.tag == f"{A}br":
+            yield " "
+        elif child.tag == f"{A}fld" and child.get("type") == "slidenum":
+            continue
+        else:
+            yield from (one.text or "" for one in child.iter(f"{A}t", _MATH))
+
+
+def _said(cell: Any) -> str:
+    return " ".join(text for body in cell.iterfind(f"{A}txBody") for _, text in _paragraphs(body))

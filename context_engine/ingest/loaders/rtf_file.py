@@ -8,15 +8,18 @@ read: hidden text, embedded objects. Not read: pictures, field codes. Nothing in
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from context_engine.core.models import NoticeCode
-from context_engine.ingest.header import header_fields
+from context_engine.ingest.header import header_fields, labelled, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
-from context_engine.ingest.loaders.docx_document import hidden_words, is_page_number
-from context_engine.ingest.loaders.markdown import MarkdownBlock, joined
-from context_engine.ingest.loaders.properties import labelled, real_properties
-from context_engine.ingest.loaders.rtf_text import RtfReader
+from context_engine.ingest.loaders.docx_file import hidden_words, is_page_number
+from context_engine.ingest.loaders.docx_text import Changes
+from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
 from context_engine.ingest.loaders.source_file import SourceFile
 
 
@@ -39,3 +42,361 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     fields = real_properties({name: said.strip() for name, said in reader.fields.items()})
     fields |= {"title": reader.title} if reader.title else {}
     yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, notices=notices, properties=True)
+
+
+TOKEN: Final = re.compile(
+    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
+    re.DOTALL,
+)
+
+CHARS: Final = {
+    b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
+    b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
+}  # fmt: skip
+
+SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
+
+ASIDE: Final = {  # destinations that stand beside the text, and what they are
+    b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
+    b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
+    b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
+}  # fmt: skip
+
+INLINE: Final = frozenset(
+    b"fldrslt listtext pntext field shp shpinst result object moMath moMathPara mmath nesttableprops".split()
+)
+
+GONE: Final = frozenset(
+    b"fonttbl colortbl stylesheet info pict fldinst objdata nonshppict shppict themedata colorschememapping datastore "
+    b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend "
+    b"xe tc txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose "
+    b"falt fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield "
+    b"mmathPict datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb".split()
+)
+
+FIELDS: Final = {b"title": "title", b"author": "author"}
+
+CHARSETS: Final = {
+    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+    255: "cp437",
+}  # fmt: skip
+
+_HEADING: Final = re.compile(r"(?i)heading ([1-9])")
+
+_MOST_DEPTH: Final = 10_000
+
+
+@dataclass(slots=True)
+class _GroupState:
+    """What a group inherits from the one around it."""
+
+    place: str = "body"
+    font: int = -1
+    skip: int = 1
+    hidden: bool = False
+    deleted: bool = False
+    inserted: bool = False
+    label: bool = False  # of an item of a list, saved as text
+
+
+@dataclass(slots=True)
+class _Flow:
+    """A text that is being put together: the body, or what stands beside it."""
+
+    text: list[str] = field(default_factory=list)
+    blocks: list[MarkdownBlock] = field(default_factory=list)
+    cells: list[str] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
+    goes_on: list[bool] = field(default_factory=list)  # whether a cell of the row goes on from above
+    is_merged: bool = False
+    rows: list[list[str]] = field(default_factory=list)
+    beside: list[MarkdownBlock] = field(default_factory=list)
+    in_table: bool = False
+    level: int | None = None
+    style: int = 0
+
+
+class RtfReader:
+    """Reads one file.
+
+    Args:
+        data: the file.
+        changes: how tracked changes are read.
+
+    Attributes:
+        margins: page heads and feet, as they come.
+        title: the paragraph in the style "Title", "" where there is none.
+        fields: title, author.
+        hidden: words of hidden text.
+        objects: how many embedded objects there are.
+    """
+
+    def __init__(self, data: bytes, changes: Changes) -> None:
+        self._data = data
+        self._changes = changes
+        self._codepage = "cp1252"
+        self._fonts: dict[int, str] = {}
+        self._styles: dict[int, str] = {}
+        self._flows = [_Flow()]
+        self._notes = 0
+        self._bytes = bytearray()
+        self._state = _GroupState()
+        self.margins: list[tuple[str, str]] = []
+        self.fields: dict[str, str] = {}
+        self.title = ""
+        self.hidden = 0
+        self.objects = 0
+
+    def blocks(self) -> list[MarkdownBlock]:
+        """Return the text as blocks."""
+        stack: list[tuple[_GroupState, bool]] = []
+        position, skip, starred = 0, 0, False
+        while match := TOKEN.match(self._data, position):
+            position = match.end()
+            length, word, argument, code, sign, brace, text = match.groups()
+            if code is None and text is None:
+                self._decode()
+            if brace == b"{":
+                if len(stack) >= _MOST_DEPTH:
+                    raise ValueError("groups nested too deep")
+                stack.append((self._state, False))
+                self._state = replace(self._state)
+                starred, skip = False, 0
+            elif brace == b"}":
+                if not stack:
+                    break
+                skip = 0
+                before, opened = stack.pop()
+                self._close(opened)
+                self._state = before
+                if not stack:
+                    break
+            elif length is not None:
+                position += int(length)
+            elif word == b"u" and argument:
+                self._put(_character(int(argument)))
+                skip = self._state.skip
+            elif word is not None:
+                opened = self._word(word, argument, starred=starred)
+                if opened and stack:
+                    stack[-1] = (stack[-1][0], True)
+                starred = False
+            elif sign == b"*":
+                starred = True
+            elif sign is not None:
+                self._put(SIGNS.get(sign, "")) if sign not in b"\r\n" else self._paragraph()
+            elif code is not None:
+                if skip:
+                    skip -= 1
+                else:
+                    self._bytes += bytes.fromhex(code.decode())
+            elif text is not None:
+                self._bytes += text[skip:]
+                skip = max(0, skip - len(text))
+        self._decode()
+        while len(self._flows) > 1:
+            self._close(True)
+        self._paragraph()
+        self._end_table(self._flows[0])
+        return self._flows[0].blocks
+
+    def _word(self, word: bytes, argument: bytes | None, *, starred: bool) -> bool:
+        """Obey a control word; whether it opens a text that stands beside."""
+        number = int(argument) if argument else None
+        state = self._state
+        if state.place == "gone":
+            return False
+        if word in ASIDE:
+            if word in (b"footnote", b"annotation"):
+                self._refer(word)
+            state.place = ASIDE[word]
+            self._flows.append(_Flow())
+            return True
+        if word in FIELDS and state.place == "gone info":
+            state.place = word.decode()
+        elif word in (b"fonttbl", b"stylesheet", b"info", b"nesttableprops"):
+            state.place = f"gone {word.decode()}"
+        elif word in GONE or (starred and word not in INLINE and word not in CHARS):
+            self.objects += word == b"objdata"
+            state.place = "gone"
+        elif word in (b"listtext", b"pntext"):
+            state.label = True
+        elif word in CHARS:
+            self._put(CHARS[word])
+        else:
+            self._set(word, number)
+        return False
+
+    def _set(self, word: bytes, number: int | None) -> None:
+        state, flow = self._state, self._flows[-1]
+        on = number != 0
+        if word in (b"par", b"sect"):
+            self._paragraph()
+        elif word in (b"cell", b"nestcell"):
+            self._cell(nested=word == b"nestcell")
+        elif word in (b"row", b"nestrow"):
+            self._row(nested=word == b"nestrow")
+        elif word in (b"trowd", b"clvmrg", b"cellx") and state.place == "gone nesttableprops":
+            return
+        elif word == b"trowd":
+            flow.goes_on, flow.is_merged = [], False
+        elif word == b"clvmrg":
+            flow.is_merged = True
+        elif word == b"cellx":
+            flow.goes_on.append(flow.is_merged)
+            flow.is_merged = False
+        elif word == b"pard" and not state.label:
+            flow.in_table, flow.level, flow.style = False, None, 0
+        elif word == b"plain":
+            state.hidden = state.deleted = state.inserted = False
+        elif word == b"intbl":
+            flow.in_table = True
+        elif word == b"outlinelevel" and number is not None and number < 9:
+            flow.level = number
+        elif word == b"s" and number is not None:
+            flow.style = number
+        elif word == b"v":
+            state.hidden = on
+        elif word == b"deleted":
+            state.deleted = on
+        elif word == b"revised":
+            state.inserted = on
+        elif word == b"uc" and number is not None:
+            state.skip = max(0, number)
+        elif word == b"f" and number is not None:
+            state.font = number
+        elif word == b"fcharset" and number is not None and state.place == "gone fonttbl":
+            self._fonts[state.font] = CHARSETS.get(number, self._codepage)
+        elif word in (b"ansicpg", b"mac", b"pc", b"pca"):
+            name = {b"mac": "mac_roman", b"pc": "cp437", b"pca": "cp850"}.get(word, f"cp{number}")
+            self._codepage = name if _known(name) else self._codepage
+
+    def _decode(self) -> None:
+        if not self._bytes:
+            return
+        encoding = self._fonts.get(self._state.font, self._codepage)
+        if encoding == "cp1252" and self._codepage != "cp1252":
+            encoding = self._codepage  # the charset of a font that is for all of Western Europe says nothing
+        text = bytes(self._bytes).decode(encoding, "replace")
+        self._bytes.clear()
+        self._put(text)
+
+    def _put(self, text: str) -> None:
+        state = self._state
+        if state.place == "gone stylesheet":
+            style = self._flows[-1].style
+            self._styles[style] = self._styles.get(style, "") + text
+        elif state.place.startswith("gone"):
+            return
+        elif state.place in FIELDS.values():
+            self.fields[state.place] = self.fields.get(state.place, "") + text
+        elif state.hidden:
+            self.hidden += len(text.split())
+        else:
+            self._flows[-1].text.append(self._changed(text))
+
+    def _changed(self, text: str) -> str:
+        state = self._state
+        if self._changes == "both" and text.strip() and (state.deleted or state.inserted):
+            return f"[{'deleted' if state.deleted else 'inserted'}: {text}]"
+        gone = (state.deleted and self._changes == "accept") or (state.inserted and self._changes == "reject")
+        return "" if gone else text
+
+    def _refer(self, word: bytes) -> None:
+        if word == b"footnote":
+            self._notes += 1
+            self._put(f"[^{self._notes}]")
+
+    def _close(self, opened: bool) -> None:
+        """End a group; one that stood beside the text becomes a block below the paragraph."""
+        place = self._state.place
+        if place.startswith("gone "):
+            self._flows[-1].style, self._flows[-1].level = 0, None
+        if not opened:
+            return
+        number = self._notes
+        self._paragraph()
+        flow = self._flows.pop()
+        self._end_table(flow)
+        text = one_line(" ".join(block.text for block in flow.blocks))
+        around = self._flows[-1]
+        if place.startswith("Page "):
+            self.margins.append((place, text))
+        elif place == "box":
+            around.beside += flow.blocks
+        elif text:
+            around.beside.append(MarkdownBlock(f"[^{number}]: {text}" if place == "note" else f"[Comment: {text}]"))
+
+    def _paragraph(self) -> None:
+        self._decode()
+        flow = self._flows[-1]
+        if flow.in_table:
+            flow.text.append("\n")
+            return
+        self._end_table(flow)
+        text = "".join(flow.text).strip()
+        flow.text.clear()
+        if text:
+            flow.blocks.append(self._block(text, flow))
+        flow.blocks += flow.beside
+        flow.beside = []
+
+    def _block(self, text: str, flow: _Flow) -> MarkdownBlock:
+        name = self._styles.get(flow.style, "").strip("; ").lower() if flow.style else ""
+        if name == "title" and not self.title:
+            self.title = one_line(text)
+            return heading(1, text)
+        named = _HEADING.match(name)
+        level = flow.level if flow.level is not None else int(named[1]) - 1 if named else None
+        return plain_block(text) if level is None else heading(level + 1 + bool(self.title), text)
+
+    def _cell(self, *, nested: bool) -> None:
+        flow = self._flows[-1]
+        (flow.nested if nested else flow.cells).append("".join(flow.text))
+        flow.text.clear()
+
+    def _row(self, *, nested: bool) -> None:
+        flow = self._flows[-1]
+        if nested:
+            flow.text.append(", ".join(map(one_line, flow.nested)) + "; ")
+            flow.nested.clear()
+        elif flow.cells:
+            above = flow.rows[-1] if flow.rows else []
+            for place in [one for one, merged in enumerate(flow.goes_on[: len(flow.cells)]) if merged]:
+                if place < len(above) and not flow.cells[place].strip():
+                    flow.cells[place] = above[place]
+            flow.rows.append(flow.cells)
+            flow.cells = []
+
+    def _end_table(self, flow: _Flow) -> None:
+        rows = [*flow.rows, *([flow.cells] if flow.cells else [])]
+        flow.rows, flow.cells = [], []
+        table = pipe_table(rows)
+        if table:
+            flow.blocks.append(table)
+            flow.blocks += flow.beside
+            flow.beside = []
+
+
+def plain_block(text: str) -> MarkdownBlock:
+    """Return a paragraph, or an item of a list where it begins with a bullet."""
+    marked = re.match(r"[•·\uf0b7▪o]\s+", text)
+    return (
+        MarkdownBlock(f"- {text[marked.end() :]}", item=True)
+        if marked and text[0] != "o"
+        else MarkdownBlock(plain(text))
+    )
+
+
+def _character(code: int) -> str:
+    code = code + 0x10000 if code < 0 else code
+    return chr(code) if code < 0x110000 else "\ufffd"
+
+
+def _known(name: str) -> bool:
+    try:
+        codecs.lookup(name)
+    except LookupError:
+        return False
+    return True

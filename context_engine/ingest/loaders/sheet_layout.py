@@ -16,29 +16,26 @@ from context_engine.core.models import NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.row_titles import telling_names
-from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
+from context_engine.ingest.loaders.records import SheetPlace, SheetTexts, telling_names
 from context_engine.ingest.loaders.table import (
+    ID_NAMES,
     MOST_CAPTION,
     MOST_COLUMNS,
     PREVIEW,
     TableRow,
     caption_of,
+    cell_texts,
     column_name,
+    filled_columns,
     find_head,
     is_head,
+    is_wordy,
     letter,
     names_of,
+    numeric_columns,
     pairs_record,
     row_fields,
     row_record,
-)
-from context_engine.ingest.loaders.table_columns import (
-    ID_NAMES,
-    cell_texts,
-    filled_columns,
-    is_wordy,
-    numeric_columns,
     table_bands,
     within,
     without_ids,

@@ -8,15 +8,16 @@ nothing but templating tags, gives no document (reported).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from context_engine.core.text import PLACEHOLDER, has_words, without_markup, without_templating
 from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile
-from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS, leads_elsewhere, only_templating
 
 _EMPTY: Final = "has no text: write some, or take the file out of the folder"
 
@@ -54,3 +55,63 @@ def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
     if not body.strip():
         return _EMPTY
     return ONLY_TAGS if only_templating(body) else None
+
+
+LEADS_ELSEWHERE: Final = "is a stub that only leads to another page: no passage is made of it"
+
+ONLY_TAGS: Final = "holds nothing but tags that a program replaces: no passage is made of it"
+
+_MOST_STUB: Final = 1_500  # characters
+
+_HEADING: Final = re.compile(r"^[ \t]{0,3}#{1,6}[ \t].*$|^[^\n]+\n[ \t]{0,3}(?:=+|-{3,})[ \t]*$", re.MULTILINE)
+
+_PLACE: Final = re.compile(
+    r"!?\[[^\[\]\n]{0,300}\](?:\([^()\s]{1,1000}(?:[ \t]+\"[^\"\n]{0,300}\")?\)|\[[^\[\]\n]{0,100}\])"
+    r"|<a\b[^<>]{0,1000}>[^<>]{0,300}</a>|<?https?://[^\s<>]{1,1000}>?"
+    r"|`?(?:[\w.-]{1,100}/){0,12}[\w.-]{1,100}\.(?:md|markdown|html?|pdf|docx?|txt|adoc|rst)\b`?",
+    re.IGNORECASE,
+)
+
+_SAYS: Final = (
+    "a an and at be been bookmark bookmarks by can content contents current document documents file find for "
+    "found from go has have here in instead into is it its latest link lives location longer maintained merged "
+    "moved new no note now of on or page pages permanently please policy redirect redirected redirecting "
+    "redirects relocated renamed replaced see superseded the there this to under update version view visit was "
+    "website will with you your"
+)
+
+_FORMULA: Final = frozenset(_SAYS.split())
+"""Words in which a stub says that the text is elsewhere; any other word makes it a text of its own."""
+
+_FIELDS: Final = ("redirect_to", "redirect", "redirect_url")
+
+
+def leads_elsewhere(text: str, fields: Mapping[str, Any]) -> bool:
+    """Return whether a text does nothing but lead to one other place.
+
+    Args:
+        text: below the front matter.
+        fields: the front matter.
+
+    >>> leads_elsewhere("# Leave\\n\\nThis page has moved to [Absence](absence.md).", {})
+    True
+    >>> leads_elsewhere("See [Absence](absence.md) for leave of more than ten days.", {})
+    False
+    """
+    if not has_words(text):
+        return any(fields.get(name) for name in _FIELDS)
+    if len(text) > _MOST_STUB:
+        return False
+    below = _HEADING.sub("", text)
+    rest, places = _PLACE.subn(" ", below)
+    return places == 1 and all(word in _FORMULA for word in re.findall(r"\w+", without_markup(rest).casefold()))
+
+
+def only_templating(text: str) -> bool:
+    """Return whether a text is nothing but tags that a program replaces by other texts: `{% include scope.md %}`.
+
+    >>> only_templating("{{ site.time }}\\n{% include scope.md %}"), only_templating("{{company}} policy")
+    (True, False)
+    """
+    tagged = any(sign in text for sign in ("{%", "{{", "<%"))
+    return tagged and not has_words(PLACEHOLDER.sub("", without_templating(text)))

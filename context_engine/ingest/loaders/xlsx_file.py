@@ -21,15 +21,13 @@ from context_engine.core.models import NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.archive import check_archive
-from context_engine.ingest.loaders.records import FileNotices
+from context_engine.ingest.loaders.records import FileNotices, SheetPlace, SheetTexts
 from context_engine.ingest.loaders.sheet_layout import laid_out
-from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import TableRow, names_of
 from context_engine.ingest.loaders.xlsx_parts import Book, SheetPart, TooManyTexts, header_text
 from context_engine.ingest.loaders.xlsx_rows import SheetRows, filled, merges_of
-from context_engine.ingest.loaders.xlsx_values import Values
-from context_engine.ingest.loaders.xlsx_xml import ExpatError
+from context_engine.ingest.loaders.xlsx_values import ExpatError, Values
 
 _MOST_UNPACKED: Final = 2 << 30
 _MOST_PART: Final = 256 << 20  # all but the sheets, which are read row by row: shared texts above all

@@ -10,8 +10,17 @@ from xml.etree.ElementTree import Element, ParseError
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.xlsx_values import Format, built_in, format_of, known
-from context_engine.ingest.loaders.xlsx_xml import ExpatError, Handlers, local, parse, tree
+from context_engine.ingest.loaders.xlsx_values import (
+    ExpatError,
+    Format,
+    Handlers,
+    built_in,
+    format_of,
+    known,
+    local,
+    parse,
+    tree,
+)
 
 _MOST_PART: Final = 16 << 20
 _MOST_TEXTS: Final = 2_000_000

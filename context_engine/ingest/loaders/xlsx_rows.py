@@ -9,8 +9,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, TableRow, letter
-from context_engine.ingest.loaders.xlsx_values import Values
-from context_engine.ingest.loaders.xlsx_xml import Handlers, parse
+from context_engine.ingest.loaders.xlsx_values import Handlers, Values, parse
 
 _MOST_MERGES: Final = 10_000
 _MOST_ROW: Final = 1 << 24  # characters

@@ -1,26 +1,101 @@
-"""What a cell of a workbook holds: texts, numbers, dates and times as what they are, 5 % as "5%", USD 5 as "USD 5"."""
+"""What a cell of a workbook holds: text, numbers, dates and times; 5 % as "5%", USD 5 as "USD 5".
+
+XML is read by local names, because the namespace (transitional or strict) differs between workbooks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, time, timedelta
-from typing import Final, NamedTuple
+from pyexpat import ExpatError, ParserCreate
+from typing import IO, Any, Final, NamedTuple
+from xml.etree.ElementTree import Element, TreeBuilder, XMLParser
 
 from context_engine.ingest.loaders.table import Cell
+
+_BLOCK: Final = 1 << 16
+
+
+class Handlers(dict[str, Callable[..., None]]):
+    """Handlers by local name; a name with a prefix is looked up once, an unknown one does nothing."""
+
+    def __missing__(self, name: str) -> Callable[..., None]:
+        found = self.get(name.rpartition(":")[2], _nothing) if ":" in name else _nothing
+        self[name] = found
+        return found
+
+
+def parse(source: IO[bytes], starts: Handlers, ends: Handlers, chars: list[str]) -> Iterator[None]:
+    """Parse XML block by block, yielding after each; handlers see elements as they come.
+
+    A start handler is called with the attributes, an end handler with nothing. Text is put into `chars`.
+
+    Raises:
+        ExpatError: it is no XML from some point on, or declares a document type.
+    """
+    parser = ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = lambda name, attributes: starts[name](attributes)
+    parser.EndElementHandler = lambda name: ends[name]()
+    parser.CharacterDataHandler = chars.append
+    parser.StartDoctypeDeclHandler = _refuse
+    while block := source.read(_BLOCK):
+        parser.Parse(block, False)
+        yield
+    parser.Parse(b"", True)
+    yield
+
+
+def tree(data: bytes) -> Element:
+    """Return a small part as elements.
+
+    Raises:
+        ExpatError, ParseError: it is no XML.
+    """
+    parser = XMLParser(target=_Builder())
+    parser.feed(data)
+    root: Element = parser.close()
+    return root
+
+
+def local(element: Element) -> str:
+    """Return the name of an element without its namespace."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+class _Builder(TreeBuilder):
+    def doctype(self, *_: Any) -> None:
+        _refuse()
+
+
+def _nothing(*_: Any) -> None:
+    pass
+
+
+def _refuse(*_: Any) -> None:
+    raise ExpatError("a document type, which is not read")
+
 
 _BUILT_IN: Final[Mapping[int, str]] = {
     **dict.fromkeys((9, 10), "0%"),
     **dict.fromkeys((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)), "yyyy"),
     46: "[h]:mm:ss",
 }
+
 _SPAN: Final = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
+
 _MONEY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
+
 _LITERAL: Final = re.compile(r'"([^"]*)"|([$€£¥₹])|\\(.)|_.|\*.')
+
 _BRACKETS: Final = re.compile(r"\[[^\]]*\]")
+
 _DIGITS: Final = re.compile(r"[0#?]")
+
 _SCALED: Final = re.compile(r"[0#?],+(?![0#?,])")
+
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+
 _MOST_DAYS: Final = 2_958_466  # the last day of the year 9999
 
 

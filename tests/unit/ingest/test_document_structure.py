@@ -8,11 +8,16 @@ from context_engine.core.models import DocumentRule, NoticeCode
 from context_engine.ingest import LoadedDocument, ScanCache, chunks_of, ingest, prepare
 from context_engine.ingest import documents as documents_module
 from context_engine.ingest import scan_cache as scan_cache_module
+from context_engine.ingest.document_structure import document_title, readable_name
 
 COUNTER = ApproxTokenCounter()
+
 RULE = "Every desk of the bank reports a breach to market risk control on the day on which it is found."
+
 SECTIONED = f"# Limits\n\n## 1 Scope\n\n{RULE}\n\n## 2 Waivers\n\n{RULE}\n"
+
 CONTENTS = "Contents\n\n1 Scope ........ 2\n2 Waivers ........ 3\n3 Fees ........ 4\n"
+
 STANDARD = f"Harbour Bank\n\nLimit Standard\n\n{CONTENTS}\n1 Scope\n\nAll desks.\n\n2 Waivers\n\nNone are given.\n"
 
 
@@ -126,3 +131,59 @@ def test_documents_of_an_earlier_release_are_cut_again_once(folder, sink, bank, 
         run()
     sink.held = {key: ("hash of then", chunks) for key, (_, chunks) in sink.held.items()}
     assert [run().replaced for _ in range(2)] == [1, 0]
+
+
+def title(text, said=None, path="sops/hr-travel_policy_v3.md", **options):
+    return document_title(LoadedDocument(path=path, text=text, **options), said)
+
+
+def test_the_order():
+    text = "# Travel\n\nText."
+    assert title(text, "Travel Policy") == "Travel Policy"
+    assert title(text, "A property", properties=True) == "Travel"
+    assert title("All staff travel.", "A property", properties=True) == "A property"
+    assert title("All staff travel.") == "hr travel policy v3"
+
+
+@pytest.mark.parametrize(
+    ("text", "called"),
+    [
+        ('<a name="s5"></a>\n\n## 5 <a name="x"></a>Keys &amp; locks\n\n### 5.1 Keys\n\nTwo.', "5 Keys & locks"),
+        ("## 1 Purpose\n\nText.\n\n## 2 Scope\n\nText.", "hr travel policy v3"),
+        ("# Introduction\n\nText.\n\n# Rules\n\nText.", "hr travel policy v3"),
+        ("# Travel\n\nText.\n\n# Fees\n\nText.", "Travel"),
+        ("Version: 3\n\n# Travel\n\nText.", "Travel"),
+        ("# <%= title %>\n\n## Before you go\n\nText.", "Before you go"),
+        ("Harbour Bank travels. " * 20 + "\n\n# Fees\n\nText.", "hr travel policy v3"),
+        ("{{logo}}\n\nText.", "hr travel policy v3"),
+        ("Travel of staff\n\nText.", "Travel of staff"),
+        ("# Slide 1\n\nText.", "hr travel policy v3"),
+        ("Page header: | Left | Right | |\n\nPage footer: Copyright\n\nAll staff travel.", "hr travel policy v3"),
+        ("Page header: Harbour Bank\n\nTravel of staff\n\nText.", "Travel of staff"),
+        ("Page header and footer: Board paper", "hr travel policy v3"),
+        ("Page header: Harbour Bank\nTravel of staff\n\nText.", "Travel of staff"),
+    ],
+)
+def test_which_heading_or_line_names_a_document(text, called):
+    assert title(text) == called
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("hr-travel_policy_v3.md", "hr travel policy v3"),
+        ("sops/NPA-001_limits.docx", "NPA-001 limits"),
+        ("sp800-63b.pdf", "sp800-63b"),
+        ("2026-01-15-minutes.txt", "2026-01-15 minutes"),
+        ("hosting.html.md.erb", "hosting"),
+        ("rates.v2.md", "rates.v2"),
+        ("Leave%20policy.pdf", "Leave policy"),
+        ("__.md", "__"),
+    ],
+)
+def test_the_name_of_a_file_is_made_readable(path, name):
+    assert readable_name(LoadedDocument(path=path, text="x")) == name
+
+
+def test_texts_of_a_sheet_are_called_by_file_and_sheet():
+    assert title("# Sheet1\n\nReviewed in May.", path="desk_limits.xlsx", part="Sheet1") == "desk limits Sheet1"

@@ -14,7 +14,7 @@ import pytest
 from context_engine.core.chunking import DEFAULT_STRATEGIES
 from context_engine.core.models import IngestSettings
 from context_engine.ingest import LOADERS, IngestOptions, ingest, process
-from context_engine.ingest.limits import most_chars, most_chunks
+from context_engine.ingest.reading import most_chars, most_chunks
 from context_engine.ingest.workers import read_all
 
 HOSTILE = '''
@@ -204,7 +204,7 @@ def test_a_counter_that_cannot_be_handed_over_counts_here_and_the_loader_keeps_i
 @pytest.mark.slow
 def test_time_in_which_nobody_takes_what_was_read_is_not_the_file_s(folder, hostile):
     """The file gives more than its process may hold ready (8 times 64 records, and the pipe's 64 kB), so it waits."""
-    from context_engine.ingest.assignment import Assignment
+    from context_engine.ingest.files import Assignment
     from context_engine.ingest.reading import FileJob
 
     root = folder({"0.many": "3000", "1.md": "Page."})

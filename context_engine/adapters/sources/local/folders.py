@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from context_engine.ingest.file_names import original_name, shown_name
+from context_engine.ingest.files import original_name, shown_name
 
 _FILE: Final = "folders.json"
 _FORM: Final = 1

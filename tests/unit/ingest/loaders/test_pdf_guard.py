@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from context_engine.ingest import LoadedDocument, load
-from context_engine.ingest.loaders.pdf_guard import is_bomb
+from context_engine.ingest.loaders.pdf_file import is_bomb
 
 WIDTH, HEIGHT = 800, 700
 

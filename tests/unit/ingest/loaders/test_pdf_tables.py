@@ -8,7 +8,8 @@ import pytest
 
 from context_engine.core.models import NoticeCode
 from context_engine.ingest import chunks_of, prepare
-from context_engine.ingest.loaders import pdf_grids, pdf_rulings
+from context_engine.ingest.loaders import pdf_grids
+from context_engine.ingest.loaders import pdf_grids as pdf_rulings
 
 HEAD = ("Desk", "Limit", "Owner")
 

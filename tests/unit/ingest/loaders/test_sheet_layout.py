@@ -3,9 +3,8 @@
 import pytest
 
 from context_engine.ingest import LoadedDocument, Skipped
-from context_engine.ingest.loaders.records import FileNotices
+from context_engine.ingest.loaders.records import FileNotices, SheetPlace, SheetTexts
 from context_engine.ingest.loaders.sheet_layout import laid_out
-from context_engine.ingest.loaders.sheet_texts import SheetPlace, SheetTexts
 from context_engine.ingest.loaders.table import TableRow
 
 HEAD = ("Desk", "Limit", "Head")

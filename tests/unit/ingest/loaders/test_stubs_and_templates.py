@@ -3,7 +3,7 @@
 import pytest
 
 from context_engine.ingest import Skipped
-from context_engine.ingest.loaders.stub import LEADS_ELSEWHERE, ONLY_TAGS
+from context_engine.ingest.loaders.text_file import LEADS_ELSEWHERE, ONLY_TAGS
 
 REFRESH = (
     '<html><head><title>Moved</title><meta http-equiv="refresh" content="0; url=leave.html"></head>'

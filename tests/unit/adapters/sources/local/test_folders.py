@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.sources.local.folders import IngestedFolders
-from context_engine.ingest.file_names import shown_name
+from context_engine.ingest.files import shown_name
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import random
 import zlib
 
-from context_engine.ingest.loaders import pdf_guard
-from context_engine.ingest.loaders.pdf_guard import is_bomb
+from context_engine.ingest.loaders import pdf_file as pdf_guard
+from context_engine.ingest.loaders.pdf_file import is_bomb
 
 HEAD = b"<< /Filter /FlateDecode >>\nstream\n"
 

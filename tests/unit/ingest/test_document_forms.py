@@ -5,10 +5,12 @@ from __future__ import annotations
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import NoticeCode
 from context_engine.ingest import LoadedDocument, PreparedDocument, chunks_of, prepare
-from context_engine.ingest.parents import Parents, parents_of, whole_document
+from context_engine.ingest.document_forms import Parents, parents_of, whole_document
 
 COUNTER = ApproxTokenCounter()
+
 SENTENCE = "The head of the desk signs the limit before the first trade of the day. "
+
 SOP = (
     "# Limits\n\nThese limits bind every desk of the bank and all of its branches.\n\n"
     f"## 1 Purpose\n\n{SENTENCE}\n\n## 2 Desks\n\n### 2.1 Rates\n\n{SENTENCE * 4}\n\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.ingest.loaders.row_titles import row_title, telling_names
+from context_engine.ingest.loaders.records import row_title, telling_names
 
 
 def titles(text):

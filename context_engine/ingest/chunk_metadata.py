@@ -1,0 +1,217 @@
+"""The metadata of a chunk: fields of its document, of its own passage, and where in the file it stands.
+
+`context_engine.core.chunking` lists the keys. Every chunk carries the short fields of its document's front matter. A
+chunk of a record carries what identifies the record, and the fields whose text stands in that chunk: a record of many
+fields would otherwise be multiplied by its chunks. What a manifest's rule names under `fields` stands in every chunk.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from context_engine.core.chunking import ChunkingStrategy, Piece, defined_terms, field_spans, is_glossary, section_title
+from context_engine.core.models import Chunk, Notice, NoticeCode, utc_text
+from context_engine.core.text import content_sha256
+from context_engine.ingest.declared_fields import DECLARED_FIELDS, ID_FIELDS, RECORD_FIELDS, json_value
+from context_engine.ingest.loaded_document import LoadedDocument, file_notice, page_at
+
+_INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "date": ("date", "effective_from"),
+    "id": ("id", "notice_id", "document_id"),
+    "template_id": ("template_id", "document_id"),
+    "entity_id": ("entity_id", "document_id"),
+    "created_at": ("created_at", "created"),
+}
+"""Fields of the chunking table and where each is found, first that is there."""
+
+
+def chunk_metadata(
+    piece: Piece, base: Chunk, fields: Mapping[str, Any], strategy: ChunkingStrategy, tokens: int, now: datetime | None
+) -> dict[str, Any]:
+    """Return what stands in the metadata of a chunk beside what its whole document carries.
+
+    Args:
+        piece: the piece the chunk is made of.
+        base: what the chunks of the document have in common.
+        fields: what the document says about itself.
+        strategy: names the fields that every chunk of the type carries where they are known.
+        tokens: of the piece.
+        now: the moment of a chunk whose document does not say when it was created; the clock's if None.
+    """
+    out: dict[str, Any] = {
+        **_asked(piece, base, fields, strategy, now),
+        **reference(piece.section, fields),
+        "token_count": tokens,
+        "content_sha256": content_sha256(piece.content),
+    }
+    title = section_title(piece.heading_path)
+    if title:
+        out["section_title"] = title
+    if piece.heading_only:
+        out["heading_only"] = True
+    terms = defined_terms(piece.content, glossary=any(is_glossary(heading) for heading in piece.heading_path[-2:]))
+    if terms:
+        out["defines"] = list(terms)
+    return out
+
+
+def neighbours(chunk_ids: Sequence[str], position: int) -> dict[str, str]:
+    """Return the ids of the chunks before and after, as far as there are any."""
+    out: dict[str, str] = {}
+    if position:
+        out["previous_chunk_id"] = chunk_ids[position - 1]
+    if position + 1 < len(chunk_ids):
+        out["next_chunk_id"] = chunk_ids[position + 1]
+    return out
+
+
+def reference(section: str | None, fields: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a clause of a notice is cited by: section 4 of notice 637 is found by `637(4)` and `637(4)(b)`."""
+    notice = str(fields.get("notice_id") or "")
+    return {"reference": f"{notice}({section})"} if section and notice.isalnum() else {}
+
+
+def _asked(
+    piece: Piece, base: Chunk, fields: Mapping[str, Any], strategy: ChunkingStrategy, now: datetime | None
+) -> dict[str, Any]:
+    """Return the fields that the chunking table asks for, as far as the document gives them."""
+    of_piece: dict[str, Any] = {
+        "section_number": piece.section,
+        "section": piece.section,
+        "heading": piece.heading_path[-1] if piece.heading_path else None,
+        "chunk_index": piece.position,
+        "version": base.document_version,
+        "document_id": base.document_id,
+        "fetched_at": utc_text(base.fetched_at) if base.fetched_at else None,
+    }
+    known = ChainMap(of_piece, fields)  # type: ignore[arg-type]  # read only
+    out: dict[str, Any] = {}
+    for name in strategy.metadata_fields:
+        value = next((known[one] for one in _INSTEAD.get(name, (name,)) if known.get(one) is not None), None)
+        if value is None and name == "created_at":
+            value = utc_text((now or datetime.now(UTC)).replace(microsecond=0))
+        if value is not None:
+            out[name] = json_value(value)
+    return out
+
+
+def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    """Return for each piece the metadata that says where in the file it stands; {} where the format does not tell.
+
+    `page` is the page (or slide) that a piece begins on, `page_end` the one it ends on where that is another; `line`
+    the line of a text file that it begins on. A piece of a record stands where its record does.
+
+    Args:
+        loaded: the document.
+        pieces: of its text, in order; all numbers are counted from 1.
+    """
+    if loaded.record or (loaded.location and "line" not in loaded.location):
+        return [dict(loaded.location) for _ in pieces]
+    if loaded.location:
+        return _with_lines(loaded, pieces)
+    return [span_pages(loaded.pages, piece.span) for piece in pieces]
+
+
+def span_pages(pages: Sequence[tuple[int, int]], span: tuple[int, int]) -> dict[str, int]:
+    """Return the pages that a span of a text begins and ends on, as a chunk's metadata says it.
+
+    >>> span_pages(((0, 1), (900, 2)), (10, 950)), span_pages((), (10, 950))
+    ({'page': 1, 'page_end': 2}, {})
+    """
+    first, last = page_at(pages, span[0]), page_at(pages, span[1] - 1)
+    if first is None or last is None:
+        return {}
+    return {"page": first} if first == last else {"page": first, "page_end": last}
+
+
+def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    out: list[dict[str, Any]] = []
+    line, counted = loaded.location["line"], 0
+    for piece in pieces:
+        line += loaded.text.count("\n", counted, piece.span[0])
+        counted = max(counted, piece.span[0])
+        out.append({**loaded.location, "line": line})
+    return out
+
+
+_PLACES: Final = ("sheet", "table")
+
+_MOST_NAMED: Final = 100
+
+_MOST_VALUE: Final = 2_000
+
+_MOST_ALL: Final = 16_000
+"""Characters as JSON of one field, and of all fields, that every chunk carries without being told to."""
+
+
+class SharedMetadata(NamedTuple):
+    """What every chunk of a document carries, and what is to be said of the rest."""
+
+    metadata: dict[str, Any]
+    notices: tuple[Notice, ...] = ()
+
+
+def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[str]) -> SharedMetadata:
+    """Return the metadata that all chunks of a document have in common.
+
+    Args:
+        loaded: the document.
+        fields: what it says about itself, or the record.
+        named: the fields that the manifest's rule names.
+    """
+    wanted = (*ID_FIELDS[True], *_PLACES) if loaded.record else tuple(fields)
+    out: dict[str, Any] = {}
+    left: list[str] = []
+    room = _MOST_ALL
+    for name in wanted:
+        if name in DECLARED_FIELDS or name in named or fields.get(name) is None:
+            continue
+        value = json_value(fields[name])
+        size = len(json.dumps(value, ensure_ascii=False))
+        if size > min(_MOST_VALUE, room):
+            left.append(name)
+            continue
+        out[name] = value
+        room -= size
+    out |= {name: json_value(fields[name]) for name in named if fields.get(name) is not None}
+    return SharedMetadata({**out, "source_file": loaded.path}, _left_out(left) if left and not loaded.record else ())
+
+
+def piece_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:
+    """Return for each piece of a record the fields whose whole text stands in it.
+
+    Args:
+        loaded: the document; nothing is a piece's own where it is no record.
+        fields: the record.
+        pieces: of its text, in order.
+    """
+    if not loaded.record:
+        return [{} for _ in pieces]
+    if len(pieces) == 1:
+        return [_plain(fields, tuple(fields))]
+    spans = field_spans(loaded.text, {name: value for name, value in fields.items() if name not in RECORD_FIELDS})
+    names = list(spans)
+    starts = [span[0] for span in spans.values()]
+    out: list[dict[str, Any]] = []
+    for piece in pieces:
+        inside = names[bisect_left(starts, piece.span[0]) : bisect_left(starts, piece.span[1])]
+        out.append(_plain(fields, tuple(name for name in inside if spans[name][1] <= piece.span[1])))
+    return out
+
+
+def _plain(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {
+        name: json_value(fields[name]) for name in names if name not in DECLARED_FIELDS and fields[name] is not None
+    }
+
+
+def _left_out(names: Sequence[str]) -> tuple[Notice, ...]:
+    shown = ", ".join(repr(name[:60]) for name in names[:5]) + (" …" if len(names) > 5 else "")
+    what = f"the field {shown} is" if len(names) == 1 else f"{len(names)} fields ({shown}) are"
+    problem = f"{what} too long for the metadata of every chunk, and left out; what a rule names under fields is kept"
+    return (file_notice(NoticeCode.FIELDS_NOT_CARRIED, problem, fields=list(names[:_MOST_NAMED])),)

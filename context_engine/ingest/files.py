@@ -1,0 +1,149 @@
+"""The files of a folder, the sources that take each, and file names as text that is valid and safe to show.
+
+A file system's names are bytes. `shown_name` reads them as UTF-8; every byte that is not UTF-8, and every byte of a
+control, line-breaking or direction character, is written `\\xHH` in lower case. A backslash that already stands before
+such a form is written `\\x5c`, so no two names are shown alike. Other names stay as they are: upper and lower case, and
+the composed and decomposed forms of a letter, are different names here as they are on the disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from context_engine.core.models import DocumentRule, SourceSpec
+
+_HIDDEN: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    r"|\\(?=x[0-9a-f]{2})"
+)
+
+_ESCAPED: Final = re.compile(rb"\\x([0-9a-f]{2})")
+
+
+def shown_name(name: str | os.PathLike[str]) -> str:
+    r"""Return a file's name or path, as Python's own functions give it, as text that every output can hold.
+
+    >>> shown_name("Gesch\udce4ftsbericht.md"), shown_name("Bericht.md")
+    ('Gesch\\xe4ftsbericht.md', 'Bericht.md')
+    """
+    text = os.fspath(name)
+    if text.isascii() and text.isprintable() and "\\x" not in text:
+        return text
+    return _HIDDEN.sub(_escaped, _bytes(text).decode("utf-8", "surrogateescape"))
+
+
+def original_name(shown: str) -> bytes:
+    r"""Return the bytes of the name that `shown_name` gave this text for.
+
+    >>> original_name("Gesch\\xe4ftsbericht.md")
+    b'Gesch\xe4ftsbericht.md'
+    """
+    return _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), shown.encode("utf-8"))
+
+
+def _bytes(text: str) -> bytes:
+    """Return a name's bytes whatever the locale; half a pair of UTF-16, which Windows allows, as its three."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
+
+
+_NOT_READ: Final = (".", "~$")  # the latter says that somebody has the Office file of that name open
+
+
+def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callable[[str], None]) -> Iterator[Path]:
+    """Yield the files of a folder in the order of their paths.
+
+    Hidden ones, those by which Office marks a file as open ("~$rates.xlsx"), and linked folders are left out.
+
+    Args:
+        root: the folder.
+        unread: told of a folder that cannot be listed.
+        linked: told of a folder that is a link, by its path below `root` as it is shown.
+    """
+    found: list[Path] = []
+    for folder, folders, names in os.walk(root, onerror=lambda error: unread(error, root)):
+        here = Path(folder)
+        links = {name for name in folders if os.path.islink(here / name)}  # noqa: PTH114 - Path's raises before 3.12
+        for name in sorted(links):
+            linked(shown_name((here / name).relative_to(root).as_posix()))
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
+        found += [here / name for name in names if not name.startswith(_NOT_READ)]
+    yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
+
+
+def names_of(file: Path, root: Path, *, alone: bool) -> list[str]:
+    """Return the names a file may go by, as they are on the disk.
+
+    A file given alone goes by every end of its full path, shortest first.
+    """
+    if not alone:
+        return [file.relative_to(root).as_posix()]
+    parts = file.absolute().parts[1:]
+    return ["/".join(parts[-length:]) for length in range(1, len(parts) + 1)]
+
+
+class Assignment(NamedTuple):
+    """A source that takes a file, by which rule, and the path under which it knows the file, as it is shown."""
+
+    source_id: str
+    rule: DocumentRule | None
+    path: str
+
+
+def assign(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assignment]:
+    """Return the sources that include a file; within a source the first rule that matches counts.
+
+    A rule marked `otherwise` counts only where no other rule of any of the sources includes the file.
+
+    Args:
+        paths: the names the file may go by, the first that matches counts: its path relative to the folder, or, for
+            a file given alone, the ends of its full path. A glob may name them as they are or as they are shown.
+        specs: the sources.
+    """
+    return _taken(paths, specs, otherwise=False) or _taken(paths, specs, otherwise=True)
+
+
+def _taken(paths: Sequence[str], specs: Sequence[SourceSpec], *, otherwise: bool) -> list[Assignment]:
+    found = (
+        next(
+            (
+                Assignment(spec.id, rule, shown_name(path))
+                for rule in spec.documents
+                if rule.otherwise is otherwise
+                for path in paths
+                if matches(path, rule.include) or matches(shown_name(path), rule.include)
+            ),
+            None,
+        )
+        for spec in specs
+    )
+    return [one for one in found if one is not None]
+
+
+def matches(path: str, glob: str) -> bool:
+    """Return whether a relative path matches a glob: `*` and `?` stay inside a folder, `**/` is any number of folders.
+
+    A letter with an accent matches whether it is written as one character or as two.
+
+    >>> matches("npa/sops/a.md", "npa/**/*.md"), matches("npa/sops/a.md", "npa/*.md")
+    (True, False)
+    """
+    return _pattern(glob.removeprefix("./")).fullmatch(unicodedata.normalize("NFC", path)) is not None
+
+
+@lru_cache(maxsize=1024)
+def _pattern(glob: str) -> re.Pattern[str]:
+    signs = {"**/": r"(?:[^/]+/)*", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", unicodedata.normalize("NFC", glob))
+    return re.compile("".join(signs.get(part) or re.escape(part) for part in parts), re.DOTALL)
