@@ -119,7 +119,8 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
     if answered := sorted(signals.answered):
         threshold = min(threshold, answered[int(_ANSWERED_BELOW * len(answered))])
     threshold = _floored(threshold)
-    return threshold, max(_floored(quantile(signals.own, _STRONG_ABOVE)), threshold)
+    # The median is never below the threshold, which is at most the share of a lower quantile.
+    return threshold, _floored(quantile(signals.own, _STRONG_ABOVE))
 
 
 def mean_calibration(found: Sequence[ScopeCalibration]) -> ScopeCalibration | None:

@@ -426,3 +426,12 @@ def test_a_refusal_says_no_more_of_a_filter_than_is_needed(given: object) -> Non
     with pytest.raises(InvalidFilter) as raised:
         parse_filter(given)
     assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize("op", FilterOp)
+def test_a_mapping_fails_every_comparison(op: FilterOp) -> None:
+    """Even with its own text as the value; the opposites hold, and it is not empty."""
+    owner = {"desk": "rates"}
+    want = (str(owner),) if op in (FilterOp.IN, FilterOp.NOT_IN) else str(owner)
+    holds = {FilterOp.NE, FilterOp.NOT_IN, FilterOp.NOT_CONTAINS, FilterOp.NOT_EMPTY}
+    assert matches(Condition("owner", op, want), {"owner": owner}) is (op in holds)

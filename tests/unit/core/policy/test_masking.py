@@ -100,3 +100,17 @@ def test_what_is_hidden_in_characters_that_nobody_sees_is_shown_where_it_holds_a
     name = mask.pseudonym("NAME", "ana")
     assert shown == f"A rule⟦please ask {name}⟧ and x⟦the card of {name}⟧. Another{harmless}."
     assert mask(shown) == shown
+
+
+def test_places_that_touch_stay_two():
+    mask = PseudonymMask([Parts()], KEY)
+    assert mask("anamaria") == mask.pseudonym("NAME", "ana") + mask.pseudonym("NAME", "maria")
+
+
+class Parts:
+    """Finds two places that touch."""
+
+    def find(self, text):
+        if text == "anamaria":
+            yield PersonalData(0, 3, "NAME", "ana")
+            yield PersonalData(3, 8, "NAME", "maria")

@@ -247,3 +247,16 @@ def test_a_copy_takes_nothing_from_those_before_it():
 def test_other_texts_and_none_are_left_alone():
     assert best([], []) == []
     assert best(["", "", "A cake."], [0.1, 0.2, 0.3]) == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("text", "joined"),
+    [
+        ("The committee reviews each file", None),
+        ("The risk committee reviews each file", Match(0, 1.0, "near_duplicate")),
+    ],
+    ids=["five words", "six words"],
+)
+def test_a_text_of_fewer_than_six_words_joins_equal_text_alone(text: str, joined: Match | None) -> None:
+    assert deduplicated([text, f"{text}."]) == [None, joined]
+    assert deduplicated([text, text]) == [None, Match(0, 1.0, "equal_text")]

@@ -307,3 +307,10 @@ def test_arguments_that_cannot_be_used(threshold, min_chunks):
 def test_what_is_no_list_of_chunks_is_refused(chunks, problem):
     with pytest.raises(InvalidRequest, match=problem):
         filter_by_similarity(chunks, 0.5)
+
+
+def test_marginal_relevance_weighs_scores_as_shares_of_the_best():
+    """Jaccard 2/6 = .333. Of the best .5: .5 * .45 / .5 - .5 * .333 = .283 beats .5 * .2 / .5 = .2 of the other; the
+    plain scores would turn it round: .5 * .45 - .5 * .333 = .058 against .5 * .2 = .1."""
+    texts = ["apple banana cherry damson", "apple banana lemon mango", "walnut"]
+    assert choose([0.50, 0.45, 0.20], [None] * 3, texts, top_k=2, mmr_lambda=0.5).chosen == [0, 1]
