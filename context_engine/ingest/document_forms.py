@@ -43,7 +43,7 @@ def answered_questions(document: PreparedDocument) -> AnsweredQuestions:
     """Return the questions of a document that have an answer; none where it asks nothing, or says more beside them.
 
     A record asks where it has a field `question` and a field `answer` (or `q` and `a`); its other fields stand below
-    the answer. Other documents ask as `core.chunking.questions` says; what stands outside of questions and answers is
+    the answer. Other documents ask as `core.chunking.outline` says; what stands outside of questions and answers is
     named in a notice.
     """
     return _of_record(document) if document.loaded.record else _of_text(document)
