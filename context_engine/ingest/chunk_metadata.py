@@ -28,6 +28,11 @@ _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "created_at": ("created_at", "created"),
 }
 """Fields of the chunking table and where each is found, first that is there."""
+_PLACES: Final = ("sheet", "table")
+_MOST_NAMED: Final = 100
+_MOST_VALUE: Final = 2_000
+_MOST_ALL: Final = 16_000
+"""Characters as JSON of one field, and of all fields, that every chunk carries without being told to."""
 
 
 def chunk_metadata(
@@ -137,16 +142,6 @@ def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[st
         counted = max(counted, piece.span[0])
         out.append({**loaded.location, "line": line})
     return out
-
-
-_PLACES: Final = ("sheet", "table")
-
-_MOST_NAMED: Final = 100
-
-_MOST_VALUE: Final = 2_000
-
-_MOST_ALL: Final = 16_000
-"""Characters as JSON of one field, and of all fields, that every chunk carries without being told to."""
 
 
 class SharedMetadata(NamedTuple):

@@ -26,16 +26,13 @@ ALIASES: Final[Mapping[str, str]] = {
     "effective_date": "effective_from",
     "tier": "authority_tier",
 }
-
 ID_FIELDS: Final[Mapping[bool, tuple[str, ...]]] = {
     True: ("entity_id", "document_id", "id"),
     False: ("document_id", "entity_id"),
 }
 """Where the identity of a record (True) or of another document (False) stands, first that is there."""
-
 _DATE_FORMS: Final = ("%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%Y年%m月%d日", "%Y/%m/%d")
 _MOST_ID: Final = 200
-
 T = TypeVar("T")
 
 

@@ -17,12 +17,11 @@ from context_engine.ingest.documents import PreparedDocument
 from context_engine.ingest.loaded_document import file_notice, page_at
 
 _QUESTION: Final = ("question", "q", "问题", "問題", "问")
-
 _ANSWER: Final = ("answer", "a", "答案", "回答", "答")
-
 _MOST_SHOWN: Final = 5
-
 _MOST_WORDS: Final = 80
+MOST_PARENT: Final = 4000
+"""Most tokens of a parent that is a section: what Dify itself allows for a chunk."""
 
 
 class AnsweredQuestion(NamedTuple):
@@ -113,10 +112,6 @@ def _left_out(parts: Sequence[str]) -> tuple[Notice, ...]:
     size = sum(map(len, parts))
     problem = f"{size:,} characters stand outside of questions and answers, and were left out: {shown}{more}"
     return (file_notice(NoticeCode.OUTSIDE_QUESTIONS, problem, count=size),)
-
-
-MOST_PARENT: Final = 4000
-"""Most tokens of a parent that is a section: what Dify itself allows for a chunk."""
 
 
 class Parent(NamedTuple):

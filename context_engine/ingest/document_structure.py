@@ -27,6 +27,24 @@ from context_engine.ingest.declared_fields import DeclaredFields
 from context_engine.ingest.loaded_document import LoadedDocument, contents_left_out, page_at
 
 _MOST_TOKENS: Final = 512
+_MOST_TITLE: Final = 300
+_MOST_LINE: Final = 120
+_TOP: Final = 4_000  # characters in which the heading that names the document is looked for
+_MOST_BEFORE: Final = 300  # what a reader sees above that heading: a document's number, a version, a logo
+_NO_TITLE_END: Final = tuple(".;,")
+_SECTION: Final = re.compile(
+    r"(?:(?:table of )?contents|introduction|purpose|scope|overview|background|summary|executive summary|abstract"
+    r"|preface|foreword|disclaimer|general|objectives?|definitions|glossary|index|appendix|references|confidential"
+    r"|internal|public|draft|document control|(?:version|revision|document|change) (?:history|log)|errata|cover|title"
+    r"|vorwort|einleitung|einführung|zusammenfassung|inhalt(?:sverzeichnis)?|préface|avant-propos|résumé|sommaire"
+    r"|prefacio|introducción|prólogo|resumen|introduzione|sommario|voorwoord|inleiding|前言|引言|目录|目次|はじめに"
+    r"|(?:slide|sheet|page|part|chapter|section|tabelle|feuil|hoja|foglio|blad)\s*\d+|readme)\W*",
+    re.IGNORECASE,
+)
+"""Headings that name a part of many documents, and no document."""
+_MARGINS: Final = re.compile(r"\A(?:Page (?:header|footer|header and footer): .*(?:\n+|\Z))+")
+"""What loaders write of page heads and feet; above the text, they name a bank or a form as often as a document."""
+_GAP: Final = re.compile(r"_+|(?<![A-Z0-9])-+|-+(?![0-9])|%20")
 
 
 def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
@@ -82,33 +100,6 @@ def strategy_of(
         return profile if most is None else profile.capped(most)
     row = get_strategy(doc_type, strategies) if structure is None else strategy_for(structure, strategies)
     return row.capped(_MOST_TOKENS if most is None else most)
-
-
-_MOST_TITLE: Final = 300
-
-_MOST_LINE: Final = 120
-
-_TOP: Final = 4_000  # characters in which the heading that names the document is looked for
-
-_MOST_BEFORE: Final = 300  # what a reader sees above that heading: a document's number, a version, a logo
-
-_NO_TITLE_END: Final = tuple(".;,")
-
-_SECTION: Final = re.compile(
-    r"(?:(?:table of )?contents|introduction|purpose|scope|overview|background|summary|executive summary|abstract"
-    r"|preface|foreword|disclaimer|general|objectives?|definitions|glossary|index|appendix|references|confidential"
-    r"|internal|public|draft|document control|(?:version|revision|document|change) (?:history|log)|errata|cover|title"
-    r"|vorwort|einleitung|einführung|zusammenfassung|inhalt(?:sverzeichnis)?|préface|avant-propos|résumé|sommaire"
-    r"|prefacio|introducción|prólogo|resumen|introduzione|sommario|voorwoord|inleiding|前言|引言|目录|目次|はじめに"
-    r"|(?:slide|sheet|page|part|chapter|section|tabelle|feuil|hoja|foglio|blad)\s*\d+|readme)\W*",
-    re.IGNORECASE,
-)
-"""Headings that name a part of many documents, and no document."""
-
-_MARGINS: Final = re.compile(r"\A(?:Page (?:header|footer|header and footer): .*(?:\n+|\Z))+")
-"""What loaders write of page heads and feet; above the text, they name a bank or a form as often as a document."""
-
-_GAP: Final = re.compile(r"_+|(?<![A-Z0-9])-+|-+(?![0-9])|%20")
 
 
 def document_title(loaded: LoadedDocument, said: str | None) -> str:

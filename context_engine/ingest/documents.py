@@ -52,7 +52,6 @@ from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 
 CutBy = StructureKind | Literal["declared"]
 """What decided how a document is cut: what it shows, or its declared type or a profile."""
-
 _MOST_TITLE: Final = 300
 _ANY: Final = sys.maxsize
 _INVALID: Final = "its text held characters that are not valid Unicode, or NUL: they were replaced by U+FFFD"

@@ -21,8 +21,8 @@ _HIDDEN: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
     r"|\\(?=x[0-9a-f]{2})"
 )
-
 _ESCAPED: Final = re.compile(rb"\\x([0-9a-f]{2})")
+_NOT_READ: Final = (".", "~$")  # the latter says that somebody has the Office file of that name open
 
 
 def shown_name(name: str | os.PathLike[str]) -> str:
@@ -56,9 +56,6 @@ def _bytes(text: str) -> bytes:
 
 def _escaped(found: re.Match[str]) -> str:
     return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
-
-
-_NOT_READ: Final = (".", "~$")  # the latter says that somebody has the Office file of that name open
 
 
 def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callable[[str], None]) -> Iterator[Path]:

@@ -13,15 +13,10 @@ import yaml
 from context_engine.ingest.declared_fields import json_value
 
 _MOST_FRONT: Final = 64 * 1024
-
 _FRONT_END: Final = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
-
 _MOST_LINES: Final = 40
-
 _MOST_LINE: Final = 300
-
 _MOST_VALUE: Final = 160
-
 _AS_WRITTEN: Final = (
     "version",
     "document_version",
@@ -31,7 +26,6 @@ _AS_WRITTEN: Final = (
     "entity_id",
     "superseded_by",
 )
-
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "document_id": ("document no", "document number", "document id", "document ref", "doc no", "文件编号"),
     "version": ("version", "version no", "version number", "revision", "rev", "版本", "版本号"),
@@ -52,23 +46,31 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "jurisdiction": ("jurisdiction",),
     "regulator": ("regulator", "issued by", "issuing authority", "issuing body", "发布机构", "发文机关"),
 }
-
 _FIELD_OF: Final = {label: name for name, labels in _LABELS.items() for label in labels}
-
 _LINE: Final = re.compile(r"\s*(?:[-*>]\s+)*[*_]*([^\W\d][\w ./-]{0,30}?)[*_]*\s*[:：][*_]*\s*(\S.*?)[*_]*\s*$")
-
 _ROW: Final = re.compile(r"\s*\|\s*[*_]*([^\W\d][\w ./-]{1,30}?)[*_:： ]*\|([^|]*[^|\s][^|]*)\|\s*$")
-
 _SPACED: Final = re.compile(  # "Version 3.2", "Notice No. 637", "Effective 1 January 2026": no colon, nothing else
     r"\s*(?:[-*>]\s+)*[*_]*(?i:(version|rev(?:ision)?)\.?"
     r"|((?:notice|circular|document|template|form) (?:no|number)\b)\.?"
     r"|((?:effective|with effect from|in force from|last updated|issued on|date of issue)(?: date| from)?))\s+"
     r"(\S*\d\S*(?: [^\W\d]{3,9}\.?,? \d{4})?|[^\W\d]{3,9} \d{1,2}, \d{4})[*_]*\s*$"
 )
-
 _SEVERAL: Final = re.compile(r"\s*[|•·;]\s*|\t+|\s{2,}(?=[*_]*[^\W\d][\w ./-]{1,30}[*_]*\s*[:：])")
-
 _LOWER_HEADING: Final = re.compile(r"\s{0,3}#{2,6}\s")
+_NO_TITLE: Final = re.compile(
+    r"(?i)(?:microsoft (?:word|excel|powerpoint)\b.*|(?:un(?:titled|benannt)|document|doc|book|slide|template)\s*\d*"
+    r"|(?:presentation|präsentation|présentation|dokument|titel|title)\s*\d*|\[?(?:document |presentation )?title\]?"
+    r"|(?:click|klicken).{0,20} to (?:add|edit) .{0,30}title.*|powerpoint presentation|word document|\W*"
+    r"|(?:blank|normal|standard|basic|company|corporate|master|default|word|memo|letter|report)(?: \w+){0,2} template"
+    r"|.*\.(?:docx?|docm|dot[xm]?|xls[xm]?|xlt[xm]?|pdf|indd|ppt[xm]?|pot[xm]?|rtf|odt|ott))"
+)
+_NO_AUTHOR: Final = re.compile(
+    r"(?i)(?:python-docx|openpyxl|microsoft office user|administrator|admin|user|owner|author|unknown|root|\W*)"
+)
+_LIBRARY_DATE: Final = datetime(2013, 12, 23, 23, 15, tzinfo=UTC)  # stands in python-docx's template
+_FIRST_YEAR: Final = 1990
+_MOST: Final = 300
+_LABEL: Final = re.compile(r"(?<!\S)([^\W\d_][^\W\d_.]*\.?(?: [^\W\d_]+\.?){0,3}) ?: ?")
 
 
 class BrokenFrontMatter(ValueError):
@@ -176,27 +178,6 @@ def _pair(part: str) -> tuple[str, str] | None:
         return match[1], match[2]
     match = _SPACED.match(part)
     return (match[1] or match[2] or match[3], match[4]) if match else None
-
-
-_NO_TITLE: Final = re.compile(
-    r"(?i)(?:microsoft (?:word|excel|powerpoint)\b.*|(?:un(?:titled|benannt)|document|doc|book|slide|template)\s*\d*"
-    r"|(?:presentation|präsentation|présentation|dokument|titel|title)\s*\d*|\[?(?:document |presentation )?title\]?"
-    r"|(?:click|klicken).{0,20} to (?:add|edit) .{0,30}title.*|powerpoint presentation|word document|\W*"
-    r"|(?:blank|normal|standard|basic|company|corporate|master|default|word|memo|letter|report)(?: \w+){0,2} template"
-    r"|.*\.(?:docx?|docm|dot[xm]?|xls[xm]?|xlt[xm]?|pdf|indd|ppt[xm]?|pot[xm]?|rtf|odt|ott))"
-)
-
-_NO_AUTHOR: Final = re.compile(
-    r"(?i)(?:python-docx|openpyxl|microsoft office user|administrator|admin|user|owner|author|unknown|root|\W*)"
-)
-
-_LIBRARY_DATE: Final = datetime(2013, 12, 23, 23, 15, tzinfo=UTC)  # stands in python-docx's template
-
-_FIRST_YEAR: Final = 1990
-
-_MOST: Final = 300
-
-_LABEL: Final = re.compile(r"(?<!\S)([^\W\d_][^\W\d_.]*\.?(?: [^\W\d_]+\.?){0,3}) ?: ?")
 
 
 def real_properties(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from context_engine.core.models import Notice, NoticeCode, messages
 
 TEMPLATES: Final = frozenset(("erb", "tmpl"))
 """Suffixes of texts in which a program fills in values; what the text is says the suffix before: `limits.md.erb`."""
-
 _FILLED_IN: Final = frozenset(("md", "markdown", "htm", "html", "txt"))
-
 NO_TEXT: Final = "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
+_WORD: Final = re.compile(r"\w+")
+_MOST: Final = 10_000
 
 
 class Skipped(NamedTuple):
@@ -130,11 +130,6 @@ def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
     """
     index = bisect_right(pages, offset, key=lambda page: page[0])
     return pages[index - 1][1] if index else None
-
-
-_WORD: Final = re.compile(r"\w+")
-
-_MOST: Final = 10_000
 
 
 def missing(lines: Sequence[str], text: str) -> list[str]:

@@ -33,28 +33,27 @@ logger = logging.getLogger(__name__)
 
 READY: Final = b"R"
 """The task is understood; the first file is begun."""
-
 ITEMS: Final = b"I"
 """Items of a file; more of it follow."""
-
 DONE: Final = b"D"
 """The last items of a file; the next is begun."""
-
 FULL: Final = b"M"
 """The file takes more memory than it may."""
-
 ERROR: Final = b"E"
 """A flaw that ends the run: the exception."""
-
 _HEAD: Final = struct.Struct(">cQ")
-
 _MOST_IDLE: Final = 2
-
 _MOST_KEPT: Final = 128 << 20
-
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from context_engine.ingest.process import serve; serve()"
 )
+_idle: list[Process] = []
+_idle_lock = threading.Lock()
+_MOST_ITEMS: Final = 64
+_MOST_CHARS: Final = 256 * 1024
+_MOST_SILENCE_S: Final = 1.0
+_ORPHAN_S: Final = 60
+"""How long a process outlives whoever should give it a task, or should have ended it."""
 
 
 def write_frame(stream: IO[bytes], kind: bytes, body: bytes = b"") -> None:
@@ -152,11 +151,6 @@ class Process:
         return {**os.environ, "TMPDIR": self._scratch} if self._scratch else dict(os.environ)
 
 
-_idle: list[Process] = []
-
-_idle_lock = threading.Lock()
-
-
 def borrowed() -> Process:
     """Return a process that waits for a task, else a new one: to start one takes as long as a hundred small files."""
     while True:
@@ -226,16 +220,6 @@ def _family(pid: int) -> list[int]:
         except (OSError, ValueError):
             continue
     return found
-
-
-_MOST_ITEMS: Final = 64
-
-_MOST_CHARS: Final = 256 * 1024
-
-_MOST_SILENCE_S: Final = 1.0
-
-_ORPHAN_S: Final = 60
-"""How long a process outlives whoever should give it a task, or should have ended it."""
 
 
 def serve() -> None:

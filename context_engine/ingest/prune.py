@@ -18,7 +18,6 @@ from context_engine.ingest.report import DocumentKey, KeptDocuments
 
 MOST_UNCONFIRMED: Final = 10
 """A source may lose so many documents, all that it has, without a confirmation."""
-
 _GONE: Final = "no longer in the folder: if it holds all of the source, run again with --prune to remove them"
 _EMPTIED: Final = (
     "kept: the folder holds nothing of this source any more, so it may be the wrong folder, or not be mounted. If all "

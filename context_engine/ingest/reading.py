@@ -19,6 +19,10 @@ from context_engine.ingest.loaders import MOST_BYTES, load
 from context_engine.ingest.report import documents
 
 _SHARE: Final = 2 << 20  # bytes: a table of 2 GB is read to its end
+BATCH = 200
+Known = Mapping[str, Mapping[tuple[str, str], str]]
+"""{source id: {(document id, version): content hash}} of what is held already."""
+Loaded = tuple[Assignment, LoadedDocument | Skipped]
 
 
 def too_long(given: int, settings: IngestSettings) -> str:
@@ -66,12 +70,6 @@ def _shares(file: Path) -> int:
 def _end(given: int, key: str) -> str:
     kept = f"what it gave before is kept ({documents(given)})" if given else "nothing of it is kept"
     return f"{kept}. Split it, or raise {key} in ingest.json"
-
-
-BATCH = 200
-
-Known = Mapping[str, Mapping[tuple[str, str], str]]
-"""{source id: {(document id, version): content hash}} of what is held already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +120,6 @@ class CutDocument(NamedTuple):
 
 Item = CutDocument | tuple[str, Skipped]
 """What one file gives: a document for a source, or (source id, why there is none)."""
-
-Loaded = tuple[Assignment, LoadedDocument | Skipped]
 
 
 def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:

@@ -12,7 +12,6 @@ from context_engine.ingest.loaded_document import Skipped
 
 DocumentKey = tuple[str, str]
 """Document id, version."""
-
 _MOST_NAMED: Final = 3
 
 

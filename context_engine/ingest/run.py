@@ -25,11 +25,12 @@ from context_engine.ingest.scan_cache import ScanCache, ScannedDocument, Scanned
 from context_engine.ingest.workers import Item, read_all
 
 __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
-
 logger = logging.getLogger(__name__)
 
 MOST_SAMPLES: Final = 5
 _NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
+Progress = Callable[[int, int, str], None]
+"""Called before each file and once at the end: files done, files in all, the path of the file."""
 
 
 class RefusingSink(Sink, Protocol):
@@ -40,10 +41,6 @@ class RefusingSink(Sink, Protocol):
     """
 
     refusals: Sequence[tuple[str, str, str, str]]
-
-
-Progress = Callable[[int, int, str], None]
-"""Called before each file and once at the end: files done, files in all, the path of the file."""
 
 
 def ingest(

@@ -35,7 +35,6 @@ from context_engine.ingest.process import DONE, ERROR, FULL, READY, Process, bor
 from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, cut_file, lost, too_long, too_much
 
 __all__ = ["Item", "cut_loaded", "read_all", "read_one"]
-
 logger = logging.getLogger(__name__)
 
 _PER_PROCESS: Final = 2 * 1024 * 1024
@@ -44,6 +43,8 @@ _AHEAD: Final = 8
 _TICK_S: Final = 0.2
 _MEGABYTE: Final = 1 << 20
 _SHARE_OF_TIME: Final = 128 << 10
+Loss = Callable[[int, IngestSettings], str]
+"""What is said of a file that is left after so many documents."""
 
 
 def read_all(
@@ -153,10 +154,6 @@ class _Task(NamedTuple):
     def of(self, jobs: Sequence[FileJob]) -> bytes:
         known = {source: dict(held) for source, held in self.known.items()} if self.cutting else {}
         return pickle.dumps((self.options, known, list(jobs), self.cutting))
-
-
-Loss = Callable[[int, IngestSettings], str]
-"""What is said of a file that is left after so many documents."""
 
 
 class _ShareMessage(NamedTuple):

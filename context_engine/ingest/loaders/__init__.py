@@ -25,13 +25,14 @@ from context_engine.ingest.loaders.source_file import EMPTY, Loader, SourceFile,
 from context_engine.ingest.loaders.text_file import load_text
 
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
-
 logger = logging.getLogger(__name__)
-
 MOST_BYTES: Final = 50 * 1024 * 1024
 """Most bytes of a document, which is held in memory as a whole."""
 MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Most bytes of a file of records, which is read piece by piece."""
+STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
+"""Formats whose records are read one by one."""
+_WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
 def _module(name: str, function: str) -> Loader:
@@ -58,7 +59,7 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".doc": _module("office_file", "load_office"),
     ".docx": _module("docx_file", "load_docx"),
     ".eml": _message,
-    ".erb": _module("template_file", "load_template"),
+    ".erb": _module("html_file", "load_template"),
     ".htm": _module("html_file", "load_html"),
     ".html": _module("html_file", "load_html"),
     ".json": load_json,
@@ -71,15 +72,12 @@ LOADERS: Final[Mapping[str, Loader]] = {
     ".ppt": _module("office_file", "load_office"),
     ".pptx": _module("pptx_file", "load_pptx"),
     ".rtf": _module("rtf_file", "load_rtf"),
-    ".tmpl": _module("template_file", "load_template"),
+    ".tmpl": _module("html_file", "load_template"),
     ".tsv": _module("csv_file", "load_csv"),
     ".txt": load_text,
     ".xls": _module("office_file", "load_office"),
     ".xlsx": _module("xlsx_file", "load_xlsx"),
 }
-STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
-"""Formats whose records are read one by one."""
-_WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
 def load(

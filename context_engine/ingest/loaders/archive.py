@@ -12,22 +12,21 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 from context_engine.errors import MissingExtra
 
 _MOST_ENTRIES: Final = 10_000
-
 _MOST_RATIO: Final = 200  # of a part over _SMALL; what offices write stays below 100
-
 _SMALL: Final = 16 << 20
-
 _ENCRYPTED: Final = 0x1
-
 _KINDS: Final = {"word/document": "DOCX", "xl/workbook": "XLSX", "ppt/presentation": "PPTX", "content": "ODT"}
-
 _MODULE: Final = re.compile(r"Basic/[^/]+/(?!(?:script|dialog)-l[bc]\.xml$)[^/]+$|Scripts/.+[^/]$")  # of ODF
-
 _ROOT: Final = re.compile(rb"<[A-Za-z_]")
-
 _BEFORE_ROOT: Final = re.compile(rb"<!--.*?-->|<\?.*?\?>", re.DOTALL)
-
 _PROLOG: Final = 1 << 16
+_BLOCK: Final = 1 << 16
+_STRICT: Final = (  # ISO 29500 strict: (what its names begin with, what the names everyone else writes begin with)
+    (b"http://purl.oclc.org/ooxml/officeDocument/", b"http://schemas.openxmlformats.org/officeDocument/2006/"),
+    (b"http://purl.oclc.org/ooxml/drawingml/", b"http://schemas.openxmlformats.org/drawingml/2006/"),
+    (b"http://purl.oclc.org/ooxml/wordprocessingml/", b"http://schemas.openxmlformats.org/wordprocessingml/2006/"),
+    (b"http://purl.oclc.org/ooxml/presentationml/", b"http://schemas.openxmlformats.org/presentationml/2006/"),
+)
 
 
 def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) -> str | None:
@@ -111,16 +110,6 @@ def _leads_out(name: str) -> bool:
 
 def _swells(entry: ZipInfo) -> bool:
     return entry.file_size > _SMALL and entry.file_size > _MOST_RATIO * entry.compress_size
-
-
-_BLOCK: Final = 1 << 16
-
-_STRICT: Final = (  # ISO 29500 strict: (what its names begin with, what the names everyone else writes begin with)
-    (b"http://purl.oclc.org/ooxml/officeDocument/", b"http://schemas.openxmlformats.org/officeDocument/2006/"),
-    (b"http://purl.oclc.org/ooxml/drawingml/", b"http://schemas.openxmlformats.org/drawingml/2006/"),
-    (b"http://purl.oclc.org/ooxml/wordprocessingml/", b"http://schemas.openxmlformats.org/wordprocessingml/2006/"),
-    (b"http://purl.oclc.org/ooxml/presentationml/", b"http://schemas.openxmlformats.org/presentationml/2006/"),
-)
 
 
 class XmlParts:

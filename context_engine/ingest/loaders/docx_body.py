@@ -12,12 +12,13 @@ from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_l
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, chosen
 
 _ITEM: Final = re.compile(r"\d{1,3}[.)]|-")
-
 _MOST_HEADING: Final = 500
-
 _MOST_SPAN: Final = 100
-
 _INSIDE: Final = (f"{W}p", f"{W}tbl", f"{W}altChunk")
+_HEADING: Final = re.compile(r"(?i)heading ([1-9])")
+_CONTENTS: Final = re.compile(r"(?i)toc(?: heading| \d)|table of figures|index \d")
+_LEVELS: Final = 9
+_MOST_CHAIN: Final = 20  # styles that styles are based on; a circle ends here
 
 
 class DocxBody:
@@ -220,15 +221,6 @@ def _span(properties: Any | None, name: str, default: int) -> int:
 
 def _is_contents(element: Any) -> bool:
     return any("table of contents" in (one.get(f"{W}val") or "").lower() for one in element.iter(f"{W}docPartGallery"))
-
-
-_HEADING: Final = re.compile(r"(?i)heading ([1-9])")
-
-_CONTENTS: Final = re.compile(r"(?i)toc(?: heading| \d)|table of figures|index \d")
-
-_LEVELS: Final = 9
-
-_MOST_CHAIN: Final = 20  # styles that styles are based on; a circle ends here
 
 
 class Style(NamedTuple):

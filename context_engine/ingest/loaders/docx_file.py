@@ -31,8 +31,13 @@ from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, drawn_text
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 512 << 20
-
 _MOST_PART: Final = 64 << 20
+_NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
+_MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
+_PAGE: Final = re.compile(
+    r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
+)
+_EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
 
 
 def load_docx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -61,17 +66,6 @@ def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped
     if "version" in header:  # what the text says about itself goes before the properties
         fields.pop("version", None)
     return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices, properties=True)
-
-
-_NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
-
-_MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
-
-_PAGE: Final = re.compile(
-    r"(?i)(?:\W|\d|_|\b(?:page|seite|blatt|pagina|página|pág|p|s|of|von|de|di|sur|van|[ivx]{1,5})\b|[第页頁共])*"
-)
-
-_EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
 
 
 class DocxDocument:

@@ -12,14 +12,11 @@ from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 
 # Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" where it has nothing that stands by itself.
 _LOW: Final = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
-
 _HIGH: Final = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…\ufffd\ufffd↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑"
-
 _SYMBOL: Final = {
     **{0x20 + place: char for place, char in enumerate(_LOW)},
     **{0xA1 + place: char for place, char in enumerate(_HIGH)},
 }
-
 _WINGDINGS: Final = {
     0xFE: "[x]",
     0xFD: "[x]",
@@ -46,12 +43,36 @@ _WINGDINGS: Final = {
     0x4A: "☺",
     0x4C: "☹",
 }
-
 _WINGDINGS_2: Final = {0x52: "[x]", 0x51: "[x]", 0xA3: "[ ]", 0x50: "✓", 0x4F: "✗"}
-
 _FONTS: Final = {"symbol": _SYMBOL, "wingdings": _WINGDINGS, "wingdings 2": _WINGDINGS_2}
-
 _PRIVATE: Final = 0xF000  # where symbol fonts keep their 256 characters
+M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+Read = Callable[[Any], str]
+Changes = Literal["accept", "reject", "both"]
+W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_WP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_V: Final = "{urn:schemas-microsoft-com:vml}"
+_GONE: Final = frozenset(
+    f"{W}{name}" for name in ("pPr", "rPr", "instrText", "delInstrText", "tcPr", "tblPr", "sectPr")
+)
+_NEW: Final = {f"{W}ins": "inserted", f"{W}moveTo": "moved to here"}
+_OLD: Final = {f"{W}del": "deleted", f"{W}moveFrom": "moved from here"}
+_SIGNS: Final = {
+    f"{W}tab": " ", f"{W}ptab": " ", f"{W}cr": "\n", f"{W}noBreakHyphen": "-", f"{W}softHyphen": "",
+}  # fmt: skip
+_TEXTS: Final = frozenset((f"{W}t", f"{M}t", f"{W}delText"))
+NOTES: Final = {
+    f"{W}footnoteReference": "", f"{W}endnoteReference": "e", f"{W}commentReference": "comment ",
+}  # fmt: skip
+"""What refers to a note, with what stands before its number; a comment leaves no mark in the text."""
+_DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
+_BY_ITSELF: Final = re.compile(
+    r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
+)
+_BOLD: Final = "\x00"  # stands around bold runs until neighbours are joined; XML cannot hold it
 
 
 def symbol(font: str, code: str) -> str | None:
@@ -69,11 +90,6 @@ def symbol(font: str, code: str) -> str | None:
         found = known.get(place - _PRIVATE if place >= _PRIVATE else place)
         return None if found == "\ufffd" else found
     return chr(place) if 0x20 <= place < 0xD800 else None
-
-
-M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-
-Read = Callable[[Any], str]
 
 
 def _part(element: Any, name: str, read: Read) -> str:
@@ -133,47 +149,6 @@ MATH: Final[Mapping[str, Callable[[Any, Read], str]]] = {
     f"{M}m": _matrix,
 }
 """How an element is written, given what reads the parts of it; all others are their parts one after the other."""
-
-Changes = Literal["accept", "reject", "both"]
-
-W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-
-_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-
-_CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
-
-_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-
-_WP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
-
-_V: Final = "{urn:schemas-microsoft-com:vml}"
-
-_GONE: Final = frozenset(
-    f"{W}{name}" for name in ("pPr", "rPr", "instrText", "delInstrText", "tcPr", "tblPr", "sectPr")
-)
-
-_NEW: Final = {f"{W}ins": "inserted", f"{W}moveTo": "moved to here"}
-
-_OLD: Final = {f"{W}del": "deleted", f"{W}moveFrom": "moved from here"}
-
-_SIGNS: Final = {
-    f"{W}tab": " ", f"{W}ptab": " ", f"{W}cr": "\n", f"{W}noBreakHyphen": "-", f"{W}softHyphen": "",
-}  # fmt: skip
-
-_TEXTS: Final = frozenset((f"{W}t", f"{M}t", f"{W}delText"))
-
-NOTES: Final = {
-    f"{W}footnoteReference": "", f"{W}endnoteReference": "e", f"{W}commentReference": "comment ",
-}  # fmt: skip
-"""What refers to a note, with what stands before its number; a comment leaves no mark in the text."""
-
-_DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
-
-_BY_ITSELF: Final = re.compile(
-    r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
-)
-
-_BOLD: Final = "\x00"  # stands around bold runs until neighbours are joined; XML cannot hold it
 
 
 class Paragraph(NamedTuple):

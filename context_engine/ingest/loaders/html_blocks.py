@@ -20,33 +20,36 @@ if TYPE_CHECKING:
 _NEVER_SHOWN: Final = frozenset(
     ("script", "style", "head", "-comment", "!doctype", "annotation", "annotation-xml", "embed")
 )
-
 _AROUND: Final = frozenset(("nav", "aside", "footer", "dialog"))
-
 _CONTROLS: Final = frozenset(("button", "datalist", "progress", "meter"))
-
 _INSTEAD: Final = frozenset(("noscript", "template", "iframe", "noframes", "canvas", "audio", "video", "svg"))
-
 _RAW: Final = frozenset(("template", "iframe", "noframes"))  # what stands in them is not parsed
-
 _FRAMES: Final = frozenset(("frame", "iframe"))
-
 _ROLES: Final = frozenset(["navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"])
-
 _BOILERPLATE: Final = frozenset(
     (
         *("nav", "navbar", "navigation", "menu", "breadcrumb", "breadcrumbs", "sidebar", "footer", "skip-link"),
         *("cookie-banner", "cookie-notice", "pagination", "social-share"),
     )
 )
-
 _HIDDEN: Final = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
-
 _MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-
 _NAVIGATION: Final = "navigation, page heads and feet"
-
 _HIDDEN_TEXT: Final = "hidden text"
+CONTROLS: Final = frozenset(("img", "area", "input", "textarea", "select"))
+"""Elements whose text stands in their attributes, or is chosen from several."""
+_PRESSED: Final = frozenset(("submit", "button", "reset", "image"))
+_NOT_SHOWN: Final = frozenset(("hidden", "password", "file"))
+_NAMES_A_FILE: Final = re.compile(r"\S+\.\w{3,4}")
+_KIND: Final = "controls of forms"
+_BLOCK_TAGS: Final = (
+    "address article blockquote body center dd details div dl dt fieldset figcaption figure footer form header hr html "
+    "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
+)
+_BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
+_HEADING: Final = re.compile(r"h([1-6])")
+_STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
+_MOST_SPAN: Final = 100
 
 
 class Boilerplate:
@@ -127,18 +130,6 @@ def _said(node: LexborNode, tag: str) -> str:
     return one_line(" ".join(unescape(_MARKUP.sub(" ", node.html or "")).split()))
 
 
-CONTROLS: Final = frozenset(("img", "area", "input", "textarea", "select"))
-"""Elements whose text stands in their attributes, or is chosen from several."""
-
-_PRESSED: Final = frozenset(("submit", "button", "reset", "image"))
-
-_NOT_SHOWN: Final = frozenset(("hidden", "password", "file"))
-
-_NAMES_A_FILE: Final = re.compile(r"\S+\.\w{3,4}")
-
-_KIND: Final = "controls of forms"
-
-
 def shown(node: LexborNode, aside: Boilerplate) -> str:
     """Return what a picture or control shows, with a space around it; what could be chosen and is not goes aside."""
     given = node.attributes
@@ -178,20 +169,6 @@ def _chosen(node: LexborNode, aside: Boilerplate) -> str:
     for text in (*groups, *others):
         aside.keep(_KIND, text)
     return ", ".join(text for one in chosen if (text := one_line(one.text() or "")))
-
-
-_BLOCK_TAGS: Final = (
-    "address article blockquote body center dd details div dl dt fieldset figcaption figure footer form header hr html "
-    "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
-)
-
-_BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
-
-_HEADING: Final = re.compile(r"h([1-6])")
-
-_STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
-
-_MOST_SPAN: Final = 100
 
 
 class HtmlBlocks:

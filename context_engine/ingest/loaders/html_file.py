@@ -36,43 +36,29 @@ _CHARSET: Final = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{2,40})|<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]{2,40})",
     re.IGNORECASE,
 )
-
 _NO_CONTENT: Final = "has no text outside of scripts and navigation: save the page as the browser shows it"
-
 _HEAD: Final = 4096
-
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-
 _MOST_DEPTH: Final = 5_000  # the time of parsing grows with its square
-
 _NO_DEPTH: Final = "area base br col embed hr img input link meta param source track wbr p li td th tr"
-
 _VOID: Final = frozenset(_NO_DEPTH.split())
-
 _MAIN: Final = ("main", "[role=main]", "article")
-
 _LEAST_MAIN: Final = 200
-
 _MOST_BESIDE: Final = 2_000  # characters beside the main content; where there are more, it is not all that matters
-
 _XHTML: Final = re.compile(r"\s*<\?xml|(?:\s*<!--.*?-->)*\s*<!DOCTYPE[^>]{0,300}XHTML", re.IGNORECASE | re.DOTALL)
-
 _CLOSED: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*?)?)\s*/>")
-
 _MARKED: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
-
 _EMPTY: Final = _VOID - frozenset(("p", "li", "td", "th", "tr")) | {"frame"}
-
 _SEVEN_BITS: Final = ("iso-2022-", "hz-gb")  # they read as UTF-8 too, and wrongly
-
 _REFRESH: Final = re.compile(r"\s*\d+(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?\S", re.IGNORECASE)
-
 _MOST_STUB: Final = 40  # words of a page that only leads to another
-
 _DATES: Final = {
     "created": ("article:published_time", "dcterms.created", "dcterms.issued", "dc.date", "date"),
     "modified": ("article:modified_time", "dcterms.modified", "last-modified"),
 }
+_TEXT: Final = (".markdown", ".md", ".txt")
+_HTML: Final = (".htm", ".html")
+_FIRST: Final = 4096
 
 
 def load_html(file: SourceFile, *, template: bool = False) -> Iterator[LoadedDocument | Skipped]:
@@ -214,13 +200,6 @@ def _fields(page: LexborHTMLParser) -> dict[str, Any]:
     for field, keys in _DATES.items():
         given[field] = next((found for key in keys if (found := moment(named.get(key, "")))), None)
     return real_properties(given)
-
-
-_TEXT: Final = (".markdown", ".md", ".txt")
-
-_HTML: Final = (".htm", ".html")
-
-_FIRST: Final = 4096
 
 
 def load_template(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:

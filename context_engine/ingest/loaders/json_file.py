@@ -27,7 +27,6 @@ _MOST_KEYS: Final = 10_000
 _ALIKE: Final = 0.5  # of the table that like objects make; half of its cells hold something
 _KNOWN: Final = frozenset((*ID_FIELDS[True], "title", "name"))
 _NO_OBJECT: Final = "the record is not an object with fields"
-
 Found = Iterator[LoadedDocument | Skipped]
 
 

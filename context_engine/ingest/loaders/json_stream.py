@@ -16,11 +16,18 @@ from typing import Any, Final, NamedTuple, TextIO
 from context_engine.ingest.loaders.records import MOST_LINE
 
 MOST_DEPTH: Final = 64
-
 _ODD: Final = re.compile(r"\\u[dD]|[eE]\+?\d{3}|\d{300}")
 """Where a surrogate, or a number that is no finite one, may stand."""
-
 _SHOWN: Final = 40
+BLOCK: Final = 1 << 18
+"""Characters read at a time."""
+_BLANKS: Final = re.compile(r"[ \t\n\r\ufeff]*")
+_OUTSIDE: Final = re.compile(r'["\[\]{},]')
+_INSIDE: Final = re.compile(r'["\\]')
+_NEAR: Final = 16
+"""An error so near the end of what was read may be none: a number or literal is cut there."""
+_NUMBER_GOES_ON: Final = re.compile(r"[0-9.eE+-]*\Z")
+"""Up to the end of what was read nothing but what a number may go on with: of "0.5" cut behind the point, "."."""
 
 
 class TooDeep(ValueError):
@@ -142,22 +149,6 @@ def _deeper(value: Any) -> bool:
         if not level:
             return False
     return True
-
-
-BLOCK: Final = 1 << 18
-"""Characters read at a time."""
-
-_BLANKS: Final = re.compile(r"[ \t\n\r\ufeff]*")
-
-_OUTSIDE: Final = re.compile(r'["\[\]{},]')
-
-_INSIDE: Final = re.compile(r'["\\]')
-
-_NEAR: Final = 16
-"""An error so near the end of what was read may be none: a number or literal is cut there."""
-
-_NUMBER_GOES_ON: Final = re.compile(r"[0-9.eE+-]*\Z")
-"""Up to the end of what was read nothing but what a number may go on with: of "0.5" cut behind the point, "."."""
 
 
 class Broken(ValueError):

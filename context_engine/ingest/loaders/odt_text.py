@@ -10,15 +10,37 @@ from context_engine.ingest.loaders.docx_numbering import BULLET, numeral
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
 
-_ODF_NAMESPACE: Final = "urn:oasis:names:tc:opendocument:xmlns"
-
-_TEXT: Final = f"{{{_ODF_NAMESPACE}:text:1.0}}"
-
-_STYLES: Final = f"{{{_ODF_NAMESPACE}:style:1.0}}"
-
+_ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
+TEXT: Final = f"{{{_ODF}:text:1.0}}"
+_STYLE: Final = f"{{{_ODF}:style:1.0}}"
 _FORMS: Final = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
-
-_NUMBERED: Final = (f"{_TEXT}list-level-style-number", f"{_TEXT}outline-level-style")
+_NUMBERED: Final = (f"{TEXT}list-level-style-number", f"{TEXT}outline-level-style")
+TABLE: Final = f"{{{_ODF}:table:1.0}}"
+_OFFICE: Final = f"{{{_ODF}:office:1.0}}"
+_DRAW: Final = f"{{{_ODF}:drawing:1.0}}"
+_SVG: Final = f"{{{_ODF}:svg-compatible:1.0}}"
+_FORM: Final = f"{{{_ODF}:form:1.0}}"
+_DC: Final = "{http://purl.org/dc/elements/1.1/}"
+_XLINK: Final = "{http://www.w3.org/1999/xlink}"
+_INDEXES: Final = frozenset(
+    f"{TEXT}{name}"
+    for name in (
+        "table-of-content",
+        "illustration-index",
+        "table-index",
+        "object-index",
+        "alphabetical-index",
+        "user-index",
+    )
+)
+_GONE: Final = frozenset(
+    (f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{TEXT}variable-decls", f"{TEXT}user-field-decls",
+     f"{_OFFICE}forms", f"{TEXT}ruby-text", f"{_OFFICE}annotation-end", f"{TEXT}note-citation", f"{_DRAW}image",
+     f"{_OFFICE}binary-data", f"{_OFFICE}event-listeners")
+)  # fmt: skip
+_BREAKS: Final = {f"{TEXT}tab": " ", f"{TEXT}line-break": "\n"}
+_MOST_REPEATED: Final = 1_000
+_MOST_SPACES: Final = 100
 
 
 class OdtLists:
@@ -29,7 +51,7 @@ class OdtLists:
     """
 
     def __init__(self, roots: Sequence[Any]) -> None:
-        found = (one for root in roots for one in root.iter(f"{_TEXT}list-style", f"{_TEXT}outline-style"))
+        found = (one for root in roots for one in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style"))
         self._styles = {_name(one): _levels(one) for one in found}
         self._open: list[str] = []
         self._counts: dict[tuple[str, int], int] = {}
@@ -37,9 +59,9 @@ class OdtLists:
     @contextmanager
     def opened(self, element: Any) -> Iterator[Callable[[Any], str]]:
         """Enter a list; what it gives returns the mark of an item, with the space before and after it."""
-        style = element.get(f"{_TEXT}style-name") or (self._open[-1] if self._open else "?")
+        style = element.get(f"{TEXT}style-name") or (self._open[-1] if self._open else "?")
         level = len(self._open) + 1
-        goes_on = element.get(f"{_TEXT}continue-numbering") == "true" or element.get(f"{_TEXT}continue-list")
+        goes_on = element.get(f"{TEXT}continue-numbering") == "true" or element.get(f"{TEXT}continue-list")
         if not goes_on and (level == 1 or element.getprevious() is not None):  # the first in an item only deepens it
             self._counts.pop((style, level), None)
         self._open.append(style)
@@ -55,9 +77,9 @@ class OdtLists:
 
     def _mark(self, item: Any, style: str, level: int) -> str:
         first = next(iter(item), None)
-        if item.tag != f"{_TEXT}list-item" or first is None or first.tag == f"{_TEXT}list":
+        if item.tag != f"{TEXT}list-item" or first is None or first.tag == f"{TEXT}list":
             return ""
-        return self._counted(style, level, item.get(f"{_TEXT}start-value"))
+        return self._counted(style, level, item.get(f"{TEXT}start-value"))
 
     def _counted(self, style: str, level: int, start: str | None) -> str:
         """Count an item and return its label."""
@@ -66,24 +88,24 @@ class OdtLists:
         if form is None:
             return BULLET
         before = self._counts.get((style, level))
-        first = start or form.get(f"{_TEXT}start-value") or "1"
+        first = start or form.get(f"{TEXT}start-value") or "1"
         self._counts[style, level] = _whole(first) if before is None or start else before + 1
         for lower in [one for one in self._counts if one[0] == style and one[1] > level]:
             del self._counts[lower]
-        shown = _whole(form.get(f"{_TEXT}display-levels") or "1")
+        shown = _whole(form.get(f"{TEXT}display-levels") or "1")
         parts = [self._numeral(style, one) for one in range(max(1, level - shown + 1), level + 1)]
         number = ".".join(filter(None, parts)) if parts[-1] else ""
-        around = f"{form.get(f'{_STYLES}num-prefix') or ''}{number}{form.get(f'{_STYLES}num-suffix') or ''}".strip()
+        around = f"{form.get(f'{_STYLE}num-prefix') or ''}{number}{form.get(f'{_STYLE}num-suffix') or ''}".strip()
         return around or BULLET
 
     def _numeral(self, style: str, level: int) -> str:
         form = self._styles[style].get(level)
-        name = None if form is None else _FORMS.get(form.get(f"{_STYLES}num-format") or "")
+        name = None if form is None else _FORMS.get(form.get(f"{_STYLE}num-format") or "")
         return numeral(name, self._counts.get((style, level), 1)) if name else ""
 
 
 def _name(style: Any) -> str:
-    return "" if style.tag == f"{_TEXT}outline-style" else style.get(f"{_STYLES}name") or "?"
+    return "" if style.tag == f"{TEXT}outline-style" else style.get(f"{_STYLE}name") or "?"
 
 
 def _levels(style: Any) -> dict[int, Any]:
@@ -91,57 +113,12 @@ def _levels(style: Any) -> dict[int, Any]:
     return {
         int(level): one
         for one in numbered
-        if one.tag in _NUMBERED and (level := one.get(f"{_TEXT}level") or "").isdecimal()
+        if one.tag in _NUMBERED and (level := one.get(f"{TEXT}level") or "").isdecimal()
     }
 
 
 def _whole(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 1
-
-
-_ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
-
-TEXT: Final = f"{{{_ODF}:text:1.0}}"
-
-TABLE: Final = f"{{{_ODF}:table:1.0}}"
-
-_OFFICE: Final = f"{{{_ODF}:office:1.0}}"
-
-_DRAW: Final = f"{{{_ODF}:drawing:1.0}}"
-
-_STYLE: Final = f"{{{_ODF}:style:1.0}}"
-
-_SVG: Final = f"{{{_ODF}:svg-compatible:1.0}}"
-
-_FORM: Final = f"{{{_ODF}:form:1.0}}"
-
-_DC: Final = "{http://purl.org/dc/elements/1.1/}"
-
-_XLINK: Final = "{http://www.w3.org/1999/xlink}"
-
-_INDEXES: Final = frozenset(
-    f"{TEXT}{name}"
-    for name in (
-        "table-of-content",
-        "illustration-index",
-        "table-index",
-        "object-index",
-        "alphabetical-index",
-        "user-index",
-    )
-)
-
-_GONE: Final = frozenset(
-    (f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{TEXT}variable-decls", f"{TEXT}user-field-decls",
-     f"{_OFFICE}forms", f"{TEXT}ruby-text", f"{_OFFICE}annotation-end", f"{TEXT}note-citation", f"{_DRAW}image",
-     f"{_OFFICE}binary-data", f"{_OFFICE}event-listeners")
-)  # fmt: skip
-
-_BREAKS: Final = {f"{TEXT}tab": " ", f"{TEXT}line-break": "\n"}
-
-_MOST_REPEATED: Final = 1_000
-
-_MOST_SPACES: Final = 100
 
 
 def qualified(space: str, name: str) -> str:

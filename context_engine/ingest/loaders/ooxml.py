@@ -13,11 +13,8 @@ from context_engine.ingest.loaders.archive import XmlParts
 from context_engine.ingest.loaders.markdown import MarkdownBlock, one_line, pipe_table
 
 REL: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-
 _MC: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
-
 ALTERNATIVES: Final = f"{_MC}AlternateContent"
-
 _CORE: Final = {
     "title": "{http://purl.org/dc/elements/1.1/}title",
     "author": "{http://purl.org/dc/elements/1.1/}creator",
@@ -25,8 +22,12 @@ _CORE: Final = {
     "created": "{http://purl.org/dc/terms/}created",
     "modified": "{http://purl.org/dc/terms/}modified",
 }
-
 _MOMENTS: Final = ("created", "modified")
+A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_POINTS: Final = frozenset(("", "node", "asst", "doc"))  # kinds of points that a person wrote; others lay them out
+_MOST_POINTS: Final = 10_000
 
 
 class Relation(NamedTuple):
@@ -123,17 +124,6 @@ def chosen(element: Any) -> Any:
     ways = [one for one in element if one.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
     said = (one for one in ways if any((text.text or "").strip() for text in one.iter("{*}t")))
     return next(said, ways[0] if ways else element)
-
-
-A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-
-_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-
-_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-
-_POINTS: Final = frozenset(("", "node", "asst", "doc"))  # kinds of points that a person wrote; others lay them out
-
-_MOST_POINTS: Final = 10_000
 
 
 def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[MarkdownBlock]:

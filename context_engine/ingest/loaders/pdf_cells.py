@@ -18,29 +18,22 @@ from context_engine.ingest.loaders.pdf_grids import Cell, Grid
 from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, PdfLine, PdfTable, clean, units
 
 _NARROW: Final = 7.0  # points; a column that holds no text: the space between two rulings
-
 _LEAST: Final = 2  # rows and columns
-
 _LEAST_CELLS: Final = 0.4  # of rows times columns: fewer are boxes of a form or a drawing
-
 _LEAST_FILLED: Final = 0.25  # of the cells
-
 _MOST_CELL: Final = 2_000  # characters: more are a page laid out in boxes
-
 _MOST_REPEATED: Final = 80  # characters of a cell over several rows that stands in each
-
 _MOST_HEAD: Final = 3  # rows
-
 _TITLE_SHARE: Final = 0.5  # of the columns that a title stands over
-
 _PACKED: Final = 0.66  # of the cells of a row, which hold as many lines as each other
-
 _LEAST_PACKED: Final = 3  # cells, and lines in each
-
 _NUMBERS: Final = 0.5  # of those lines
-
 _Text = tuple[str, ...]
 """The lines of a cell."""
+_WORD: Final = re.compile(r"\S+")
+_APART: Final = 0.15  # times a character's height: two cells' words, which PDFium wrote without a space
+_Place = tuple[int, int]
+"""Number of a grid, and of a cell in it."""
 
 
 class _Filled(NamedTuple):
@@ -171,14 +164,6 @@ def _unpacked(row: Sequence[_Text]) -> list[tuple[_Text, ...]]:
         return [tuple(row)]
     columns = [[(line,) for line in cell] if len(cell) == lines else [cell] for cell in row]
     return list(zip_longest(*columns, fillvalue=()))
-
-
-_WORD: Final = re.compile(r"\S+")
-
-_APART: Final = 0.15  # times a character's height: two cells' words, which PDFium wrote without a space
-
-_Place = tuple[int, int]
-"""Number of a grid, and of a cell in it."""
 
 
 class _Run(NamedTuple):

@@ -38,20 +38,20 @@ from context_engine.ingest.loaders.pdf_text import PdfLine
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _LOCK: Final = threading.Lock()  # PDFium may not be entered by two threads
-
 _MOST_PAGES: Final = 5_000
-
 _MOST_BOOKMARKS: Final = 5_000
-
 _MOST_TEXT: Final = 50_000_000
-
 _MOST_NAMED: Final = 20
-
 _MOST_QUOTED: Final = 200
-
 _PASSWORD: Final = 4  # FPDF_ERR_PASSWORD
-
 _DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
+_STREAM: Final = re.compile(rb"stream\r?\n")
+_TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
+_MOST: Final = 256 << 20  # a page of A4 in colour at 600 dots an inch has 104 MB
+_MOST_RATIO: Final = 1032  # of deflate: a shorter stream cannot reach the limit
+_BLOCK: Final = 1 << 20
+_DICTIONARY: Final = 600  # bytes before a stream in which its filter is named
+_MOST_TIMES: Final = 2  # the bytes of a file are unpacked; streams that lie in one another would take its square
 
 
 def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -213,21 +213,6 @@ def _bookmarks(document: Any) -> dict[int, dict[str, int]]:
         if number >= _MOST_BOOKMARKS:
             break
     return out
-
-
-_STREAM: Final = re.compile(rb"stream\r?\n")
-
-_TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
-
-_MOST: Final = 256 << 20  # a page of A4 in colour at 600 dots an inch has 104 MB
-
-_MOST_RATIO: Final = 1032  # of deflate: a shorter stream cannot reach the limit
-
-_BLOCK: Final = 1 << 20
-
-_DICTIONARY: Final = 600  # bytes before a stream in which its filter is named
-
-_MOST_TIMES: Final = 2  # the bytes of a file are unpacked; streams that lie in one another would take its square
 
 
 def is_bomb(data: bytes) -> bool:

@@ -14,24 +14,20 @@ from context_engine.ingest.loaders.pdf_text import turned
 
 MOST_RULINGS: Final = 4_000
 """Rulings of a page that are looked at; a drawing has more."""
-
 _MOST_OBJECTS: Final = 20_000
-
 _MOST_DEPTH: Final = 4  # forms within forms
-
 _MOST_SEGMENTS: Final = 2_000  # of a path
-
 _SLANT: Final = 1.0  # points by which the ends of a level line may differ
-
 _LEAST: Final = 1.0  # points; a shorter one is a dot
-
 _LINE, _CURVE, _MOVE = 0, 1, 2  # FPDF_SEGMENT_LINETO, _BEZIERTO, _MOVETO
-
 _Matrix = tuple[float, float, float, float, float, float]
-
 _Point = tuple[float, float]
-
 _WHOLE: Final[_Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+_TOLERANCE: Final = 3.0  # points within which rulings are one, and meet
+_LEAST_RULING: Final = 3.0  # points
+_MOST_CROSSINGS: Final = 2_500
+_MOST_PAIRS: Final = 100_000  # of a level and an upright ruling
+_LEAST_EACH: Final = 3  # rulings in either direction: two columns and two rows
 
 
 class Ruling(NamedTuple):
@@ -140,17 +136,6 @@ def _segments(raw: Any, path: Any, matrix: _Matrix) -> Iterator[tuple[_Point, _P
 def _moved(x: float, y: float, matrix: _Matrix) -> _Point:
     a, b, c, d, e, f = matrix
     return a * x + c * y + e, b * x + d * y + f
-
-
-_TOLERANCE: Final = 3.0  # points within which rulings are one, and meet
-
-_LEAST_RULING: Final = 3.0  # points
-
-_MOST_CROSSINGS: Final = 2_500
-
-_MOST_PAIRS: Final = 100_000  # of a level and an upright ruling
-
-_LEAST_EACH: Final = 3  # rulings in either direction: two columns and two rows
 
 
 class TooManyRulings(Exception):

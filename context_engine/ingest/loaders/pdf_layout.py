@@ -14,10 +14,32 @@ from context_engine.ingest.loaders.markdown import one_line, pipe_table, plain
 from context_engine.ingest.loaders.pdf_text import PdfLine, PdfTable
 
 _SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
-
 _MOST_BELOW: Final = 8  # lines of a note between a table and the rest of it on the next page
-
 Pages = Sequence[Sequence[PdfLine]]
+_LARGER: Final = 1.12  # times the type of the text
+_MOST_HEADING: Final = 120
+_MOST_LEVELS: Final = 4
+_MOST_SHORT: Final = 50  # of a header line that does not go on below
+_WIDER: Final = 1.35  # times the usual distance of two lines: a new paragraph
+_APART: Final = 1.6  # times the type: a new paragraph where the one above ends with a stop
+_LABEL: Final = re.compile(
+    r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\d{1,3}(?:\.\d{1,3})+\.?"
+    r"|(?:article|section|annex|clause)\s+\w{1,5}[.:]?)\s"
+)
+_NUMBERED: Final = re.compile(
+    r"(?i)(?:\d{1,3}(?:\.\d{1,3})*\.?|(?:article|section|annex|appendix|clause|part|chapter)\s+\w{1,5}\b.?)\s+\S"
+)
+_LEADER: Final = re.compile(r"(?:\. ?){4}|…\s*\d+$")  # of a line in a table of contents
+_BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
+_STOPS: Final = (".", ";", ",", ":", "。")
+_ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
+_WORD: Final = re.compile(r"\w[\w-]*")
+_LEAST_WORD: Final = 4
+_HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
+_CUT: Final = re.compile(r"(\w+)\u00ad (\w+)")
+_LAST_CUT: Final = re.compile(r"(\w+)-$")
+_AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that cuts no word
+_HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 
 def without_margin_tables(pages: Pages) -> list[list[PdfLine]]:
@@ -120,50 +142,6 @@ def table_text(table: PdfTable, written: Callable[[Sequence[str]], str]) -> tupl
     for line in text[begin:].split("\n"):
         starts.append(starts[-1] + len(line) + 1)
     return text, [(starts[row + 1], page) for row, page in table.breaks]  # the rule below the head is a line, too
-
-
-_LARGER: Final = 1.12  # times the type of the text
-
-_MOST_HEADING: Final = 120
-
-_MOST_LEVELS: Final = 4
-
-_MOST_SHORT: Final = 50  # of a header line that does not go on below
-
-_WIDER: Final = 1.35  # times the usual distance of two lines: a new paragraph
-
-_APART: Final = 1.6  # times the type: a new paragraph where the one above ends with a stop
-
-_LABEL: Final = re.compile(
-    r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\d{1,3}(?:\.\d{1,3})+\.?"
-    r"|(?:article|section|annex|clause)\s+\w{1,5}[.:]?)\s"
-)
-
-_NUMBERED: Final = re.compile(
-    r"(?i)(?:\d{1,3}(?:\.\d{1,3})*\.?|(?:article|section|annex|appendix|clause|part|chapter)\s+\w{1,5}\b.?)\s+\S"
-)
-
-_LEADER: Final = re.compile(r"(?:\. ?){4}|…\s*\d+$")  # of a line in a table of contents
-
-_BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
-
-_STOPS: Final = (".", ";", ",", ":", "。")
-
-_ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
-
-_WORD: Final = re.compile(r"\w[\w-]*")
-
-_LEAST_WORD: Final = 4
-
-_HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
-
-_CUT: Final = re.compile(r"(\w+)\u00ad (\w+)")
-
-_LAST_CUT: Final = re.compile(r"(\w+)-$")
-
-_AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that cuts no word
-
-_HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 
 class _Paragraph(NamedTuple):

@@ -16,31 +16,23 @@ from context_engine.ingest.loaded_document import contents_left_out, file_notice
 from context_engine.ingest.loaders.pdf_text import LinePart, PdfLine
 
 _OFTEN: Final = 0.4  # of the pages of a short document; heads of left and right pages differ
-
 _ENOUGH: Final = 3  # pages
-
 _MOST_LISTED: Final = 100
-
 _MOST_WORDINGS: Final = 10
-
 _OF: Final = r"(?:\s*(?:/|of|von|de|di|sur|van|из)\s*\d{1,5})?"
-
 _ROMAN: Final = r"(?=[ivxlc])(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})"
-
 _WORDED: Final = re.compile(
     rf"(?i)(?<!\w)(?:page|seite|blatt|pagina|página|pág\.|pag\.|s\.|p\.)\s*[-–]?\s*(\d{{1,5}}|{_ROMAN}){_OF}(?!\w)"
     r"|第\s*(\d{1,5})\s*页(?:\s*[,，/]?\s*共\s*\d{1,5}\s*页)?"
 )
-
 _BARE: Final = re.compile(rf"[-–—(\[]?\s*(\d{{1,5}}|{_ROMAN}){_OF}\s*[-–—)\]]?")
-
 _DIGIT: Final = re.compile(rf"\d|(?i:(?<!\w){_ROMAN}(?!\w))")
-
 _PIECE: Final = re.compile(r"[^|•·–—\s](?:[^|•·–—]*[^|•·–—\s])?")  # between separators
-
 _LETTERS: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
-
 _LOOSE: Final = " \t|•·–—-,;/"
+_PAGE: Final = re.compile(r"(?i)(?<![^\W\d_])(?:\d{1,4}|[ivxlc]{1,7})$")
+_DOTS: Final = re.compile(r"(?:[.·…_] ?){3}\s*\w+$")
+_ALIGNED: Final = 8.0  # points by which the ends of entries differ
 
 
 class RunningHeads(NamedTuple):
@@ -191,13 +183,6 @@ def _listed(found: Sequence[int]) -> str:
     more = f", … {once[-1]}" if len(runs) > _MOST_LISTED else ""
     shown = (str(first) if first == last else f"{first}–{last}" for first, last in runs[:_MOST_LISTED])
     return ", ".join(shown) + more
-
-
-_PAGE: Final = re.compile(r"(?i)(?<![^\W\d_])(?:\d{1,4}|[ivxlc]{1,7})$")
-
-_DOTS: Final = re.compile(r"(?:[.·…_] ?){3}\s*\w+$")
-
-_ALIGNED: Final = 8.0  # points by which the ends of entries differ
 
 
 class WithoutContents(NamedTuple):

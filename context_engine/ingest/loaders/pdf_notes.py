@@ -38,7 +38,6 @@ _COMBO: Final = 4
 _LIST: Final = 5
 _TEXT: Final = 6
 _COUNTED: Final = re.compile(r"\[\d+\]")
-
 Form = Any
 """PDFium's handle of a document's form."""
 

@@ -21,20 +21,14 @@ from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_t
 from context_engine.ingest.loaders.pdf_text import PART_GAP, LinePart, LineText, PageText, PdfLine, from_the_top
 
 _LEAST_ROWS: Final = 3  # with text on both sides
-
 _LEAST_LENGTH: Final = 15  # characters of a line of running text, on the average
-
 _FULL: Final = 0.7  # of a column's width
-
 _MOST_FULL: Final = 0.5  # of a column's lines are so long
-
 _LARGER: Final = 1.12  # times the type of the text: a heading
-
 _MOST_ROWS: Final = 300  # of a region
-
 _APART: Final = 1.6  # times the type: what stands lower is no part of the column
-
 _Gap = tuple[float, float]
+_MOST_OBJECTS: Final = 200
 
 
 class _Row(NamedTuple):
@@ -179,9 +173,6 @@ def _is_text(column: Sequence[PdfLine]) -> bool:
     width = max(piece.right for piece in column) - min(piece.left for piece in column)
     full = sum(piece.right - piece.left >= width * _FULL for piece in column)
     return full >= len(column) * _MOST_FULL and mean(len(piece.text) for piece in column) >= _LEAST_LENGTH
-
-
-_MOST_OBJECTS: Final = 200
 
 
 class PdfPage(NamedTuple):

@@ -11,6 +11,17 @@ from itertools import groupby, islice, pairwise
 from typing import Any, Final, NamedTuple
 
 PART_GAP: Final = 0.8  # times the type: a wider gap than between words
+_BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
+_WORD: Final = re.compile(r"\S+")
+_LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
+_MOST_NAME: Final = 128
+_MOST_RECTS: Final = 1_000  # of a line
+_SHORT: Final = 16  # characters of a line that is not looked at for columns
+_MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
+_MOST_GLUED: Final = 4  # characters of lines that PDFium runs together
+_FAR: Final = 3  # times a character's height
+Box = tuple[float, float, float, float]
+"""Left, bottom, right and top in points."""
 
 
 class LinePart(NamedTuple):
@@ -63,28 +74,6 @@ class PdfTable(NamedTuple):
     titles: tuple[str, ...] = ()
     lines: tuple[PdfLine, ...] = ()
     breaks: tuple[tuple[int, int], ...] = ()
-
-
-_BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
-
-_WORD: Final = re.compile(r"\S+")
-
-_LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
-
-_MOST_NAME: Final = 128
-
-_MOST_RECTS: Final = 1_000  # of a line
-
-_SHORT: Final = 16  # characters of a line that is not looked at for columns
-
-_MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
-
-_MOST_GLUED: Final = 4  # characters of lines that PDFium runs together
-
-_FAR: Final = 3  # times a character's height
-
-Box = tuple[float, float, float, float]
-"""Left, bottom, right and top in points."""
 
 
 class LineText(NamedTuple):

@@ -24,10 +24,18 @@ from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPacka
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 1 << 30
-
 _MOST_PART: Final = 64 << 20
-
 _EMBEDDED: Final = ("package", "oleObject")
+P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
+_CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}chart"
+_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+_MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
+_TITLES: Final = ("title", "ctrTitle")
+_LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are items; "" is one that does not say
+_FEET: Final = ("ftr", "dt", "hdr")
+_NO_TEXT: Final = ("sldNum", "sldImg")
+_MOST_DEPTH: Final = 8
 
 
 def load_pptx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -97,27 +105,6 @@ def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread
         left = f"slide {number}: embedded files are not read: {', '.join(embedded)}"
         unread.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=embedded))
     return joined(blocks) if len(blocks) > 1 or not blocks[0].text.startswith(f"## Slide {number}") else ""
-
-
-P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
-
-_C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
-
-_CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}chart"
-
-_DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
-
-_MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
-
-_TITLES: Final = ("title", "ctrTitle")
-
-_LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are items; "" is one that does not say
-
-_FEET: Final = ("ftr", "dt", "hdr")
-
-_NO_TEXT: Final = ("sldNum", "sldImg")
-
-_MOST_DEPTH: Final = 8
 
 
 def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: set[str]) -> list[MarkdownBlock]:

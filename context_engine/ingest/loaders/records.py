@@ -16,10 +16,15 @@ from context_engine.ingest.loaders.markdown import one_line
 
 MOST_LINE: Final = 16 << 20
 """Most characters of a line; a longer one is no line of a record file."""
-
 _MOST_BAD: Final = 100
-
 _MOST_NOTICES: Final = 20
+NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
+IDENTIFYING: Final = re.compile(r"(?i)(?:.*[ _])?(?:id|no\.?|number|code|ref\.?|reference|key)")
+_NOT_TELLING: Final = frozenset(("version", "sheet", "table"))
+_MOST_PARTS: Final = 4
+_MOST_VALUE: Final = 80
+_LEAST_SHARE: Final = 0.5
+_MOST_CHARS: Final = 1_000_000
 
 
 class LongLine(ValueError):
@@ -144,19 +149,6 @@ def _title(record: Mapping[str, Any]) -> str:
     return f"{title} ({identity})"
 
 
-NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
-
-IDENTIFYING: Final = re.compile(r"(?i)(?:.*[ _])?(?:id|no\.?|number|code|ref\.?|reference|key)")
-
-_NOT_TELLING: Final = frozenset(("version", "sheet", "table"))
-
-_MOST_PARTS: Final = 4
-
-_MOST_VALUE: Final = 80
-
-_LEAST_SHARE: Final = 0.5
-
-
 def telling_names(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the names of the fields that tell rows apart: an id, a name or words, then what is needed beside them.
 
@@ -244,9 +236,6 @@ def _value(value: Any) -> str:
     if len(text) <= _MOST_VALUE:
         return text
     return f"{text[:_MOST_VALUE].rpartition(' ')[0] or text[:_MOST_VALUE]}…"
-
-
-_MOST_CHARS: Final = 1_000_000
 
 
 @dataclass(slots=True)

@@ -22,6 +22,39 @@ from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
 from context_engine.ingest.loaders.source_file import SourceFile
 
+TOKEN: Final = re.compile(
+    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
+    re.DOTALL,
+)
+CHARS: Final = {
+    b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
+    b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
+}  # fmt: skip
+SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
+ASIDE: Final = {  # destinations that stand beside the text, and what they are
+    b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
+    b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
+    b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
+}  # fmt: skip
+INLINE: Final = frozenset(
+    b"fldrslt listtext pntext field shp shpinst result object moMath moMathPara mmath nesttableprops".split()
+)
+GONE: Final = frozenset(
+    b"fonttbl colortbl stylesheet info pict fldinst objdata nonshppict shppict themedata colorschememapping datastore "
+    b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend "
+    b"xe tc txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose "
+    b"falt fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield "
+    b"mmathPict datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb".split()
+)
+FIELDS: Final = {b"title": "title", b"author": "author"}
+CHARSETS: Final = {
+    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+    255: "cp437",
+}  # fmt: skip
+_HEADING: Final = re.compile(r"(?i)heading ([1-9])")
+_MOST_DEPTH: Final = 10_000
+
 
 def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a Rich Text file."""
@@ -42,49 +75,6 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     fields = real_properties({name: said.strip() for name, said in reader.fields.items()})
     fields |= {"title": reader.title} if reader.title else {}
     yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, notices=notices, properties=True)
-
-
-TOKEN: Final = re.compile(
-    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
-    re.DOTALL,
-)
-
-CHARS: Final = {
-    b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
-    b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
-}  # fmt: skip
-
-SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
-
-ASIDE: Final = {  # destinations that stand beside the text, and what they are
-    b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
-    b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
-    b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
-}  # fmt: skip
-
-INLINE: Final = frozenset(
-    b"fldrslt listtext pntext field shp shpinst result object moMath moMathPara mmath nesttableprops".split()
-)
-
-GONE: Final = frozenset(
-    b"fonttbl colortbl stylesheet info pict fldinst objdata nonshppict shppict themedata colorschememapping datastore "
-    b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend "
-    b"xe tc txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose "
-    b"falt fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield "
-    b"mmathPict datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb".split()
-)
-
-FIELDS: Final = {b"title": "title", b"author": "author"}
-
-CHARSETS: Final = {
-    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254",
-    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
-    255: "cp437",
-}  # fmt: skip
-
-_HEADING: Final = re.compile(r"(?i)heading ([1-9])")
-
-_MOST_DEPTH: Final = 10_000
 
 
 @dataclass(slots=True)

@@ -45,7 +45,6 @@ _MOST_LINES: Final = 10_000  # characters that wait to be a caption
 _PAIR: Final = 2
 _FEW_ROWS: Final = 2  # of names and values that may as well be the end of the table above
 _KEY: Final = (*ID_FIELDS[True], "version")
-
 Found = Iterator[LoadedDocument | Skipped]
 
 

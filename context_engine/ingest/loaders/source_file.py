@@ -21,8 +21,36 @@ _KINDS: Final = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+EMPTY: Final = "is empty"
+"""Of a file without a byte: it was read, and there is nothing in it."""
+_ZIP: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
+_OLD: Final = {".doc": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
+_SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
+    (b"PK\x05\x06", "an empty zip archive", frozenset()),
+    (b"\x89PNG", "a PNG image", frozenset()),
+    (b"\xff\xd8\xff", "a JPEG image", frozenset()),
+    (b"GIF8", "a GIF image", frozenset()),
+    (b"\x1f\x8b", "a gzip archive", frozenset()),
+    (b"SQLite format 3", "an SQLite file", frozenset()),
+)
+_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_BEFORE_OLE: Final = (
+    b"\x09\x00",
+    b"\x09\x02",
+    b"\x09\x04",
+    b"\x09\x08",
+    b"\xdb\xa5",
+    b"\x9b\xa5",
+    b"\x31\xbe",
+    b"<?xml",
+)
+_RTF: Final = b"{\\rtf"
+_PDF: Final = re.compile(rb"\s*%PDF-")
+_HTML: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
+)
+_TEXT: Final = (".htm", ".html", ".md", ".markdown", ".txt", ".eml", ".erb", ".tmpl")
 
 
 class UnreadableFile(Exception):
@@ -127,45 +155,6 @@ class _Bounded(io.RawIOBase):
 
 Loader = Callable[[SourceFile], Iterator[LoadedDocument | Skipped]]
 """From a file to its documents, and a `Skipped` for what gave none."""
-
-EMPTY: Final = "is empty"
-"""Of a file without a byte: it was read, and there is nothing in it."""
-
-_ZIP: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
-
-_OLD: Final = {".doc": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
-
-_SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
-    (b"PK\x05\x06", "an empty zip archive", frozenset()),
-    (b"\x89PNG", "a PNG image", frozenset()),
-    (b"\xff\xd8\xff", "a JPEG image", frozenset()),
-    (b"GIF8", "a GIF image", frozenset()),
-    (b"\x1f\x8b", "a gzip archive", frozenset()),
-    (b"SQLite format 3", "an SQLite file", frozenset()),
-)
-
-_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-
-_BEFORE_OLE: Final = (
-    b"\x09\x00",
-    b"\x09\x02",
-    b"\x09\x04",
-    b"\x09\x08",
-    b"\xdb\xa5",
-    b"\x9b\xa5",
-    b"\x31\xbe",
-    b"<?xml",
-)
-
-_RTF: Final = b"{\\rtf"
-
-_PDF: Final = re.compile(rb"\s*%PDF-")
-
-_HTML: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
-)
-
-_TEXT: Final = (".htm", ".html", ".md", ".markdown", ".txt", ".eml", ".erb", ".tmpl")
 
 
 def mismatch(start: bytes, suffix: str) -> str | None:

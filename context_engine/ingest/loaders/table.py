@@ -17,21 +17,18 @@ from context_engine.ingest.loaders.records import IDENTIFYING, NAMING, record_do
 
 Cell = str | int | float | bool | date | datetime | time | timedelta | None
 """What a cell holds; dates of CSV files are texts, as they are written."""
-
 MOST_COLUMNS: Final = 1_000
-
 PREVIEW: Final = 30
 """Rows in which the head is looked for."""
-
 _MOST_NAME: Final = 120
-
 MOST_CAPTION: Final = 300
-
 _WIDE: Final = 0.6  # a head has at least this share of the cells of the fullest row near it
-
 _VALUE: Final = re.compile(r"[\s\d.,:/%()+-]*\d[\s\d.,:/%()+-]*")  # a number, date or time
-
 _KNOWN: Final = frozenset((*DECLARED_FIELDS, *ID_FIELDS[True], *ALIASES, "name"))
+ID_NAMES: Final = frozenset(ID_FIELDS[True])
+_LEAST_WIDTH: Final = 2
+_APART: Final = 2
+"""Rows by which two tables side by side end apart; one may be a row of totals."""
 
 
 class TableRow(NamedTuple):
@@ -295,14 +292,6 @@ def letter(index: int) -> str:
         letters = chr(ord("A") + index % 26) + letters
         index = index // 26 - 1
     return letters
-
-
-ID_NAMES: Final = frozenset(ID_FIELDS[True])
-
-_LEAST_WIDTH: Final = 2
-
-_APART: Final = 2
-"""Rows by which two tables side by side end apart; one may be a row of totals."""
 
 
 def table_bands(rows: Sequence[TableRow]) -> list[range]:

@@ -20,6 +20,26 @@ from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _EMPTY: Final = "has no text: write some, or take the file out of the folder"
+LEADS_ELSEWHERE: Final = "is a stub that only leads to another page: no passage is made of it"
+ONLY_TAGS: Final = "holds nothing but tags that a program replaces: no passage is made of it"
+_MOST_STUB: Final = 1_500  # characters
+_HEADING: Final = re.compile(r"^[ \t]{0,3}#{1,6}[ \t].*$|^[^\n]+\n[ \t]{0,3}(?:=+|-{3,})[ \t]*$", re.MULTILINE)
+_PLACE: Final = re.compile(
+    r"!?\[[^\[\]\n]{0,300}\](?:\([^()\s]{1,1000}(?:[ \t]+\"[^\"\n]{0,300}\")?\)|\[[^\[\]\n]{0,100}\])"
+    r"|<a\b[^<>]{0,1000}>[^<>]{0,300}</a>|<?https?://[^\s<>]{1,1000}>?"
+    r"|`?(?:[\w.-]{1,100}/){0,12}[\w.-]{1,100}\.(?:md|markdown|html?|pdf|docx?|txt|adoc|rst)\b`?",
+    re.IGNORECASE,
+)
+_SAYS: Final = (
+    "a an and at be been bookmark bookmarks by can content contents current document documents file find for "
+    "found from go has have here in instead into is it its latest link lives location longer maintained merged "
+    "moved new no note now of on or page pages permanently please policy redirect redirected redirecting "
+    "redirects relocated renamed replaced see superseded the there this to under update version view visit was "
+    "website will with you your"
+)
+_FORMULA: Final = frozenset(_SAYS.split())
+"""Words in which a stub says that the text is elsewhere; any other word makes it a text of its own."""
+_FIELDS: Final = ("redirect_to", "redirect", "redirect_url")
 
 
 def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -55,35 +75,6 @@ def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
     if not body.strip():
         return _EMPTY
     return ONLY_TAGS if only_templating(body) else None
-
-
-LEADS_ELSEWHERE: Final = "is a stub that only leads to another page: no passage is made of it"
-
-ONLY_TAGS: Final = "holds nothing but tags that a program replaces: no passage is made of it"
-
-_MOST_STUB: Final = 1_500  # characters
-
-_HEADING: Final = re.compile(r"^[ \t]{0,3}#{1,6}[ \t].*$|^[^\n]+\n[ \t]{0,3}(?:=+|-{3,})[ \t]*$", re.MULTILINE)
-
-_PLACE: Final = re.compile(
-    r"!?\[[^\[\]\n]{0,300}\](?:\([^()\s]{1,1000}(?:[ \t]+\"[^\"\n]{0,300}\")?\)|\[[^\[\]\n]{0,100}\])"
-    r"|<a\b[^<>]{0,1000}>[^<>]{0,300}</a>|<?https?://[^\s<>]{1,1000}>?"
-    r"|`?(?:[\w.-]{1,100}/){0,12}[\w.-]{1,100}\.(?:md|markdown|html?|pdf|docx?|txt|adoc|rst)\b`?",
-    re.IGNORECASE,
-)
-
-_SAYS: Final = (
-    "a an and at be been bookmark bookmarks by can content contents current document documents file find for "
-    "found from go has have here in instead into is it its latest link lives location longer maintained merged "
-    "moved new no note now of on or page pages permanently please policy redirect redirected redirecting "
-    "redirects relocated renamed replaced see superseded the there this to under update version view visit was "
-    "website will with you your"
-)
-
-_FORMULA: Final = frozenset(_SAYS.split())
-"""Words in which a stub says that the text is elsewhere; any other word makes it a text of its own."""
-
-_FIELDS: Final = ("redirect_to", "redirect", "redirect_url")
 
 
 def leads_elsewhere(text: str, fields: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Final
+from xml.parsers.expat import ExpatError
 from zipfile import BadZipFile, ZipFile
 
 from context_engine.core.models import NoticeCode
@@ -27,14 +28,14 @@ from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import TableRow, names_of
 from context_engine.ingest.loaders.xlsx_parts import Book, SheetPart, TooManyTexts, header_text
 from context_engine.ingest.loaders.xlsx_rows import SheetRows, filled, merges_of
-from context_engine.ingest.loaders.xlsx_values import ExpatError, Values
+from context_engine.ingest.loaders.xlsx_values import Values
 
 _MOST_UNPACKED: Final = 2 << 30
 _MOST_PART: Final = 256 << 20  # all but the sheets, which are read row by row: shared texts above all
 _PREVIEW: Final = 100
 _DAMAGED: Final = (ExpatError, BadZipFile, EOFError, ValueError)
-
 Found = Iterator[LoadedDocument | Skipped]
+_IDS: Final = frozenset(ID_FIELDS[True])
 
 
 def load_xlsx(file: SourceFile) -> Found:
@@ -157,9 +158,6 @@ def _on_sheet(found: LoadedDocument | Skipped, sheet: str) -> LoadedDocument | S
     if isinstance(found, Skipped):
         return found
     return replace(found, location={"sheet": sheet, **({"row": found.line} if found.record else {})})
-
-
-_IDS: Final = frozenset(ID_FIELDS[True])
 
 
 def _until_broken(rows: Iterator[TableRow], broken: list[str]) -> Iterator[TableRow]:

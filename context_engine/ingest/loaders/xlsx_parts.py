@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element, ParseError
+from xml.parsers.expat import ExpatError
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.xlsx_values import (
-    ExpatError,
     Format,
     Handlers,
     built_in,

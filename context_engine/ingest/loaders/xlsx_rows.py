@@ -17,6 +17,7 @@ _LAST_COLUMN: Final = 16_384
 _BLOCK: Final = 1 << 20
 _MERGE: Final = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']")
 _REF: Final = re.compile(r"([A-Za-z]{1,3})(\d{0,7})")
+_HEADERS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
 
 
 class Merge(NamedTuple):
@@ -178,9 +179,6 @@ class SheetRows:
             self.headers[name] = "".join(self._chars)
 
         return end
-
-
-_HEADERS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
 
 
 def merges_of(archive: ZipFile, part: str) -> list[Merge]:

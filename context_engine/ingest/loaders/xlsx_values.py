@@ -14,6 +14,19 @@ from xml.etree.ElementTree import Element, TreeBuilder, XMLParser
 from context_engine.ingest.loaders.table import Cell
 
 _BLOCK: Final = 1 << 16
+_BUILT_IN: Final[Mapping[int, str]] = {
+    **dict.fromkeys((9, 10), "0%"),
+    **dict.fromkeys((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)), "yyyy"),
+    46: "[h]:mm:ss",
+}
+_SPAN: Final = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
+_MONEY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
+_LITERAL: Final = re.compile(r'"([^"]*)"|([$€£¥₹])|\\(.)|_.|\*.')
+_BRACKETS: Final = re.compile(r"\[[^\]]*\]")
+_DIGITS: Final = re.compile(r"[0#?]")
+_SCALED: Final = re.compile(r"[0#?],+(?![0#?,])")
+_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_MOST_DAYS: Final = 2_958_466  # the last day of the year 9999
 
 
 class Handlers(dict[str, Callable[..., None]]):
@@ -74,29 +87,6 @@ def _nothing(*_: Any) -> None:
 
 def _refuse(*_: Any) -> None:
     raise ExpatError("a document type, which is not read")
-
-
-_BUILT_IN: Final[Mapping[int, str]] = {
-    **dict.fromkeys((9, 10), "0%"),
-    **dict.fromkeys((*range(14, 23), *range(27, 37), 45, 47, *range(50, 59)), "yyyy"),
-    46: "[h]:mm:ss",
-}
-
-_SPAN: Final = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
-
-_MONEY: Final = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
-
-_LITERAL: Final = re.compile(r'"([^"]*)"|([$€£¥₹])|\\(.)|_.|\*.')
-
-_BRACKETS: Final = re.compile(r"\[[^\]]*\]")
-
-_DIGITS: Final = re.compile(r"[0#?]")
-
-_SCALED: Final = re.compile(r"[0#?],+(?![0#?,])")
-
-_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
-
-_MOST_DAYS: Final = 2_958_466  # the last day of the year 9999
 
 
 class Format(NamedTuple):
