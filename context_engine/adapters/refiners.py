@@ -64,9 +64,9 @@ class OpenAIRefiner:
         nonce, most = self._nonce(), self._options.max_concepts
         rules = _RULES.format(nonce=nonce, language=language, most=most)
         try:
-            said = ask_json(self._server, self._options, rules, fence(query, nonce))
-            text, concepts = said["question"], said["concepts"]
-            if not isinstance(text, str) or not all(isinstance(one, str) for one in concepts):
+            answer = ask_json(self._server, self._options, rules, fence(query, nonce))
+            text, concepts = answer["question"], answer["concepts"]
+            if not isinstance(text, str) or not all(isinstance(concept, str) for concept in concepts):
                 raise TypeError
         except (KeyError, TypeError, ValueError):
             raise RefinerError(f"{self.name} did not answer with a question and its concepts") from None

@@ -177,12 +177,12 @@ def open_counter(name: str, *, env: Mapping[str, str] | None = None) -> TokenCou
         ConfigError: there is no such counter, or its file is not there or cannot be read.
         MissingExtra: the extra `tokens` is not installed.
     """
-    kind, _, given = name.partition(":")
+    kind, _, place = name.partition(":")
     if kind not in COUNTERS:
         raise ConfigError(f"token counter {name!r} is not known.{nearest(kind, COUNTERS)}")
-    if kind == "approx" and not given:
+    if kind == "approx" and not place:
         return ApproxTokenCounter()
-    if kind == "approx" or not given:
+    if kind == "approx" or not place:
         form = {"approx": "approx", "tiktoken": "tiktoken:cl100k_base", "tokenizers": "tokenizers:FOLDER"}[kind]
         raise ConfigError(f"token counter {name!r} is not of the form '{form}'")
-    return TokenizersCounter(given) if kind == "tokenizers" else TiktokenCounter.named(given, env=env)
+    return TokenizersCounter(place) if kind == "tokenizers" else TiktokenCounter.named(place, env=env)

@@ -139,10 +139,10 @@ class _LoggedFailure(suppress):
         self._file = file
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        held = super().__exit__(kind, error, trace)  # type: ignore[arg-type]
-        if held and error is not None:
+        suppressed = super().__exit__(kind, error, trace)  # type: ignore[arg-type]
+        if suppressed and error is not None:
             self._file.failed(error)
-        return bool(held)
+        return bool(suppressed)
 
 
 class CachedEmbedder:
@@ -224,11 +224,11 @@ class CachedEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector per text; the same text twice is embedded once."""
-        found, new = self._kept(texts, self._embedder.model_id, self._embedder.embed_documents)
+        vectors, new = self._kept(texts, self._embedder.model_id, self._embedder.embed_documents)
         with self._lock:
             self._counts[2] += len(texts) - new
             self._counts[3] += new
-        return found
+        return vectors
 
     def _kept(
         self, texts: Sequence[str], apart: str, embed: Callable[[Sequence[str]], Sequence[Sequence[float]]]

@@ -100,14 +100,14 @@ class LocalEmbedder:
 
     def _each(self, texts: Sequence[str], pick: Callable[[Encoder], Callable[[Sequence[str]], Sequence[R]]]) -> list[R]:
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        found: dict[int, R] = {}
+        by_place: dict[int, R] = {}
         for start in range(0, len(order), self._batch_size):
             places = order[start : start + self._batch_size]
             with self._lock:
                 encode = pick(self._ready())
                 vectors = self._ours(lambda: encode([texts[place] for place in places]))  # noqa: B023  called here
-            found.update(zip(places, vectors, strict=True))
-        return [found[place] for place in range(len(texts))]
+            by_place.update(zip(places, vectors, strict=True))
+        return [by_place[place] for place in range(len(texts))]
 
     def _ready(self) -> Encoder:
         if self._encoder is None:

@@ -68,7 +68,7 @@ def load_encoder(chosen: OnnxOptions) -> Encoder:
     """
     model = OnnxModel(
         chosen.folder.expanduser(),
-        what="embedder 'onnx'",
+        purpose="embedder 'onnx'",
         error=EmbedderError,
         threads=chosen.threads,
         max_tokens=chosen.max_tokens,
@@ -80,10 +80,10 @@ def _pooling(chosen: OnnxOptions) -> Pooling:
     if chosen.pooling is not None:
         return chosen.pooling
     try:
-        said = json.loads((chosen.folder.expanduser() / "1_Pooling" / "config.json").read_text("utf-8"))
+        config = json.loads((chosen.folder.expanduser() / "1_Pooling" / "config.json").read_text("utf-8"))
     except (OSError, ValueError):
         return "mean"
-    return "cls" if isinstance(said, dict) and said.get("pooling_mode_cls_token") else "mean"
+    return "cls" if isinstance(config, dict) and config.get("pooling_mode_cls_token") else "mean"
 
 
 class _OnnxEncoder:
@@ -116,10 +116,10 @@ def _states(run: OnnxRun) -> Any:
     for name in ("last_hidden_state", "token_embeddings"):
         if name in run.outputs:
             return run.outputs[name]
-    found = [value for value in run.outputs.values() if value.ndim == 3]
-    if not found:
+    candidates = [value for value in run.outputs.values() if value.ndim == 3]
+    if not candidates:
         raise EmbedderError("the model gives no token vectors: export it as a feature extraction model")
-    return found[0]
+    return candidates[0]
 
 
 def _unit(vectors: Any) -> Any:

@@ -119,12 +119,12 @@ class OpenAIEmbedder:
     def _all(self, texts: Sequence[str], prefix: str) -> list[list[float]]:
         """The API refuses empty texts, so they are not sent: their vector is all zeros."""
         places = [place for place, text in enumerate(texts) if text.strip()]
-        found: dict[int, list[float]] = {}
+        by_place: dict[int, list[float]] = {}
         for start in range(0, len(places), self._options.batch_size):
             part = places[start : start + self._options.batch_size]
-            found.update(zip(part, self._embed([prefix + texts[place] for place in part])))
-        empty = [0.0] * self.dimension if len(found) < len(texts) else []
-        return [found.get(place, empty) for place in range(len(texts))]
+            by_place.update(zip(part, self._embed([prefix + texts[place] for place in part])))
+        empty = [0.0] * self.dimension if len(by_place) < len(texts) else []
+        return [by_place.get(place, empty) for place in range(len(texts))]
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         body: dict[str, Any] = {"model": self._options.model, "input": list(texts), "encoding_format": "float"}

@@ -113,19 +113,23 @@ def known_prefixes(model: str) -> Prefixes:
 def _own_prefixes(folder: Path) -> Prefixes | None:
     """Return the prompts for retrieval that sentence-transformers keeps with a model, None where there are none."""
     prompts = _read(folder / "config_sentence_transformers.json").get("prompts")
-    said = {name: one for name, one in prompts.items() if isinstance(one, str)} if isinstance(prompts, dict) else {}
-    document = next((said[name] for name in _DOCUMENT_PROMPTS if said.get(name)), "")
-    found = Prefixes(said.get("query", ""), document)
-    return found if any(found) else None
+    texts = (
+        {name: prompt for name, prompt in prompts.items() if isinstance(prompt, str)}
+        if isinstance(prompts, dict)
+        else {}
+    )
+    document = next((texts[name] for name in _DOCUMENT_PROMPTS if texts.get(name)), "")
+    prefixes = Prefixes(texts.get("query", ""), document)
+    return prefixes if any(prefixes) else None
 
 
 def _read(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file of a model, an empty one where there is none."""
     try:
-        said = json.loads(path.read_text("utf-8"))
+        value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _model_of(part: str) -> str:

@@ -64,7 +64,7 @@ def load_encoder(chosen: SentenceTransformersOptions) -> Encoder:
         EmbedderError: the files are not there.
     """
     model = load_torch_model(
-        "SentenceTransformer", chosen, what="embedder 'sentence_transformers'", error=EmbedderError
+        "SentenceTransformer", chosen, purpose="embedder 'sentence_transformers'", error=EmbedderError
     )
     if chosen.max_tokens:
         model.max_seq_length = chosen.max_tokens
@@ -97,7 +97,7 @@ class _TorchEncoder:
         special = set(self._model.tokenizer.all_special_ids)
         out = []
         for row, (row_ids, row_mask) in enumerate(zip(ids, mask)):
-            kept = [place for place, one in enumerate(row_ids) if row_mask[place] and one not in special]
+            kept = [place for place, token_id in enumerate(row_ids) if row_mask[place] and token_id not in special]
             names = self._model.tokenizer.convert_ids_to_tokens([row_ids[place] for place in kept])
             vectors: Any = states[row, kept]
             out.append(TokenVectors(names, vectors))

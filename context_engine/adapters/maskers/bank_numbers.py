@@ -53,11 +53,11 @@ _ISSUERS: Final = (
 
 def find_cards(plain: PlainText) -> Iterator[PersonalData]:
     """Yield the card numbers of a text; the value is the digits."""
-    for found in _WRITTEN.finditer(plain.text):
-        end = _end_of_card(found[1])
+    for match in _WRITTEN.finditer(plain.text):
+        end = _end_of_card(match[1])
         if end:
-            start = found.start()
-            digits = _digits(found[1][:end])
+            start = match.start()
+            digits = _digits(match[1][:end])
             yield PersonalData(*plain.span(start, start + end), CARD, digits)
 
 
@@ -90,8 +90,8 @@ _LENGTHS: Final = re.compile(r"(\d+)!")
 def find_ibans(plain: PlainText) -> Iterator[PersonalData]:
     """Yield the account numbers of a text; the value is the number without blanks, in capitals."""
     text, done = plain.text, 0
-    for found in _START.finditer(text):
-        start, length = found.start(), _length(found[1].upper())
+    for match in _START.finditer(text):
+        start, length = match.start(), _length(match[1].upper())
         if length is None or start < done:
             continue
         end = _end_of_iban(text, start, length)
@@ -117,6 +117,6 @@ def _end_of_iban(text: str, start: int, length: int) -> int | None:
 @cache
 def _length(country: str) -> int | None:
     """Return how long a country's numbers are, None for a country that has none."""
-    found = numdb.get("iban").info(f"{country}00")
-    structure = found[0][1].get("bban", "") if found else ""
+    entries = numdb.get("iban").info(f"{country}00")
+    structure = entries[0][1].get("bban", "") if entries else ""
     return 4 + sum(map(int, _LENGTHS.findall(structure))) if structure else None

@@ -54,16 +54,20 @@ _DATE: Final = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2,4}|\d{4}[-./]\d{1,2}[-.
 def find_phones(plain: PlainText, regions: Sequence[str]) -> Iterator[PersonalData]:
     """Yield the telephone numbers of a text; the value is the number in E.164 (`+6561234567`)."""
     text = plain.text
-    for found in _WRITTEN.finditer(text):
-        start, written = found.start(), found[0]
+    for match in _WRITTEN.finditer(text):
+        start, written = match.start(), match[0]
         if sum(map(str.isdigit, written)) < _LEAST_DIGITS:
             continue
         if _INTERNATIONAL.match(written):
             numbers = _international(written)
         elif regions and _WORD_BEFORE.search(text, max(0, start - _BEFORE), start):
             numbers = _national(written, regions, Leniency.VALID)
-        elif regions and not (_is_other(written) or _MORE_DIGITS.match(text, found.end())):
-            numbers = [one for one in _national(written, regions, Leniency.STRICT_GROUPING) if _is_all_of(written, one)]
+        elif regions and not (_is_other(written) or _MORE_DIGITS.match(text, match.end())):
+            numbers = [
+                number
+                for number in _national(written, regions, Leniency.STRICT_GROUPING)
+                if _is_all_of(written, number)
+            ]
         else:
             continue
         for first, last, value in numbers:
@@ -98,14 +102,14 @@ def _is_other(written: str) -> bool:
 
 
 def _matched(written: str, region: str | None, leniency: int) -> list[_Number]:
-    found = PhoneNumberMatcher(written, region, leniency=leniency)
-    return [(_first(one), one.end, format_number(one.number, PhoneNumberFormat.E164)) for one in found]
+    matches = PhoneNumberMatcher(written, region, leniency=leniency)
+    return [(_first(number), number.end, format_number(number.number, PhoneNumberFormat.E164)) for number in matches]
 
 
-def _first(found: PhoneNumberMatch) -> int:
+def _first(match: PhoneNumberMatch) -> int:
     """Return where a number begins; a bracket that does not close in it is around the whole."""
-    opened = found.raw_string.startswith("(") and ")" not in found.raw_string
-    return int(found.start) + opened
+    opened = match.raw_string.startswith("(") and ")" not in match.raw_string
+    return int(match.start) + opened
 
 
 EMAIL: Final = "EMAIL"

@@ -38,12 +38,12 @@ def nric(number: str) -> bool:
 
     Seven digits are weighted 2, 7, 6, 5, 4, 3, 2; the sum, with an offset of the series, modulo 11 names the letter.
     """
-    found = re.fullmatch(r"([STFGM])(\d{7})([A-Z])", number.upper(), re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([STFGM])(\d{7})([A-Z])", number.upper(), re.ASCII)
+    if match is None:
         return False
-    offset, letters = _SG_SERIES[found[1]]
-    rest = (offset + sum(weight * int(digit) for weight, digit in zip(_SG_WEIGHTS, found[2]))) % 11
-    return letters[10 - rest if found[1] == "M" else rest] == found[3]
+    offset, letters = _SG_SERIES[match[1]]
+    rest = (offset + sum(weight * int(digit) for weight, digit in zip(_SG_WEIGHTS, match[2]))) % 11
+    return letters[10 - rest if match[1] == "M" else rest] == match[3]
 
 
 def hkid(number: str) -> bool:
@@ -53,12 +53,12 @@ def hkid(number: str) -> bool:
     digit (A is 10) the sum is divisible by 11.
     """
     plain = re.sub(r"[\s()]", "", number.upper())
-    found = re.fullmatch(r"([A-Z]{1,2})(\d{6})([0-9A])", plain, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([A-Z]{1,2})(\d{6})([0-9A])", plain, re.ASCII)
+    if match is None:
         return False
-    letters = [ord(letter) - 55 for letter in found[1]]
-    values = [*([_HK_BLANK] * (2 - len(letters))), *letters, *map(int, found[2])]
-    check = 10 if found[3] == "A" else int(found[3])
+    letters = [ord(letter) - 55 for letter in match[1]]
+    values = [*([_HK_BLANK] * (2 - len(letters))), *letters, *map(int, match[2])]
+    check = 10 if match[3] == "A" else int(match[3])
     return (sum(weight * value for weight, value in zip(range(9, 1, -1), values)) + check) % 11 == 0
 
 
@@ -68,11 +68,11 @@ def resident_number(number: str) -> bool:
     Six digits of a district, eight of the birthday, three of an order and the check character of ISO 7064 mod 11-2.
     """
     plain = re.sub(r"[ -]", "", number.upper())
-    found = re.fullmatch(r"[1-9]\d{5}((?:18|19|20)\d{2})(\d{2})(\d{2})\d{3}[\dX]", plain, re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"[1-9]\d{5}((?:18|19|20)\d{2})(\d{2})(\d{2})\d{3}[\dX]", plain, re.ASCII)
+    if match is None:
         return False
     try:
-        date(int(found[1]), int(found[2]), int(found[3]))
+        date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
         return False
     return bool(mod_11_2.is_valid(plain))
@@ -172,10 +172,10 @@ def find_national_ids(plain: PlainText, countries: Sequence[str]) -> Iterator[Pe
     """
     for country in countries:
         for number in _numbers(country):
-            for found in number.written.finditer(plain.text):
-                value = re.sub(r"[\W_]", "", found[0]).upper()
-                if number.is_valid(found[0].upper()):
-                    yield PersonalData(*plain.span(found.start(), found.end()), NATIONAL_ID, value)
+            for match in number.written.finditer(plain.text):
+                value = re.sub(r"[\W_]", "", match[0]).upper()
+                if number.is_valid(match[0].upper()):
+                    yield PersonalData(*plain.span(match.start(), match.end()), NATIONAL_ID, value)
 
 
 @cache
@@ -191,5 +191,5 @@ def _whole(written: str) -> re.Pattern[str]:
 def _validator(name: str) -> Callable[[str], bool]:
     if name in _OWN:
         return _OWN[name]
-    found: Callable[[str], bool] = import_module(name).is_valid
-    return found
+    is_valid: Callable[[str], bool] = import_module(name).is_valid
+    return is_valid

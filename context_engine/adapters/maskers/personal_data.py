@@ -44,8 +44,8 @@ def read_patterns(patterns: Mapping[str, str]) -> tuple[OwnPattern, ...]:
 def find_own(text: str, patterns: Sequence[OwnPattern]) -> Iterator[PersonalData]:
     """Yield what the patterns match, in the text as it is written; the value is without blanks, in small letters."""
     for pattern in patterns:
-        for found in pattern.written.finditer(text):
-            yield PersonalData(found.start(), found.end(), pattern.kind, "".join(found[0].casefold().split()))
+        for match in pattern.written.finditer(text):
+            yield PersonalData(match.start(), match.end(), pattern.kind, "".join(match[0].casefold().split()))
 
 
 def _checked_name(name: str) -> str:
@@ -157,10 +157,10 @@ def _finds(options: PersonalDataOptions) -> tuple[tuple[Find, ...], tuple[Find, 
 
 
 def _codes(
-    given: tuple[str, ...], known: Mapping[str, object] | frozenset[str], key: str, what: str
+    chosen: tuple[str, ...], known: Mapping[str, object] | frozenset[str], key: str, problem: str
 ) -> tuple[str, ...]:
-    codes = tuple(dict.fromkeys(code.strip().upper() for code in given))
+    codes = tuple(dict.fromkeys(code.strip().upper() for code in chosen))
     for code in codes:
         if code not in known:
-            raise ConfigError(f"{what} {code!r}.{nearest(code, sorted(known))}", key=key)
+            raise ConfigError(f"{problem} {code!r}.{nearest(code, sorted(known))}", key=key)
     return codes

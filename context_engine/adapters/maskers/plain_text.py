@@ -48,12 +48,12 @@ class PlainText(NamedTuple):
     def around_digits(self) -> Iterator[PlainText]:
         """Yield the parts in which digits stand close together, with what is around them: no number is elsewhere."""
         start = end = 0
-        for found in _DIGITS.finditer(self.text):
-            if found.start() - _AROUND > end:
+        for match in _DIGITS.finditer(self.text):
+            if match.start() - _AROUND > end:
                 if end:
                     yield self._part(start, end)
-                start = found.start() - _AROUND
-            end = found.end() + _AROUND
+                start = match.start() - _AROUND
+            end = match.end() + _AROUND
         if end:
             yield self._part(start, end)
 
@@ -63,7 +63,7 @@ class PlainText(NamedTuple):
 
 def plain_text(text: str) -> PlainText:
     """Return a text in plain characters."""
-    entities = [found for found in _ENTITY.finditer(text) if len(unescape(found[0])) == 1] if "&" in text else []
+    entities = [match for match in _ENTITY.finditer(text) if len(unescape(match[0])) == 1] if "&" in text else []
     return _without_entities(text, entities) if entities else _plain(text)
 
 
@@ -71,17 +71,19 @@ def _without_entities(text: str, entities: Sequence[re.Match[str]]) -> PlainText
     pieces: list[str] = []
     starts, ends = array("L"), array("L")
     position = 0
-    for found in entities:
-        pieces += [text[position : found.start()], unescape(found[0])]
-        starts.extend((*range(position, found.start()), found.start()))
-        ends.extend((*range(position + 1, found.start() + 1), found.end()))
-        position = found.end()
+    for entity in entities:
+        pieces += [text[position : entity.start()], unescape(entity[0])]
+        starts.extend((*range(position, entity.start()), entity.start()))
+        ends.extend((*range(position + 1, entity.start() + 1), entity.end()))
+        position = entity.end()
     starts.extend(range(position, len(text)))
     ends.extend(range(position + 1, len(text) + 1))
     plain = _plain("".join([*pieces, text[position:]]))
     if plain.places is None:
         return PlainText(plain.text, starts, ends=ends)
-    return PlainText(plain.text, [starts[one] for one in plain.places], ends=[ends[one] for one in plain.places])
+    return PlainText(
+        plain.text, [starts[place] for place in plain.places], ends=[ends[place] for place in plain.places]
+    )
 
 
 def _plain(text: str) -> PlainText:

@@ -27,16 +27,16 @@ class Options(BaseModel):
 O = TypeVar("O", bound=Options)  # noqa: E741
 
 
-def read_options(model: type[O], given: Mapping[str, Any]) -> O:
+def read_options(model: type[O], options: Mapping[str, Any]) -> O:
     """Return the options as values.
 
     Raises:
         ConfigError: the first key that is not known, missing or out of range; `key` names it.
     """
     try:
-        return model.model_validate(dict(given))
+        return model.model_validate(dict(options))
     except ValidationError as error:
-        raise config_error(error, given, model, file="") from None
+        raise config_error(error, options, model, file="") from None
 
 
 def _no_data_dir() -> Path:

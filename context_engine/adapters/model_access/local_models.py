@@ -81,10 +81,10 @@ class OnnxRun:
         import numpy as np
 
         self.outputs = outputs
-        self.ids = np.array([one.ids for one in encodings], np.int64)
-        self.mask = np.array([one.attention_mask for one in encodings], np.int64)
-        self.special = np.array([one.special_tokens_mask for one in encodings], np.int64)
-        self.tokens = [one.tokens for one in encodings]
+        self.ids = np.array([encoding.ids for encoding in encodings], np.int64)
+        self.mask = np.array([encoding.attention_mask for encoding in encodings], np.int64)
+        self.special = np.array([encoding.special_tokens_mask for encoding in encodings], np.int64)
+        self.tokens = [encoding.tokens for encoding in encodings]
 
 
 class OnnxModel:
@@ -92,7 +92,7 @@ class OnnxModel:
 
     Args:
         folder: holds the files.
-        what: who asks, for messages.
+        purpose: what the model is for, in messages.
         error: makes the error for files that are not there or cannot be read.
         threads: of the CPU; the runtime's own choice if None.
         max_tokens: texts are cut there.
@@ -106,7 +106,7 @@ class OnnxModel:
         self,
         folder: Path,
         *,
-        what: str,
+        purpose: str,
         error: Callable[[str], ContextEngineError],
         threads: int | None = None,
         max_tokens: int = LONGEST,
@@ -115,7 +115,7 @@ class OnnxModel:
             import onnxruntime
             import tokenizers
         except ImportError as missing:
-            raise MissingExtra(what, "onnx") from missing
+            raise MissingExtra(purpose, "onnx") from missing
         weights = next((folder / name for name in _PLACES if (folder / name).is_file()), None)
         if weights is None or not (folder / "tokenizer.json").is_file():
             raise error(f"there is no model in {folder}: it must hold {' or '.join(_PLACES)} and tokenizer.json")
@@ -127,8 +127,8 @@ class OnnxModel:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as problem:  # both libraries raise errors of no common kind
             raise error(f"the model in {folder} cannot be read ({type(problem).__name__})") from problem
-        self._inputs = {one.name for one in self._session.get_inputs()}
-        self._outputs = [one.name for one in self._session.get_outputs()]
+        self._inputs = {tensor.name for tensor in self._session.get_inputs()}
+        self._outputs = [tensor.name for tensor in self._session.get_outputs()]
         self._tokenizer.enable_truncation(max_tokens)
         padding = self._tokenizer.padding or {}
         kept = {key: padding[key] for key in ("pad_id", "pad_token", "pad_type_id") if key in padding}
@@ -148,12 +148,12 @@ class OnnxModel:
 
         encodings = self._tokenizer.encode_batch(list(texts))
         feed = {
-            "input_ids": np.array([one.ids for one in encodings], np.int64),
-            "attention_mask": np.array([one.attention_mask for one in encodings], np.int64),
-            "token_type_ids": np.array([one.type_ids for one in encodings], np.int64),
+            "input_ids": np.array([encoding.ids for encoding in encodings], np.int64),
+            "attention_mask": np.array([encoding.attention_mask for encoding in encodings], np.int64),
+            "token_type_ids": np.array([encoding.type_ids for encoding in encodings], np.int64),
         }
-        found = self._session.run(self._outputs, {name: feed[name] for name in feed if name in self._inputs})
-        return OnnxRun(dict(zip(self._outputs, found)), encodings)
+        arrays = self._session.run(self._outputs, {name: feed[name] for name in feed if name in self._inputs})
+        return OnnxRun(dict(zip(self._outputs, arrays)), encodings)
 
 
 class TorchModel(Protocol):
@@ -172,14 +172,14 @@ class TorchModel(Protocol):
 
 
 def load_torch_model(
-    kind: str, chosen: TorchModel, *, what: str, error: type[ContextEngineError], **options: Any
+    kind: str, chosen: TorchModel, *, purpose: str, error: type[ContextEngineError], **options: Any
 ) -> Any:
     """Load a model; only weights as safetensors, and no code that comes with a model.
 
     Args:
         kind: the library's class, SentenceTransformer or CrossEncoder.
         chosen: which model.
-        what: what the extra is missing for.
+        purpose: what the model is for, in messages.
         error: the class of the error where the files are not there.
         options: further ones of the class.
 
@@ -191,7 +191,7 @@ def load_torch_model(
         import sentence_transformers
         import torch
     except ImportError as missing:
-        raise MissingExtra(what, "embed") from missing
+        raise MissingExtra(purpose, "embed") from missing
     if chosen.threads:
         torch.set_num_threads(chosen.threads)
     folder = as_folder(chosen.model)

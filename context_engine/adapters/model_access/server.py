@@ -201,7 +201,7 @@ def ask_json(server: ModelServer, options: ChatOptions, rules: str, text: str) -
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    keys = dict(pairs)
+    if len(keys) != len(pairs):
         raise ValueError("an object with one key twice")
-    return found
+    return keys

@@ -58,17 +58,20 @@ class EnsembleReranker:
 
     def under(self, adapter: VectorAdapter) -> EnsembleReranker | None:
         """Return the ensemble with those members under an adapter that compare vectors; None where none does."""
-        found = [reranker_under(member.reranker, adapter) for member in self._members]
-        if all(one is None for one in found):
+        adapted = [reranker_under(member.reranker, adapter) for member in self._members]
+        if all(other is None for other in adapted):
             return None
         return EnsembleReranker(
-            [EnsembleMember(one or own.reranker, own.weight) for one, own in zip(found, self._members, strict=True)]
+            [
+                EnsembleMember(other or own.reranker, own.weight)
+                for other, own in zip(adapted, self._members, strict=True)
+            ]
         )
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         """Return the mean of the members' scores; None if none failed and none has an opinion."""
         failed: list[str] = []
-        found: list[tuple[float, Sequence[float]]] = []
+        answers: list[tuple[float, Sequence[float]]] = []
         for member in self._members:
             try:
                 scores = self._asked(member.reranker, query, chunks)
@@ -77,14 +80,14 @@ class EnsembleReranker:
                 logger.warning("a member of the ensemble failed: %s", error)
                 continue
             if scores is not None:
-                found.append((member.weight, scores))
-        if not found:
+                answers.append((member.weight, scores))
+        if not answers:
             if failed:
                 raise RerankerError("; ".join(failed))
             return None
-        total = sum(weight for weight, _ in found)
+        total = sum(weight for weight, _ in answers)
         return [
-            min(sum(weight * scores[place] for weight, scores in found) / total, 1.0) for place in range(len(chunks))
+            min(sum(weight * scores[place] for weight, scores in answers) / total, 1.0) for place in range(len(chunks))
         ]
 
     @staticmethod
@@ -111,7 +114,7 @@ def open_ensemble(options: Mapping[str, Any], context: ModelContext) -> Reranker
     """
     chosen = read_options(EnsembleOptions, options)
     return EnsembleReranker(
-        [EnsembleMember(_opened(place, one, context), one.weight) for place, one in enumerate(chosen.members)]
+        [EnsembleMember(_opened(place, member, context), member.weight) for place, member in enumerate(chosen.members)]
     )
 
 

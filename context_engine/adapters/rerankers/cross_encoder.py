@@ -109,17 +109,17 @@ def open_cross_encoder(options: Mapping[str, Any], context: ModelContext) -> Rer
 def _load_onnx(chosen: CrossEncoderOptions) -> Logits:
     model = OnnxModel(
         Path(chosen.model).expanduser(),
-        what="reranker 'cross_encoder' with runtime 'onnx'",
+        purpose="reranker 'cross_encoder' with runtime 'onnx'",
         error=RerankerError,
         threads=chosen.threads,
         max_tokens=chosen.max_tokens,
     )
 
     def logits(pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-        found = next(iter(model(pairs).outputs.values()))
-        if found.size != len(pairs):
-            raise RerankerError(f"{chosen.model} gives {found.shape} for {len(pairs)} pairs, not a number for each")
-        return found.reshape(-1).tolist()  # type: ignore[no-any-return]
+        scores = next(iter(model(pairs).outputs.values()))
+        if scores.size != len(pairs):
+            raise RerankerError(f"{chosen.model} gives {scores.shape} for {len(pairs)} pairs, not a number for each")
+        return scores.reshape(-1).tolist()  # type: ignore[no-any-return]
 
     return logits
 
@@ -128,18 +128,18 @@ def _load_torch(chosen: CrossEncoderOptions) -> Logits:
     model = load_torch_model(
         "CrossEncoder",
         chosen,
-        what="reranker 'cross_encoder'",
+        purpose="reranker 'cross_encoder'",
         error=RerankerError,
         max_length=chosen.max_tokens,
     )
     import torch
 
     def logits(pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-        found = model.predict(
+        scores = model.predict(
             list(pairs), batch_size=len(pairs), activation_fn=torch.nn.Identity(), show_progress_bar=False
         )
-        if getattr(found, "size", 0) != len(pairs):
+        if getattr(scores, "size", 0) != len(pairs):
             raise RerankerError(f"{chosen.model} does not give one number for a pair: it is no reranker")
-        return found.reshape(-1).tolist()  # type: ignore[no-any-return]
+        return scores.reshape(-1).tolist()  # type: ignore[no-any-return]
 
     return logits

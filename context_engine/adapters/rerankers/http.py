@@ -89,12 +89,12 @@ class HttpReranker:
         try:
             rows = answer if self._form == "tei" else answer["results"]
             key = "score" if self._form == "tei" else "relevance_score"
-            found = {int(row["index"]): float(row[key]) for row in rows}
-            if len(rows) != count or sorted(found) != list(range(count)):
+            scores = {int(row["index"]): float(row[key]) for row in rows}
+            if len(rows) != count or sorted(scores) != list(range(count)):
                 raise ValueError
         except (KeyError, TypeError, ValueError, OverflowError):
             raise RerankerError(f"{self.name} gave an answer of another form than {self._form}'s rerank API") from None
-        return [found[place] for place in range(count)]
+        return [scores[place] for place in range(count)]
 
 
 def open_cohere(options: Mapping[str, Any], context: ModelContext) -> Reranker:

@@ -75,11 +75,11 @@ class LlmReranker:
         passages = (f"Passage {number}:\n{fence(text, nonce, inert)}" for number, text in enumerate(texts, start=1))
         asked = "\n\n".join([f"Question:\n{fence(query, nonce)}", *passages, f"Grade passages 1 to {len(texts)}."])
         try:
-            said = ask_json(self._server, self._options, _RULES.format(nonce=nonce), asked)
+            answer = ask_json(self._server, self._options, _RULES.format(nonce=nonce), asked)
             numbers = [str(number) for number in range(1, len(texts) + 1)]
-            if set(said) != {"grades"} or set(said["grades"]) != set(numbers):
+            if set(answer) != {"grades"} or set(answer["grades"]) != set(numbers):
                 raise ValueError
-            grades = [said["grades"][number] for number in numbers]
+            grades = [answer["grades"][number] for number in numbers]
             if any(type(grade) is not int or not 0 <= grade <= BEST for grade in grades):
                 raise ValueError
         except (KeyError, TypeError, ValueError):

@@ -111,8 +111,8 @@ class MaxSimReranker:
         np = self._numpy
         weights = np.array(_idf(asked.tokens, [tokens for tokens, _ in passages]), np.float32)
         question = self._mapped(np.asarray(asked.vectors, np.float32), adapter and adapter.query)
-        found = [self._score(question, weights, vectors, adapter and adapter.passage) for _, vectors in passages]
-        return normalise_pool(found) if len(found) > 1 else found
+        scores = [self._score(question, weights, vectors, adapter and adapter.passage) for _, vectors in passages]
+        return normalise_pool(scores) if len(scores) > 1 else scores
 
     def _score(self, question: Any, weights: Any, passage: Any, by: Any) -> float:
         if not len(passage):
@@ -168,8 +168,8 @@ class _UnderAdapter:
 
 
 def _idf(tokens: Sequence[str], passages: Sequence[frozenset[str]]) -> list[float]:
-    held = Counter(token for passage in passages for token in passage)
-    return [log(1.0 + len(passages) / max(held[token], 1)) for token in tokens]
+    holders = Counter(token for passage in passages for token in passage)
+    return [log(1.0 + len(passages) / max(holders[token], 1)) for token in tokens]
 
 
 def open_max_sim(options: Mapping[str, Any], context: ModelContext) -> Reranker:

@@ -162,16 +162,16 @@ def _written(line: ChunkLine, content: str) -> str:
 
 def _stands(line: ChunkLine, shown: tuple[str, ...]) -> Iterator[str]:
     """Yield where the text stands, and of which document it is; `shown` are the headings that the text begins with."""
-    path = [_value(one, _STEP_SIGNS) for one in line.path]
+    path = [_value(heading, _STEP_SIGNS) for heading in line.path]
     if shown and line.path[-len(shown) :] == shown:
         path = [*path[: -len(shown)], _UNSAID]
     steps = [_value(line.title, _STEP_SIGNS) if line.title else _UNSAID, *path]
-    said = _UNSAID if steps == [_UNSAID, _UNSAID] else _STEP.join(steps)
-    yield f"{said[:-1]}\\·" if said.endswith(" ·") else said
+    written = _UNSAID if steps == [_UNSAID, _UNSAID] else _STEP.join(steps)
+    yield f"{written[:-1]}\\·" if written.endswith(" ·") else written
     if line.document_id:
         value = _value(line.document_id)
         yield f"\\{value}" if _KEYWORD.match(value) else value
-    elif _ASIDE in said:
+    elif _ASIDE in written:
         yield _UNSAID
     if shown and not line.title and not line.path:
         yield _NO_HEADING
@@ -194,8 +194,8 @@ def _asides(line: ChunkLine) -> Iterator[str]:
 
 def _parsed(first: str, content: str) -> ChunkLine | None:
     """Return what a line says, None for one that says a thing unheard of; `with_line` may still say it otherwise."""
-    said, asides = _parted(first)
-    title, *path = said.split(_STEP)
+    place, asides = _parted(first)
+    title, *path = place.split(_STEP)
     if title == _UNSAID and not path and _NO_HEADING not in asides:
         path = [_UNSAID]
     goes_on = path[-1:] == [_UNSAID]
@@ -232,8 +232,8 @@ def _aside(aside: str) -> dict[str, Any]:
         return {}
     if aside.startswith(_PAGE):
         return {"page": int(aside[len(_PAGE) :])}
-    if found := _FORCE.fullmatch(aside):
-        first, last = found.groups()
+    if force := _FORCE.fullmatch(aside):
+        first, last = force.groups()
         return {
             "effective_from": date.fromisoformat(first) if first else None,
             "effective_to": date.fromisoformat(last) + _DAY if last else None,
@@ -243,18 +243,18 @@ def _aside(aside: str) -> dict[str, Any]:
 
 def _headings(content: str) -> tuple[str, ...]:
     """Return the headings that a text begins with, a document's title excepted."""
-    found: list[str] = []
+    headings: list[str] = []
     start = 0
     while start < len(content):
         end = content.find("\n", start)
         end = len(content) if end < 0 else end
         line = content[start:end].rstrip()
         if heading := _HEADING.fullmatch(line):
-            found.append(_plain(heading[1]))
+            headings.append(_plain(heading[1]))
         elif line and not line.startswith("# "):
             break
         start = end + 1
-    return tuple(found)
+    return tuple(headings)
 
 
 def _number(path: tuple[str, ...]) -> str | None:

@@ -96,8 +96,8 @@ def contents_of(text: str) -> tuple[ContentsTable, ...]:
     rows = [_line(text, *span) for span in lines(text, 0, len(text)) if text[slice(*span)].strip()]
     entries = [entry for index, row in enumerate(rows) if (entry := _entry(index, row))]
     later = _Later(rows)
-    found = [*_runs(entries, rows, later), *_named(rows, later)]
-    return _joined(sorted({*found, *_markers(rows)}), rows)
+    spans = [*_runs(entries, rows, later), *_named(rows, later)]
+    return _joined(sorted({*spans, *_markers(rows)}), rows)
 
 
 def without_contents(text: str, tables: Sequence[ContentsTable]) -> str:
@@ -131,15 +131,15 @@ def _line(text: str, start: int, end: int) -> _Line:
     bare = raw.strip()
     if bare.startswith("|"):
         bare = "  ".join(bare.strip("| \t").split("|"))
-    said = bare.strip("#*_=: \t")
-    return _Line(start, start + len(raw.rstrip()), _ITEM.sub("", bare, count=1) or bare, _announces(said))
+    bare_words = bare.strip("#*_=: \t")
+    return _Line(start, start + len(raw.rstrip()), _ITEM.sub("", bare, count=1) or bare, _announces(bare_words))
 
 
-def _announces(said: str) -> bool:
+def _announces(line: str) -> bool:
     """Whether a line says that contents follow: "Contents", "2 Table of contents"."""
-    if len(said) > _MOST_ANNOUNCED or not _HEADING.search(said):
+    if len(line) > _MOST_ANNOUNCED or not _HEADING.search(line):
         return False
-    plain = without_markup(said)
+    plain = without_markup(line)
     label = label_of(plain)
     return any(_HEADING.fullmatch(words.strip(" :")) for words in (plain, label.rest if label else ""))
 
@@ -148,15 +148,15 @@ def _entry(index: int, row: _Line) -> _Entry | None:
     text = row.text
     if "](#" in text:
         plain = text.strip("*_ \t")
-        found = _LINKED.match(plain)
-        rest = plain[found.end() :].strip(" \t.·…*_|") if found else "?"
-        return _Entry(index, "linked", found["title"], None) if found and (not rest or rest.isdigit()) else None
+        match = _LINKED.match(plain)
+        rest = plain[match.end() :].strip(" \t.·…*_|") if match else "?"
+        return _Entry(index, "linked", match["title"], None) if match and (not rest or rest.isdigit()) else None
     if not text[-1:].isalnum() or len(text) > _MOST_TITLE:
         return None
-    if found := _DOTTED.fullmatch(text):
-        return _Entry(index, "dotted", found["title"], _number(found["page"]))
-    found = _PAGED.fullmatch(text)
-    return _Entry(index, "paged", found["title"], _number(found["page"])) if found else None
+    if match := _DOTTED.fullmatch(text):
+        return _Entry(index, "dotted", match["title"], _number(match["page"]))
+    match = _PAGED.fullmatch(text)
+    return _Entry(index, "paged", match["title"], _number(match["page"])) if match else None
 
 
 def _number(page: str) -> int | None:
@@ -179,28 +179,28 @@ class _Later:
         return any(self._begins(words, index) for words in _wordings(title))
 
     def _begins(self, words: str, index: int) -> bool:
-        held = self._words or []
-        at = bisect_left(held, (words, 0))
-        for line, place in held[at : at + 50]:
+        known = self._words or []
+        at = bisect_left(known, (words, 0))
+        for line, place in known[at : at + 50]:
             if not line.startswith(words):
                 break
             if place > index and (line == words or len(words) >= _LEAST_WORDS):
                 return True
         return any(
             place > index and len(line) >= _LEAST_WORDS and words.startswith(line)
-            for line, place in held[max(0, bisect_right(held, (words, 1 << 60)) - 3) : at]
+            for line, place in known[max(0, bisect_right(known, (words, 1 << 60)) - 3) : at]
         )
 
 
 def _wordings(text: str) -> Iterator[str]:
     """Yield a title's letters and digits, with its number and without."""
     plain = without_markup(text[:_MOST_TITLE].strip("#*_ \t"))
-    whole = "".join(filter(str.isalnum, plain)).casefold()
-    if any(map(str.isalpha, whole)):
-        yield whole
+    letters = "".join(filter(str.isalnum, plain)).casefold()
+    if any(map(str.isalpha, letters)):
+        yield letters
     label = label_of(plain)
     rest = "".join(filter(str.isalnum, label.rest)).casefold() if label else ""
-    if rest and rest != whole and any(map(str.isalpha, rest)):
+    if rest and rest != letters and any(map(str.isalpha, rest)):
         yield rest
 
 
@@ -286,10 +286,10 @@ def _markers(rows: Sequence[_Line]) -> Iterator[Span]:
             yield index, index
 
 
-def _joined(found: Sequence[Span], rows: Sequence[_Line]) -> tuple[ContentsTable, ...]:
+def _joined(spans: Sequence[Span], rows: Sequence[_Line]) -> tuple[ContentsTable, ...]:
     """Return the tables at these lines; those that overlap are one."""
     out: list[Span] = []
-    for first, last in found:
+    for first, last in spans:
         if out and first <= out[-1][1]:
             out[-1] = (out[-1][0], max(last, out[-1][1]))
         else:

@@ -92,8 +92,8 @@ def section_pieces(
     tokens = cache(partial(_tokens, text, count))
     for section in _joined(text, contents, size, tokens):
         span = stripped(text, section.start, section.end)
-        whole = tokens(section.start, section.end) <= size
-        for start, end in [span] if whole else _cut(text, span, size, overlap, count):
+        fits = tokens(section.start, section.end) <= size
+        for start, end in [span] if fits else _cut(text, span, size, overlap, count):
             if start == end:
                 continue
             bare = not has_words(text[section.body : end])
@@ -120,8 +120,8 @@ def _cover_joined(
     if len(sections) < 2 or sections[0].start or sections[0].label:
         return sections
     cover, first, *others = sections
-    said = text[cover.body : cover.end]
-    if not said.strip() or _SENTENCE.search(said) or tokens(cover.start, cover.end) * _JOINED > size:
+    cover_text = text[cover.body : cover.end]
+    if not cover_text.strip() or _SENTENCE.search(cover_text) or tokens(cover.start, cover.end) * _JOINED > size:
         return sections
     return [first._replace(start=cover.start), *others]
 

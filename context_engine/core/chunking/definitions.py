@@ -80,13 +80,13 @@ def defined_terms(text: str, *, glossary: bool = False) -> tuple[str, ...]:
     >>> defined_terms('"Client Money" means money held for a Client. A **limit** is hard.')
     ('Client Money',)
     """
-    found: dict[str, None] = {}
+    terms: dict[str, None] = {}
     known: set[str] = set()
     for _, term in sorted(_found(text, glossary or _TABLE_HEAD.search(text) is not None)):
         if term.casefold() not in known:
             known.add(term.casefold())
-            found[term] = None
-    return tuple(found)[:_MOST_TERMS]
+            terms[term] = None
+    return tuple(terms)[:_MOST_TERMS]
 
 
 def _found(text: str, glossary: bool) -> Iterator[tuple[int, str]]:

@@ -123,7 +123,7 @@ def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
     elif (
         isinstance(value, (list, tuple))
         and depth < _MOST_DEPTH
-        and any(isinstance(one, (Mapping, list)) for one in value)
+        and any(isinstance(item, (Mapping, list)) for item in value)
     ):
         for number, inner in enumerate(value, start=1):
             yield from _flat(f"{name} {number}", inner, depth + 1)

@@ -108,12 +108,14 @@ def marked_headings(rows: Sequence[TextLine]) -> dict[int, Heading]:
 
 
 def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading | None:
-    said = without_markup(_CLOSING.sub("", text)).strip("*_ \t")
-    if not any(map(str.isalnum, PLACEHOLDER.sub("", said))):
-        return None if not said or PLACEHOLDER.search(said) else Heading(row.start, body, rank, None, said, marked=True)
-    label = label_of(said)
+    title = without_markup(_CLOSING.sub("", text)).strip("*_ \t")
+    if not any(map(str.isalnum, PLACEHOLDER.sub("", title))):
+        return (
+            None if not title or PLACEHOLDER.search(title) else Heading(row.start, body, rank, None, title, marked=True)
+        )
+    label = label_of(title)
     number = label.text if label and label.kind != "letter" else None
-    return Heading(row.start, body, rank, number, said, marked=True)
+    return Heading(row.start, body, rank, number, title, marked=True)
 
 
 _DATE: Final = re.compile(r"\d{1,2}\.? [^\W\d]{3,9} \d{4}\b")
@@ -151,17 +153,19 @@ def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, wea
         weak: whether a single number or a word may make a heading; without it only a number that continues the one
             before does.
     """
-    found = {one.row.start: one for one in _candidates(rows, marked)}
-    series = _series(list(found.values()), rows[-1].end if rows else 0, weak=weak)
-    ahead = _ahead([one for one in found.values() if one.title and one.label.text.isdecimal()])
+    candidates = {candidate.row.start: candidate for candidate in _candidates(rows, marked)}
+    series = _series(list(candidates.values()), rows[-1].end if rows else 0, weak=weak)
+    ahead = _ahead(
+        [candidate for candidate in candidates.values() if candidate.title and candidate.label.text.isdecimal()]
+    )
     out: list[Heading] = []
     state = _HeadingHistory()
     for row in rows:
         heading = marked.get(row.start)
-        one = found.get(row.start)
+        candidate = candidates.get(row.start)
         if heading is None and row.start >= state.body:
-            if one and (row.opens or row.stopped or state.after):
-                heading = _heading(one, state, series, ahead.get(row.start), weak=weak)
+            if candidate and (row.opens or row.stopped or state.after):
+                heading = _heading(candidate, state, series, ahead.get(row.start), weak=weak)
             elif weak and row.opens and state.label and _GUIDANCE.fullmatch(row.text.strip()):
                 heading = Heading(row.start, row.end, _GUIDANCE_RANK, f"{state.label}.Guidance", row.text.strip())
         state.after = heading is not None
@@ -212,70 +216,74 @@ def _is_title(text: str, below: str, width: int) -> bool:
     return not below or (len(text) <= max(_NARROW, width * 6 // 10) and _CAPITAL.match(below.lstrip()) is not None)
 
 
-def _series(found: Sequence[_Candidate], end: int, *, weak: bool) -> set[int]:
+def _series(candidates: Sequence[_Candidate], end: int, *, weak: bool) -> set[int]:
     """Return the lines that are headings because their numbers or letters run on through the document."""
     out: set[int] = set()
     for mark in (".", ")") if weak else ():
-        own = [one for one in found if one.label.text.isdecimal() and one.label.closed == mark and one.row.opens]
-        starts = [one.row.start for one in own]
+        own = [
+            candidate
+            for candidate in candidates
+            if candidate.label.text.isdecimal() and candidate.label.closed == mark and candidate.row.opens
+        ]
+        starts = [candidate.row.start for candidate in own]
         lengths = [after - start for start, after in zip(starts, [*starts[1:], end])]
-        places = numbering([int(one.label.text) for one in own], lengths)
+        places = numbering([int(candidate.label.text) for candidate in own], lengths)
         out |= {starts[place] for place in places}
-    for signs in _divisions(found) if weak else ():
+    for signs in _divisions(candidates) if weak else ():
         out |= _lettered(signs)
     return out
 
 
-def _divisions(found: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
+def _divisions(candidates: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
     """Yield the lettered lines below each heading of a word: "A." to "F." below "Section II"."""
     own: list[_Candidate] = []
-    for one in found:
-        if one.label.kind == "word" and one.title:
+    for candidate in candidates:
+        if candidate.label.kind == "word" and candidate.title:
             yield own
             own = []
-        elif one.label.kind == "letter" and one.row.opens:
-            own.append(one)
+        elif candidate.label.kind == "letter" and candidate.row.opens:
+            own.append(candidate)
     yield own
 
 
 def _lettered(signs: Sequence[_Candidate]) -> set[int]:
     """Return the lettered lines that are headings: paragraphs in a series, else titles in one."""
-    titles = [one for one in signs if one.title]
-    starts = [one.row.start for one in signs]
-    places = sorted(lettered([values(one.label) for one in signs]))
+    titles = [sign for sign in signs if sign.title]
+    starts = [sign.row.start for sign in signs]
+    places = sorted(lettered([values(sign.label) for sign in signs]))
     if places and starts[places[-1]] - starts[places[0]] >= LEAST_LENGTH * (len(places) - 1):
         return {starts[place] for place in places}
-    return {titles[place].row.start for place in lettered([values(one.label) for one in titles])}
+    return {titles[place].row.start for place in lettered([values(title.label) for title in titles])}
 
 
-def _ahead(found: Sequence[_Candidate]) -> dict[int, int]:
+def _ahead(candidates: Sequence[_Candidate]) -> dict[int, int]:
     """Return, for each line with a single number, the number of the next."""
-    return {one.row.start: int(after.label.text) for one, after in pairwise(found)}
+    return {candidate.row.start: int(after.label.text) for candidate, after in pairwise(candidates)}
 
 
 def _heading(
-    one: _Candidate, state: _HeadingHistory, series: set[int], ahead: int | None, *, weak: bool
+    candidate: _Candidate, state: _HeadingHistory, series: set[int], ahead: int | None, *, weak: bool
 ) -> Heading | None:
     """Return the heading that a line is, if it is one.
 
     Strong: a number of two or more parts before a capital letter, also where the paragraph goes on. Weak: a single
     number, or a word such as Article, before a short title without a final stop; a member of a series.
     """
-    label = one.label
-    if one.row.start in series:
-        return _made(one)
+    label = candidate.label
+    if candidate.row.start in series:
+        return _made(candidate)
     if label.kind == "letter":
         return None
     if label.kind == "word" and label.depth == 1:
-        alone = one.title or not label.rest
-        return _made(one) if weak and alone and not label.rest[:1].islower() else None
+        alone = candidate.title or not label.rest
+        return _made(candidate) if weak and alone and not label.rest[:1].islower() else None
     if label.depth > 1:
         strong = _CAPITAL.match(label.rest) or not label.rest or _runs_on(label, state.label)
-        return _made(one) if strong and (weak or _continues(label.text, state.label)) else None
-    if not weak or _DATE.match(one.row.text.strip()) or not _CAPITAL.match(label.rest):
+        return _made(candidate) if strong and (weak or _continues(label.text, state.label)) else None
+    if not weak or _DATE.match(candidate.row.text.strip()) or not _CAPITAL.match(label.rest):
         return None
     fits = follows(int(label.text), state.number, ahead) if label.text.isdecimal() else True
-    return _made(one) if fits and (one.title or _FIRST_ITEM.match(label.rest)) else None
+    return _made(candidate) if fits and (candidate.title or _FIRST_ITEM.match(label.rest)) else None
 
 
 def _opening(line: str) -> str:
@@ -284,18 +292,18 @@ def _opening(line: str) -> str:
     return (without_markup(text) if text.startswith("<") else text).strip("*_").strip()
 
 
-def _said(line: str) -> str:
+def _as_read(line: str) -> str:
     """Return a line as it reads."""
     text = without_markup(line) if "<" in line or "&" in line else line
     return text.strip().strip("*_").strip()
 
 
-def _made(one: _Candidate) -> Heading:
-    row, label = one.row, one.label
-    if not one.title and label.rest:
+def _made(candidate: _Candidate) -> Heading:
+    row, label = candidate.row, candidate.label
+    if not candidate.title and label.rest:
         return Heading(row.start, row.start, label.rank, label.text, label.text)
-    title = _said(row.text)
-    below = one.follower
+    title = _as_read(row.text)
+    below = candidate.follower
     if not label.rest and below and _is_name(below):
         return Heading(row.start, below.end, label.rank, label.text, f"{title} {below.text.strip()}")
     return Heading(row.start, row.end, label.rank, label.text, title)

@@ -85,8 +85,8 @@ def label_of(line: str) -> Label | None:
     if first.isascii():
         if not (first.isdigit() or first.isalpha()):
             return None
-        found = _named(line) or _numbered(line)
-        return found or (_lettered(line) if first.isupper() else None)
+        label = _named(line) or _numbered(line)
+        return label or (_lettered(line) if first.isupper() else None)
     return _asian(line)
 
 
@@ -145,7 +145,7 @@ def _depth(label: str) -> int:
 
 def _roman(sign: str) -> int:
     numbers = [_ROMAN[char] for char in sign]
-    return sum(-one if one < after else one for one, after in zip(numbers, [*numbers[1:], 0], strict=True))
+    return sum(-number if number < after else number for number, after in zip(numbers, [*numbers[1:], 0], strict=True))
 
 
 def _chinese(sign: str) -> int:
@@ -204,8 +204,8 @@ def lettered(values: Sequence[tuple[int, ...]]) -> set[int]:
     for reading in (min, max):
         chain: list[int] = []
         last = 0
-        for place, found in enumerate(values):
-            number = reading(found) if found else 0
+        for place, places in enumerate(values):
+            number = reading(places) if places else 0
             if number == last + 1:
                 chain.append(place)
                 last = number

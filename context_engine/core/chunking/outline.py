@@ -35,15 +35,15 @@ def outline(text: str) -> list[OutlineSection]:
 
     A heading belongs below the heading whose number its own continues, else below the last one of higher rank.
     """
-    found = headings(text)
-    first = found[0].start if found else len(text)
-    out = [OutlineSection(0, first, None, (), 0)] if not found or has_words(text[:first]) else []
+    all_headings = headings(text)
+    first = all_headings[0].start if all_headings else len(text)
+    out = [OutlineSection(0, first, None, (), 0)] if not all_headings or has_words(text[:first]) else []
     above: list[Heading] = []
-    for number, heading in enumerate(found):
+    for number, heading in enumerate(all_headings):
         above = [*_parents(above, heading), heading]
         start = heading.start if out or number else 0
-        end = found[number + 1].start if number + 1 < len(found) else len(text)
-        out.append(OutlineSection(start, end, heading.label, tuple(one.text for one in above), heading.body))
+        end = all_headings[number + 1].start if number + 1 < len(all_headings) else len(text)
+        out.append(OutlineSection(start, end, heading.label, tuple(parent.text for parent in above), heading.body))
     return out
 
 
@@ -78,7 +78,7 @@ def _parents(above: list[Heading], heading: Heading) -> list[Heading]:
     for index in range(len(above) - 1, -1, -1):
         if extends(heading.label, above[index].label):
             return above[: index + 1]
-    return [one for one in above if one.rank < heading.rank]
+    return [parent for parent in above if parent.rank < heading.rank]
 
 
 _LEAST_MARKED: Final = 2
@@ -122,9 +122,9 @@ class TextStructure(NamedTuple):
 
     def _found(self) -> str:
         every = self.numbered == self.headings
-        what = f"{'numbered ' if every and self.headings else ''}heading{'' if self.headings == 1 else 's'}"
+        noun = f"{'numbered ' if every and self.headings else ''}heading{'' if self.headings == 1 else 's'}"
         part = f" ({self.numbered} numbered)" if self.numbered and not every else ""
-        return f"{self.headings or 'no'} {what}{part}"
+        return f"{self.headings or 'no'} {noun}{part}"
 
 
 RECORD: Final = TextStructure("fields")
@@ -142,19 +142,19 @@ def structure_of(text: str) -> TextStructure:
     >>> structure_of("1. Call.\\n2. Write.").kind
     'windows'
     """
-    found = headings(text)
-    below = _lengths(text, found)
-    marked = [length for heading, length in zip(found, below) if heading.marked and length]
-    numbered = [length for heading, length in zip(found, below) if heading.label and length]
+    all_headings = headings(text)
+    below = _lengths(text, all_headings)
+    marked = [length for heading, length in zip(all_headings, below) if heading.marked and length]
+    numbered = [length for heading, length in zip(all_headings, below) if heading.label and length]
     listed = len(numbered) < _LEAST_NUMBERED or sum(numbered) < _LEAST_LENGTH * len(numbered)
     kind: StructureKind = "windows" if len(marked) < _LEAST_MARKED and listed else "sections"
-    return TextStructure(kind, len(found), sum(heading.label is not None for heading in found))
+    return TextStructure(kind, len(all_headings), sum(heading.label is not None for heading in all_headings))
 
 
-def _lengths(text: str, found: Sequence[Heading]) -> list[int]:
+def _lengths(text: str, all_headings: Sequence[Heading]) -> list[int]:
     """Return the characters of the text between each heading and the next."""
-    ends = [after.start for _, after in pairwise(found)] + [len(text)]
-    bodies = (text[heading.body : end].strip() for heading, end in zip(found, ends))
+    ends = [after.start for _, after in pairwise(all_headings)] + [len(text)]
+    bodies = (text[heading.body : end].strip() for heading, end in zip(all_headings, ends))
     return [len(body) if has_words(body) else 0 for body in bodies]
 
 

@@ -112,9 +112,9 @@ class _Runs:
 
     def tokens(self, first: int, last: int) -> int:
         """Return the tokens from the start of one atom to the end of another."""
-        found = self._count(self._text[self._atoms[first].start : self._atoms[last].end])
-        self._share = max(0.1, found / max(1, self._sums[last + 1] - self._sums[first]))
-        return found
+        counted = self._count(self._text[self._atoms[first].start : self._atoms[last].end])
+        self._share = max(0.1, counted / max(1, self._sums[last + 1] - self._sums[first]))
+        return counted
 
     def within(self, first: int, last: int, most: int) -> bool:
         """Whether a run has at most so many tokens; counted only if that is not clear already."""
@@ -124,17 +124,17 @@ class _Runs:
         """Return the last atom in [index, stop) up to which a run from `begin` fits; `index` is taken to fit."""
         guess = bisect_right(self._sums, self._sums[begin] + self.size / self._share) - 2
         stop = len(self._atoms) if stop is None else stop
-        held, tokens = begin, 0  # atoms before `held` have `tokens`
+        counted_to, tokens = begin, 0  # atoms before `counted_to` have `tokens`
 
         def counted(last: int) -> int:
-            nonlocal held, tokens
-            least = tokens + self._least[last + 1] - self._least[held]
+            nonlocal counted_to, tokens
+            least = tokens + self._least[last + 1] - self._least[counted_to]
             if least > self.size:
                 return least
-            found = self.tokens(begin, last)
-            if found <= self.size:
-                held, tokens = last + 1, found
-            return found
+            run_tokens = self.tokens(begin, last)
+            if run_tokens <= self.size:
+                counted_to, tokens = last + 1, run_tokens
+            return run_tokens
 
         return furthest(counted, self.size, index, stop, guess)
 

@@ -61,8 +61,8 @@ def atoms(text: str, start: int, end: int) -> list[Atom]:
     """Return the atoms of `text[start:end]` in order; all that lies between them is white space."""
     out: list[Atom] = []
     for number, block in enumerate(_glued(text, _blocks(text, start, end))):
-        whole = block.kind in ("table", "list", "code")
-        out += [Atom(first, last, number, whole) for first, last in block.parts]
+        kept_whole = block.kind in ("table", "list", "code")
+        out += [Atom(first, last, number, kept_whole) for first, last in block.parts]
     return out
 
 

@@ -89,7 +89,9 @@ class ManifestPolicy:
     """
 
     def __init__(self, domains: Mapping[str, DomainSpec]) -> None:
-        self._rules = {source: _Rules.of(found) for source, found in _registered(domains.values()).items()}
+        self._rules = {
+            source: _Rules.of(registrations) for source, registrations in _registered(domains.values()).items()
+        }
         canonical = {name: _published(domain) for name, domain in sorted(domains.items())}
         self.policy_hash = hashlib.sha256(_canonical(canonical).encode()).hexdigest()
         self._scope = lru_cache(maxsize=_MOST_PRINCIPALS)(self._scope_of)
@@ -107,11 +109,11 @@ class ManifestPolicy:
 
     def rules_of(self, source_id: str) -> str:
         """Return all rules of a source as canonical text, equal for sources that admit the same; "" without any."""
-        found = self._rules.get(source_id)
-        return "" if found is None else found.text
+        rules = self._rules.get(source_id)
+        return "" if rules is None else rules.text
 
     def _scope_of(self, principal: Principal) -> AccessScope:
-        admitting = frozenset(one.text for one in self._rules.values() if one.text and one.admit(principal))
+        admitting = frozenset(rules.text for rules in self._rules.values() if rules.text and rules.admit(principal))
         return AccessScope(rules=admitting, clearance=principal.clearance)
 
 
@@ -129,14 +131,16 @@ class _Rules:
         self.text = _canonical(parts) if own or domains else ""
 
     @classmethod
-    def of(cls, found: Sequence[tuple[DomainSpec, SourceSpec]]) -> _Rules:
+    def of(cls, registrations: Sequence[tuple[DomainSpec, SourceSpec]]) -> _Rules:
         """Return those of a source, from all domains that register it.
 
         A domain without a rule opens the source to all whom its own rule admits.
         """
-        outer = tuple(dict.fromkeys(domain.access for domain, _ in found if domain.access is not None))
-        is_open = any(domain.access is None for domain, _ in found)
-        return cls(next((source.access for _, source in found if source.access), None), () if is_open else outer)
+        outer = tuple(dict.fromkeys(domain.access for domain, _ in registrations if domain.access is not None))
+        is_open = any(domain.access is None for domain, _ in registrations)
+        return cls(
+            next((source.access for _, source in registrations if source.access), None), () if is_open else outer
+        )
 
     def admit(self, principal: Principal) -> bool:
         """Return whether the source's rule and one of its domains' admit a principal."""
@@ -157,15 +161,15 @@ def _decided(principal: Principal, domain: DomainSpec, source: SourceSpec, *, en
 
 def _registered(domains: Iterable[DomainSpec]) -> dict[str, list[tuple[DomainSpec, SourceSpec]]]:
     """Return each source by its id, in every domain that has it."""
-    found: dict[str, list[tuple[DomainSpec, SourceSpec]]] = {}
+    by_source: dict[str, list[tuple[DomainSpec, SourceSpec]]] = {}
     for domain in domains:
         for source in domain.sources:
-            found.setdefault(source.id, []).append((domain, source))
-    return found
+            by_source.setdefault(source.id, []).append((domain, source))
+    return by_source
 
 
 def _published(domain: DomainSpec) -> dict[str, Any]:
-    sources = {one.id: [_plain(one.access), str(one.classification)] for one in domain.sources}
+    sources = {source.id: [_plain(source.access), str(source.classification)] for source in domain.sources}
     return {"access": _plain(domain.access), "sources": sources}
 
 
@@ -223,7 +227,7 @@ class AccessViews(Generic[R]):
 
     def _view(self, principal: Principal, _policy_hash: str) -> RegistryView[R]:
         domains = self._registry.domains
-        decisions = _asked(lambda: {name: self._policy.decide(principal, one) for name, one in domains.items()})
+        decisions = _asked(lambda: {name: self._policy.decide(principal, domain) for name, domain in domains.items()})
         if isinstance(self._policy, OpenAccess):
             return RegistryView(self._registry, decisions)
         seen = {name: _reduced(domain, decisions[name]) for name, domain in domains.items()}

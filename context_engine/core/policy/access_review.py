@@ -29,8 +29,8 @@ class Holder(NamedTuple):
 
     def principal(self, clearance: Classification) -> Principal:
         """Return somebody who has this alone."""
-        held = frozenset((self.name,))
-        return Principal(id=self.name, **{f"{self.kind}s": held}, clearance=clearance)
+        own_name = frozenset((self.name,))
+        return Principal(id=self.name, **{f"{self.kind}s": own_name}, clearance=clearance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +59,8 @@ def access_matrix(
     anybody: tuple[Holder | None, ...] = (None, *holders)
     return AccessMatrix(
         sources=tuple(SearchedSource(domain.domain, source) for domain in domains for source in domain.sources),
-        needed={one: tuple(_needed(one, domains, policy)) for one in anybody},
-        principals={one: tuple(_decided(one, domains, policy)) for one in principals},
+        needed={holder: tuple(_needed(holder, domains, policy)) for holder in anybody},
+        principals={principal: tuple(_decided(principal, domains, policy)) for principal in principals},
         policy_hash=policy.policy_hash,
     )
 
@@ -85,9 +85,12 @@ def _needed(
 ) -> Iterator[Classification | None]:
     nobody = Principal() if holder is None else holder.principal(Classification.PUBLIC)
     for domain in domains:
-        opened = {one: policy.decide(replace(nobody, clearance=one), domain).allowed for one in Classification}
+        opened = {
+            clearance: policy.decide(replace(nobody, clearance=clearance), domain).allowed
+            for clearance in Classification
+        }
         for source in domain.sources:
-            yield next((one for one, allowed in opened.items() if source.id in allowed), None)
+            yield next((clearance for clearance, allowed in opened.items() if source.id in allowed), None)
 
 
 def _decided(principal: Principal, domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[SourceAccess]:
@@ -120,18 +123,18 @@ def cedar_policies(domains: Iterable[DomainSpec]) -> str:
 
     A source is `Source::"DOMAIN/ID"`: it may stand in several domains, each with a rule of its own.
     """
-    blocks = (_domain(domain) for domain in sorted(domains, key=lambda one: one.domain))
+    blocks = (_domain(domain) for domain in sorted(domains, key=lambda spec: spec.domain))
     return "\n".join((_HEAD, *blocks, _RAISED))
 
 
 def cedar_entities(domains: Iterable[DomainSpec], principals: Iterable[Principal] = ()) -> list[Entity]:
     """Return what the policies speak of, as Cedar's JSON: clearances, domains, sources and the principals given."""
-    ordered = sorted(domains, key=lambda one: one.domain)
+    ordered = sorted(domains, key=lambda domain: domain.domain)
     return [
         *_clearances(),
-        *(_entity("Domain", one.domain, title=one.title) for one in ordered),
+        *(_entity("Domain", domain.domain, title=domain.title) for domain in ordered),
         *(_source_entity(domain, source) for domain in ordered for source in domain.sources),
-        *(_principal_entity(one) for one in principals),
+        *(_principal_entity(principal) for principal in principals),
     ]
 
 
@@ -178,8 +181,8 @@ def _cleared(needed: Classification) -> Iterator[str]:
 
 
 def _clearances() -> Iterator[Entity]:
-    for lower, one in zip((None, *Classification), Classification, strict=False):
-        yield _entity("Clearance", one, *([("Clearance", lower)] if lower else []))
+    for lower, classification in zip((None, *Classification), Classification, strict=False):
+        yield _entity("Clearance", classification, *([("Clearance", lower)] if lower else []))
 
 
 def _source_entity(domain: DomainSpec, source: SourceSpec) -> Entity:
@@ -188,10 +191,10 @@ def _source_entity(domain: DomainSpec, source: SourceSpec) -> Entity:
     return _entity("Source", name, above, title=source.title, tier=source.tier, classification=classification)
 
 
-def _principal_entity(one: Principal) -> Entity:
-    roles = [("Role", role) for role in sorted(one.roles)]
-    groups = [("Group", group) for group in sorted(one.groups)]
-    return _entity("Principal", one.id, *roles, *groups, ("Clearance", one.clearance))
+def _principal_entity(principal: Principal) -> Entity:
+    roles = [("Role", role) for role in sorted(principal.roles)]
+    groups = [("Group", group) for group in sorted(principal.groups)]
+    return _entity("Principal", principal.id, *roles, *groups, ("Clearance", principal.clearance))
 
 
 def _entity(kind: str, name: str, *parents: tuple[str, str], **attributes: Any) -> Entity:
@@ -205,4 +208,4 @@ def _uid(kind: str, name: str) -> Mapping[str, str]:
 def _text(value: str) -> str:
     """Return a text as Cedar writes it."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(one if one.isprintable() else f"\\u{{{ord(one):x}}}" for one in escaped) + '"'
+    return '"' + "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in escaped) + '"'

@@ -105,7 +105,7 @@ def _conditions(filter: Filter) -> int:
     return sum(map(_conditions, (filter.part,) if isinstance(filter, Not) else filter.parts))
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     """Return a value for a message, which may be as long as whoever asks likes."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SAID else f"{text[:_LONGEST_SAID]} …"
@@ -124,29 +124,29 @@ def _line(text: str) -> Filter | None:
 
 
 def _clause(text: str) -> Filter:
-    found = _CLAUSE.fullmatch(text)
-    if found is None:
+    clause = _CLAUSE.fullmatch(text)
+    if clause is None:
         raise InvalidFilter(
-            f"cannot read {_said(text.strip())} as 'field operator value'. "
+            f"cannot read {_shown(text.strip())} as 'field operator value'. "
             f"Operators: {' '.join(_SYMBOLS)}, {', '.join(_NAMES)}."
         )
-    op = _OPS[(found["symbol"] or found["word"]).casefold()]
-    raw = found["value"]
+    op = _OPS[(clause["symbol"] or clause["word"]).casefold()]
+    raw = clause["value"]
     if op in _BARE:
         if raw:
-            raise InvalidFilter(f"{_said(text.strip())}: {op.value} takes no value")
-        return Condition(found["field"], op)
+            raise InvalidFilter(f"{_shown(text.strip())}: {op.value} takes no value")
+        return Condition(clause["field"], op)
     if op in _LISTS:
         items = [quoted or plain for quoted, plain in _ITEMS.findall(_unwrapped(raw))]
-        return _condition(found["field"], op, items)
+        return _condition(clause["field"], op, items)
     value = raw[1:-1] if len(raw) > 1 and raw[0] == raw[-1] == '"' else raw
     if not value:
-        raise InvalidFilter(f"{_said(text.strip())} has no value; write 'is empty' to ask for a missing field")
+        raise InvalidFilter(f"{_shown(text.strip())} has no value; write 'is empty' to ask for a missing field")
     if raw[0] in "=<>!~≠≤≥":
         raise InvalidFilter(
-            f"{_said(text.strip())}: unknown operator. Use one of {' '.join(_SYMBOLS)}, or quote the value."
+            f"{_shown(text.strip())}: unknown operator. Use one of {' '.join(_SYMBOLS)}, or quote the value."
         )
-    return _condition(found["field"], op, value)
+    return _condition(clause["field"], op, value)
 
 
 def _unwrapped(text: str) -> str:
@@ -165,7 +165,7 @@ def _tree(node: Any, depth: int) -> Filter:
     if isinstance(node, Condition | And | Or | Not):
         return node
     if not isinstance(node, Mapping) or not node:
-        raise InvalidFilter(f"a part of a filter is a mapping with something in it, got {_said(node)}")
+        raise InvalidFilter(f"a part of a filter is a mapping with something in it, got {_shown(node)}")
     if depth > _DEEPEST:
         raise InvalidFilter(f"the filter is nested more than {_DEEPEST} deep")
     keys = set(node)
@@ -180,7 +180,7 @@ def _tree(node: Any, depth: int) -> Filter:
 def _joined(node: Mapping[Any, Any], depth: int) -> Filter:
     if len(node) != 1:
         raise InvalidFilter(
-            f"'and', 'or' and 'not' must be alone in a mapping, got the keys {_said(sorted(map(str, node)))}"
+            f"'and', 'or' and 'not' must be alone in a mapping, got the keys {_shown(sorted(map(str, node)))}"
         )
     ((word, below),) = node.items()
     if word == "not":
@@ -195,13 +195,13 @@ def _leaf(node: Mapping[Any, Any]) -> Filter:
     for key in node:
         if key not in ("field", "op", "value"):
             raise InvalidFilter(
-                f"unknown key {_said(key)} in a condition.{nearest(str(key), ('field', 'op', 'value'))}"
+                f"unknown key {_shown(key)} in a condition.{nearest(str(key), ('field', 'op', 'value'))}"
             )
     name = node.get("op", "eq")
     op = _OPS.get(" ".join(str(name).casefold().split()))
     if op is None:
         raise InvalidFilter(
-            f"unknown operator {_said(name)} for field {_said(node['field'])}.{nearest(str(name), _NAMES)}"
+            f"unknown operator {_shown(name)} for field {_shown(node['field'])}.{nearest(str(name), _NAMES)}"
         )
     return _condition(node["field"], op, node.get("value"))
 
@@ -224,7 +224,7 @@ def _fits(op: FilterOp, value: Any) -> bool:
 
 def _condition(field: Any, op: FilterOp, value: Any) -> Condition:
     if not isinstance(field, str) or not field.strip():
-        raise InvalidFilter(f"a field name is text, got {_said(field)}")
+        raise InvalidFilter(f"a field name is text, got {_shown(field)}")
     if op in _BARE:
         return Condition(field, op)
     if value is None and op in (FilterOp.EQ, FilterOp.NE):
@@ -233,10 +233,10 @@ def _condition(field: Any, op: FilterOp, value: Any) -> Condition:
         ops = {FilterOp.EQ: FilterOp.IN, FilterOp.NE: FilterOp.NOT_IN}
         op = ops.get(op, op)
         if op not in _LISTS:
-            raise InvalidFilter(f"field {_said(field)}: {op.value} takes one value, got a list")
-        return Condition(field, op, tuple(_scalar(field, one) for one in value))
+            raise InvalidFilter(f"field {_shown(field)}: {op.value} takes one value, got a list")
+        return Condition(field, op, tuple(_scalar(field, item) for item in value))
     if op in _LISTS:
-        raise InvalidFilter(f"field {_said(field)}: {op.value} takes a list, got {_said(value)}")
+        raise InvalidFilter(f"field {_shown(field)}: {op.value} takes a list, got {_shown(value)}")
     return Condition(field, op, _sensible(field, op, _scalar(field, value)))
 
 
@@ -247,17 +247,17 @@ def _sensible(field: str, op: FilterOp, value: Any) -> Any:
         try:
             date.fromisoformat(text)
         except ValueError:
-            raise InvalidFilter(f"field {_said(field)}: {text} is no day of the calendar") from None
+            raise InvalidFilter(f"field {_shown(field)}: {text} is no day of the calendar") from None
     elif field in _NUMBERS and isinstance(value, str) and not _NUMBER.fullmatch(text):
-        raise InvalidFilter(f"field {_said(field)} is a number, got {_said(value)}")
+        raise InvalidFilter(f"field {_shown(field)} is a number, got {_shown(value)}")
     elif field in _DATES and op in _ORDERING and isinstance(value, str) and not text[:4].isdigit():
-        raise InvalidFilter(f"field {_said(field)} is a date such as 2025-01-31, got {_said(value)}")
+        raise InvalidFilter(f"field {_shown(field)} is a date such as 2025-01-31, got {_shown(value)}")
     return value
 
 
 def _scalar(field: str, value: Any) -> Any:
     if not isinstance(value, str | int | float | date) or (isinstance(value, float) and not math.isfinite(value)):
         raise InvalidFilter(
-            f"field {_said(field)}: a value is a text, a finite number, true, false or a date, got {_said(value)}"
+            f"field {_shown(field)}: a value is a text, a finite number, true, false or a date, got {_shown(value)}"
         )
     return value

@@ -130,7 +130,7 @@ def matches(filter: Filter | None, fields: Mapping[str, Any]) -> bool:
 
 def _bare_versions(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
-        return [_bare_versions(one) for one in value]
+        return [_bare_versions(item) for item in value]
     return bare_version(value) if isinstance(value, str) else value
 
 
@@ -144,7 +144,7 @@ def _holds(op: FilterOp, have: Any, want: Any) -> bool:
     if isinstance(have, list | tuple | set | frozenset):
         return any(_holds(op, member, want) for member in have)
     if op is FilterOp.IN:
-        return any(_equal(have, one) for one in want)
+        return any(_equal(have, wanted) for wanted in want)
     if op is FilterOp.EQ:
         return _equal(have, want)
     if op in _ORDERS:

@@ -35,10 +35,10 @@ def encoded(text: str) -> Iterator[HiddenPassage]:
     """Yield the passages in Base64 or in hexadecimal digits that say words."""
     if _longest(text) < _LEAST_ENCODED:
         return
-    for found in _BASE64.finditer(text):
-        yield from _said(found, _from_base64("".join(found[0].split()).rstrip("=")))
-    for found in _HEX.finditer(text):
-        yield from _said(found, _from_hex(found[0]))
+    for match in _BASE64.finditer(text):
+        yield from _decoded(match, _from_base64("".join(match[0].split()).rstrip("=")))
+    for match in _HEX.finditer(text):
+        yield from _decoded(match, _from_hex(match[0]))
 
 
 def _from_base64(letters: str) -> bytes:
@@ -52,13 +52,13 @@ def _from_hex(digits: str) -> bytes:
     return bytes.fromhex(digits.replace(":", " "))
 
 
-def _said(found: re.Match[str], octets: bytes) -> Iterator[HiddenPassage]:
+def _decoded(match: re.Match[str], octets: bytes) -> Iterator[HiddenPassage]:
     try:
         says = octets.decode()
     except UnicodeDecodeError as error:
         says = octets[: error.start].decode()
     if len(says) >= 8 and " ".join(says.split()).isprintable():
-        yield HiddenPassage(found.start(), found.end(), says)
+        yield HiddenPassage(match.start(), match.end(), says)
 
 
 def _longest(text: str) -> int:
@@ -69,18 +69,18 @@ def invisible(text: str) -> Iterator[HiddenPassage]:
     """Yield the passages written in characters that nobody sees: tags, and bytes as variation selectors."""
     if text.isascii():
         return
-    for found in _TAGS.finditer(text):
-        if text[max(0, found.start() - 1) : found.start()] != _FLAG:
-            yield HiddenPassage(found.start(), found.end(), "".join(chr(ord(char) - 0xE0000) for char in found[0]))
-    for found in _SELECTORS.finditer(text):
-        octets = bytes(ord(char) - (0xFE00 if char <= "\ufe0f" else 0xE0100 - 16) for char in found[0])
-        yield HiddenPassage(found.start(), found.end(), octets.decode("utf-8", "replace"))
+    for match in _TAGS.finditer(text):
+        if text[max(0, match.start() - 1) : match.start()] != _FLAG:
+            yield HiddenPassage(match.start(), match.end(), "".join(chr(ord(char) - 0xE0000) for char in match[0]))
+    for match in _SELECTORS.finditer(text):
+        octets = bytes(ord(char) - (0xFE00 if char <= "\ufe0f" else 0xE0100 - 16) for char in match[0])
+        yield HiddenPassage(match.start(), match.end(), octets.decode("utf-8", "replace"))
 
 
 def reversed_text(text: str) -> Iterator[HiddenPassage]:
     """Yield the passages that are shown from right to left by force, as they are shown."""
-    for found in _REVERSED.finditer(text):
-        yield HiddenPassage(found.start(), found.end(), found[1][::-1])
+    for match in _REVERSED.finditer(text):
+        yield HiddenPassage(match.start(), match.end(), match[1][::-1])
 
 
 def apart(folded: str) -> Iterator[HiddenPassage]:
@@ -88,8 +88,8 @@ def apart(folded: str) -> Iterator[HiddenPassage]:
     lengths = list(map(len, folded.split()))
     long = max(lengths, default=0) >= _LEAST_APART
     if long or lengths.count(1) >= _LEAST_SPELT or 2 * lengths.count(2) > len(lengths):
-        for found in _SPELT.finditer(folded):
-            yield HiddenPassage(*found.span(), re.sub(r"[\W_]", "", found[0]))
+        for match in _SPELT.finditer(folded):
+            yield HiddenPassage(*match.span(), re.sub(r"[\W_]", "", match[0]))
     if long:
-        for found in _RUN_TOGETHER.finditer(folded):
-            yield HiddenPassage(*found.span(), found[0])
+        for match in _RUN_TOGETHER.finditer(folded):
+            yield HiddenPassage(*match.span(), match[0])

@@ -85,18 +85,18 @@ def injection_findings(text: str) -> tuple[InjectionFinding, ...]:
     It sees through case, look-alike letters, characters that show nothing, entities and escapes (nested too), letters
     spelt apart or run together, digits for letters, reversed text, Base64 and hexadecimal digits. Time grows linearly.
     """
-    found: list[InjectionFinding] = []
+    findings: list[InjectionFinding] = []
     for kind, start, end in sorted((sign.kind, sign.start, sign.end) for sign in _suspected(_signs(text, 0))):
-        if found and found[-1].kind == kind and start < found[-1].end:
-            found[-1] = found[-1]._replace(end=max(end, found[-1].end))
+        if findings and findings[-1].kind == kind and start < findings[-1].end:
+            findings[-1] = findings[-1]._replace(end=max(end, findings[-1].end))
         else:
-            found.append(InjectionFinding(kind, start, end))
-    return tuple(sorted(found, key=lambda one: (one.start, one.end, one.kind)))
+            findings.append(InjectionFinding(kind, start, end))
+    return tuple(sorted(findings, key=lambda finding: (finding.start, finding.end, finding.kind)))
 
 
 def injection_kinds(text: str) -> tuple[str, ...]:
     """Return the kinds of the findings in a text, each once; () for a harmless one."""
-    return tuple(dict.fromkeys(found.kind for found in injection_findings(text)))
+    return tuple(dict.fromkeys(finding.kind for finding in injection_findings(text)))
 
 
 def split_kinds(before: str, after: str) -> tuple[str, ...]:
@@ -156,10 +156,10 @@ def _enough(near: Sequence[_Sign]) -> Sequence[_Sign]:
 def _marks(folded: FoldedText) -> Iterator[_Sign]:
     text = folded.text
     for mark in MARKS:
-        for found in mark.pattern.finditer(text) if mark.needs in text else ():
-            spoken = mark.kind == "role_line" and SECOND_PERSON.search(text, found.end(), found.end() + _SPOKEN)
-            rule = f"{mark.name} {found[1]}" if found.re.groups else mark.name
-            yield _Sign(*folded.span(*found.span()), mark.kind, rule, _ENOUGH if spoken else mark.weight)
+        for match in mark.pattern.finditer(text) if mark.needs in text else ():
+            spoken = mark.kind == "role_line" and SECOND_PERSON.search(text, match.end(), match.end() + _SPOKEN)
+            rule = f"{mark.name} {match[1]}" if match.re.groups else mark.name
+            yield _Sign(*folded.span(*match.span()), mark.kind, rule, _ENOUGH if spoken else mark.weight)
 
 
 def _phrases(folded: FoldedText, *, compact: bool = False) -> Iterator[_Sign]:
@@ -201,8 +201,8 @@ def _possible(text: str) -> frozenset[str]:
 def _possible_in_letters(letters: str) -> frozenset[str]:
     """Return the classes of phrases that letters without blanks may hold: the first few of a phrase tell."""
     index, lengths = _index_of_letters()
-    held = {letters[place : place + length] for length in lengths for place in range(len(letters))}
-    return frozenset(name for begin in held & index.keys() for name in index[begin])
+    beginnings = {letters[place : place + length] for length in lengths for place in range(len(letters))}
+    return frozenset(name for begin in beginnings & index.keys() for name in index[begin])
 
 
 @cache
@@ -245,9 +245,11 @@ def _together(rule: Rule, places: dict[str, list[tuple[int, int]]], text: str) -
     if len(rule.classes) == 1:
         yield from ((start, end, rule.weight) for start, end in places[rule.classes[0]])
         return
-    ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+    ends = [stop.end() for stop in _SENTENCE_END.finditer(text)]
     last: dict[str, tuple[int, int]] = {}
-    for start, end, name in sorted((*span, one) for one in rule.classes for span in places[one]):
+    for start, end, name in sorted(
+        (*span, phrase_class) for phrase_class in rule.classes for span in places[phrase_class]
+    ):
         last[name] = (start, end)
         if len(last) < len(rule.classes):
             continue
@@ -270,9 +272,9 @@ def label_kinds(chunk: Chunk, kinds_of: Callable[[str], tuple[str, ...]] = injec
         kinds_of: gives a text the kinds of its findings: a cache of them where chunks come again, or each anew.
     """
     title = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
-    heads = " ".join(str(one) for one in title if one)
+    heads = " ".join(str(part) for part in title if part)
     fields = (chunk.document_version, chunk.path, *_texts(chunk.metadata), *_texts(chunk.extra))
-    beside = dict.fromkeys(one for one in fields if one and one not in heads)
+    beside = dict.fromkeys(text for text in fields if text and text not in heads)
     return tuple(dict.fromkeys(kind for text in (heads, "\n\n".join(beside)) for kind in kinds_of(text)))
 
 
@@ -281,8 +283,8 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _texts(one)
+        for item in value.values():
+            yield from _texts(item)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _texts(item)

@@ -200,10 +200,10 @@ class PhraseClass:
         self._words = [phrase for phrase in self._folded if max(phrase) < _FIRST_UNBOUNDED]
         self.needs = frozenset(map(_words_needed, self._words))
         letters = (phrase.replace(" ", "").rstrip("*") for phrase in self._words)
-        self._long = [one for one in letters if len(one) >= _LEAST_COMPACT]
+        self._long = [run for run in letters if len(run) >= _LEAST_COMPACT]
         self._others = [phrase for phrase in self._folded if max(phrase) >= _FIRST_UNBOUNDED]
         self.characters = frozenset(phrase[0] for phrase in self._others)
-        self.begins = frozenset(one.partition("*")[0][:_LEAST_COMPACT] for one in self._long)
+        self.begins = frozenset(run.partition("*")[0][:_LEAST_COMPACT] for run in self._long)
 
     @cached_property
     def _bounded(self) -> re.Pattern[str]:
@@ -219,12 +219,12 @@ class PhraseClass:
 
     def in_text(self, folded: str) -> list[tuple[int, int]]:
         """Return the places of its phrases in a folded text."""
-        found = [one.span() for one in self._bounded.finditer(folded)]
-        return found if folded.isascii() else found + [one.span() for one in self._unbounded.finditer(folded)]
+        spans = [match.span() for match in self._bounded.finditer(folded)]
+        return spans if folded.isascii() else spans + [match.span() for match in self._unbounded.finditer(folded)]
 
     def in_letters(self, letters: str) -> list[tuple[int, int]]:
         """Return the places of its phrases in folded letters without blanks."""
-        return [one.span() for one in self._compact.finditer(letters)]
+        return [match.span() for match in self._compact.finditer(letters)]
 
 
 def _words_needed(phrase: str) -> frozenset[str]:

@@ -358,8 +358,8 @@ def _phrases() -> dict[str, tuple[str, ...]]:
         "address": _ADDRESS,
         "hush": _HUSH,
     }
-    whole = {name: "|".join(phrases.values()) for name, phrases in by_language.items()} | _ENGLISH
-    return {name: tuple(dict.fromkeys(phrases.split("|"))) for name, phrases in whole.items()}
+    joined = {name: "|".join(phrases.values()) for name, phrases in by_language.items()} | _ENGLISH
+    return {name: tuple(dict.fromkeys(phrases.split("|"))) for name, phrases in joined.items()}
 
 
 PHRASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_phrases())

@@ -76,7 +76,7 @@ class PseudonymMask:
         """Return what stands for a value; it holds a letter, so that no number passes for it."""
         digest = hmac.new(self._key, f"{kind}\0{value}".encode(), "sha256").hexdigest()
         windows = (digest[start : start + _LENGTH] for start in range(len(digest) - _LENGTH + 1))
-        return f"[{kind} {next((one for one in windows if _LETTER.search(one)), 'a' * _LENGTH)}]"
+        return f"[{kind} {next((window for window in windows if _LETTER.search(window)), 'a' * _LENGTH)}]"
 
     def _unhidden(self, text: str) -> str:
         """Return a text with the invisible passages shown that hold something to be masked."""
@@ -95,52 +95,52 @@ class PseudonymMask:
         if not text:
             return text
         parts, end = [], 0
-        for found in _apart(one for masker in self._maskers for one in _found(masker, text)):
-            if not self._is_allowed(found, text):
-                parts += [text[end : found.start], self.pseudonym(found.kind, found.value)]
-                end = found.end
+        for data in _apart(place for masker in self._maskers for place in _found(masker, text)):
+            if not self._is_allowed(data, text):
+                parts += [text[end : data.start], self.pseudonym(data.kind, data.value)]
+                end = data.end
         return "".join([*parts, text[end:]])
 
-    def _is_allowed(self, found: PersonalData, text: str) -> bool:
-        if found.value in self._values or _plain(text[found.start : found.end]) in self._values:
+    def _is_allowed(self, place: PersonalData, text: str) -> bool:
+        if place.value in self._values or _plain(text[place.start : place.end]) in self._values:
             return True
-        return bool(self._domains) and found.value.endswith(self._domains)
+        return bool(self._domains) and place.value.endswith(self._domains)
 
     def _spellings(self, entry: str) -> Iterator[str]:
         """Yield an allowed value as it is written and as the maskers read it, a bare number as a telephone's too."""
         yield _plain(entry)
         for text in (entry, f"Tel. {entry}"):
-            yield from (found.value for masker in self._maskers for found in _found(masker, text))
+            yield from (place.value for masker in self._maskers for place in _found(masker, text))
 
 
 def _found(masker: Masker, text: str) -> list[PersonalData]:
     """Return what a masker finds, checked; what it raises may hold the text and is not repeated."""
     try:
-        found = list(masker.find(text))
+        places = list(masker.find(text))
     except ContextEngineError:
         raise
     except Exception as error:
         raise MaskingError(f"a masker ({type(masker).__name__}) failed with {type(error).__name__}") from error
-    for one in found:
-        if not (0 <= one.start < one.end <= len(text) and _KIND.fullmatch(one.kind)):
-            place = f"[{one.start}, {one.end}) of {len(text)} characters as {one.kind!r}"
-            raise MaskingError(f"a masker ({type(masker).__name__}) named {place}, which cannot be masked")
-    return found
+    for place in places:
+        if not (0 <= place.start < place.end <= len(text) and _KIND.fullmatch(place.kind)):
+            named = f"[{place.start}, {place.end}) of {len(text)} characters as {place.kind!r}"
+            raise MaskingError(f"a masker ({type(masker).__name__}) named {named}, which cannot be masked")
+    return places
 
 
-def _apart(found: Iterable[PersonalData]) -> list[PersonalData]:
+def _apart(places: Iterable[PersonalData]) -> list[PersonalData]:
     """Return places in the order of the text; those that overlap become one, named as the longest of them."""
     out: list[PersonalData] = []
     longest = 0
-    for one in sorted(found, key=lambda one: (one.start, -one.end)):
-        if not out or one.start >= out[-1].end:
-            out.append(one)
-            longest = one.end - one.start
+    for place in sorted(places, key=lambda place: (place.start, -place.end)):
+        if not out or place.start >= out[-1].end:
+            out.append(place)
+            longest = place.end - place.start
             continue
         name = out[-1]
-        if one.end - one.start > longest:
-            name, longest = one, one.end - one.start
-        out[-1] = name._replace(start=out[-1].start, end=max(out[-1].end, one.end))
+        if place.end - place.start > longest:
+            name, longest = place, place.end - place.start
+        out[-1] = name._replace(start=out[-1].start, end=max(out[-1].end, place.end))
     return out
 
 
@@ -247,8 +247,8 @@ def _masked_words(prepared: PreparedQuery, mask: Mask) -> PreparedQuery:
     )
 
 
-def _masked_filter(given: Filter, mask: Mask) -> Filter:
-    match given:
+def _masked_filter(tree: Filter, mask: Mask) -> Filter:
+    match tree:
         case And(parts):
             return And(tuple(_masked_filter(part, mask) for part in parts))
         case Or(parts):
@@ -262,7 +262,7 @@ def _masked_filter(given: Filter, mask: Mask) -> Filter:
 def _masked_status(source: SourceStatus, mask: Mask) -> SourceStatus:
     return replace(
         source,
-        notices=tuple(_masked_notice(one, mask) for one in source.notices),
+        notices=tuple(_masked_notice(notice, mask) for notice in source.notices),
         error=_masked(source.error, mask),
         problem=mask(source.problem),
     )
@@ -292,9 +292,9 @@ def _masked(value: Any, mask: Mask) -> Any:
     if isinstance(value, Mapping):
         if not value:
             return value
-        return {key: one if key in _IDENTITIES else _masked_field(str(key), one, mask) for key, one in value.items()}
+        return {key: item if key in _IDENTITIES else _masked_field(str(key), item, mask) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_masked(one, mask) for one in value) if type(value) in (list, tuple) else value
+        return type(value)(_masked(item, mask) for item in value) if type(value) in (list, tuple) else value
     if isinstance(value, int) and not isinstance(value, bool):
         shown = mask(str(value))
         return value if shown == str(value) else shown

@@ -65,7 +65,9 @@ class CheckedText:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the checks as a dict, ready for JSON."""
-        checks = {name: {"state": str(found.state), "message": found.message} for name, found in self.findings.items()}
+        checks = {
+            name: {"state": str(finding.state), "message": finding.message} for name, finding in self.findings.items()
+        }
         return {
             "number": self.number,
             "source_id": self.source_id,
@@ -89,7 +91,7 @@ def check_tags(reading: TagReading, *, at: datetime) -> list[CheckedText]:
         tag: Mapping[str, Any] = text.tag or {}
         numbers = _numbers(text)
         order = _order(previous, numbers, tag, seen)
-        found = (
+        outcomes = (
             _complete(text.tag),
             _text(text, tag),
             _authority(text, tag),
@@ -98,7 +100,7 @@ def check_tags(reading: TagReading, *, at: datetime) -> list[CheckedText]:
             order,
         )
         source_id, chunk_id = str(tag.get("source_id", "")), str(_extra(tag).get("chunk_id", ""))
-        findings = dict(zip(CHECKS, found, strict=True))
+        findings = dict(zip(CHECKS, outcomes, strict=True))
         checked.append(CheckedText(number=number, source_id=source_id, chunk_id=chunk_id, findings=findings))
         previous = numbers
     return checked
@@ -162,12 +164,12 @@ def _text(text: TaggedText, tag: Mapping[str, Any]) -> TagFinding:
 
 def _authority(text: TaggedText, tag: Mapping[str, Any]) -> TagFinding:
     kind, tier = tag.get("source_type"), tag.get("authority_tier")
-    expected = next((TIER_OF[one] for one in SourceType if one == kind), None)
+    expected = next((TIER_OF[source_type] for source_type in SourceType if source_type == kind), None)
     agree = expected is not None and expected == tier
     beside = [
-        f"{key} is {text.given[key]!r} beside the tag and {tag[key]!r} in it"
+        f"{key} is {text.item[key]!r} beside the tag and {tag[key]!r} in it"
         for key in ("source_id", "source_type", "authority_tier", "trust_class")
-        if key in tag and text.given.get(key) not in (None, tag[key])
+        if key in tag and text.item.get(key) not in (None, tag[key])
     ]
     return _failed("" if agree else f"source_type {kind!r} and tier {tier!r} do not agree", *beside)
 
@@ -185,11 +187,11 @@ class _Numbers(NamedTuple):
 def _numbers(text: TaggedText) -> _Numbers:
     tag: Mapping[str, Any] = text.tag or {}
     extra = _extra(tag)
-    final, relevance = text.given.get("_rag_score"), text.given.get("_relevance_score")
+    final, relevance = text.item.get("_rag_score"), text.item.get("_relevance_score")
     return _Numbers(
         _number(extra.get("rag_score") if final is None else final),
         _number(extra.get("relevance") if relevance is None else relevance),
-        _number(text.given.get("_authority_boost")),
+        _number(text.item.get("_authority_boost")),
         tag.get("authority_tier"),
         extra.get("search_id"),
     )

@@ -29,17 +29,17 @@ class TaggedText:
     Attributes:
         content: None where it is not at hand or no text.
         tag: None where there is none.
-        given: the item it stands in; its `_rag_score` and the like are checked against the tag.
+        item: the item it stands in; its `_rag_score` and the like are checked against the tag.
     """
 
     content: str | None
     tag: Mapping[str, Any] | None
-    given: Mapping[str, Any]
+    item: Mapping[str, Any]
 
     @property
     def tag_alone(self) -> bool:
         """Whether nothing but the tag was saved."""
-        return self.given.keys() == {_TAG}
+        return self.item.keys() == {_TAG}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +67,13 @@ def read_tagged(data: Any) -> TagReading:
     Raises:
         InvalidRequest: no list of texts in it.
     """
-    found = _items(data, 0)
-    if found is None:
+    reading = _items(data, 0)
+    if reading is None:
         raise InvalidRequest(
             "holds no chunks: give the output of 'search --json' or '--jsonl', a list of chunk dicts, a _provenance "
             "object, or a workflow node's output with 'result'"
         )
-    items, holder = found
+    items, holder = reading
     settings = _settings(holder)
     texts = tuple(_tagged(item, number) for number, item in enumerate(items, start=1))
     return TagReading(texts=texts, settings=settings or Settings(), settings_known=settings is not None)
@@ -86,8 +86,11 @@ def _items(data: Any, depth: int) -> tuple[Sequence[Any], Mapping[str, Any]] | N
     if isinstance(data, list):
         if not data or all(isinstance(item, Mapping) and ("content" in item or _is_tag(item)) for item in data):
             return [{_TAG: item} if _is_tag(item) else item for item in data], {}
-        inner = [_items(item, depth + 1) for item in data]
-        return next((found for found in inner if found and found[0]), next((one for one in inner if one), None))
+        readings = [_items(item, depth + 1) for item in data]
+        return next(
+            (reading for reading in readings if reading and reading[0]),
+            next((reading for reading in readings if reading), None),
+        )
     if not isinstance(data, Mapping):
         return None
     if isinstance(data.get("content"), str):
@@ -95,9 +98,9 @@ def _items(data: Any, depth: int) -> tuple[Sequence[Any], Mapping[str, Any]] | N
     if _is_tag(data) or _is_tag(_parsed(data.get(_TAG))):
         return [{_TAG: data} if _is_tag(data) else data], {}
     for key in _HOLDERS:
-        found = _items(_parsed(data.get(key)), depth + 1) if key in data else None
-        if found is not None:
-            return found[0], found[1] or data
+        reading = _items(_parsed(data.get(key)), depth + 1) if key in data else None
+        if reading is not None:
+            return reading[0], reading[1] or data
     return None
 
 
@@ -135,7 +138,7 @@ def _tagged(item: Any, number: int) -> TaggedText:
     return TaggedText(
         content=content if isinstance(content, str) else None,
         tag=next((tag for tag in _tags(item) if tag is not None), None),
-        given=item,
+        item=item,
     )
 
 
@@ -156,8 +159,8 @@ def _tags(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any] | None]:
 def _whole_tag(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if _TAG not in place:
         return None
-    whole = _parsed(place[_TAG])
-    return whole if isinstance(whole, Mapping) else {}
+    tag = _parsed(place[_TAG])
+    return tag if isinstance(tag, Mapping) else {}
 
 
 def _spread_tag(place: Mapping[str, Any]) -> Mapping[str, Any] | None:

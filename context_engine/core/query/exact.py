@@ -75,26 +75,26 @@ def exact_first(
         margin: [0, 1]; at authority_weight * (highest - lowest boost) / relevance_weight no tier turns it round.
     """
     leading = [*_names(query.phrases, True), *_names(query.codes)]
-    favoured = _names(one for one in query.references if not any(one in code for code in query.codes))
+    favoured = _names(reference for reference in query.references if not any(reference in code for code in query.codes))
     if not leading and names_sections_only(query.text, query.references):
         leading, favoured = favoured, []
     if not (leading or favoured):
         return list(relevance)
     pool = [_Text(text, label) for text, label in zip(texts, labels, strict=True)]
-    lifted = _lifted(relevance, [one.held(favoured) for one in pool], REFERENCE_SHARE)
-    held, own = [one.held(leading) for one in pool], [one.own(leading) for one in pool]
+    lifted = _lifted(relevance, [candidate.held(favoured) for candidate in pool], REFERENCE_SHARE)
+    holding, own = [candidate.held(leading) for candidate in pool], [candidate.own(leading) for candidate in pool]
     weight = min((1.0 + margin) / 2.0 + _OVER, 1.0)
-    if own == held or not any(own) or words_beside(query.text, [one.written for one in leading]) > _FEW_WORDS:
-        return _lifted(lifted, held, weight)
+    if own == holding or not any(own) or words_beside(query.text, [name.written for name in leading]) > _FEW_WORDS:
+        return _lifted(lifted, holding, weight)
     weight = max(weight, min(2.0 * (1.0 + margin) / 3.0 + _OVER, _MOST))
-    return _lifted(lifted, [(one + other) / 2.0 for one, other in zip(held, own)], weight)
+    return _lifted(lifted, [(share + other) / 2.0 for share, other in zip(holding, own)], weight)
 
 
-def _lifted(relevance: Sequence[float], held: Sequence[float], weight: float) -> list[float]:
-    best = max(held, default=0.0)
-    if best == min(held, default=0.0):
+def _lifted(relevance: Sequence[float], shares: Sequence[float], weight: float) -> list[float]:
+    best = max(shares, default=0.0)
+    if best == min(shares, default=0.0):
         return list(relevance)
-    return [(1.0 - weight) * value + weight * share / best for value, share in zip(relevance, held, strict=True)]
+    return [(1.0 - weight) * value + weight * share / best for value, share in zip(relevance, shares, strict=True)]
 
 
 def phrases_held(phrases: Sequence[str], texts: Sequence[ReadText], labels: Sequence[ReadText]) -> frozenset[str]:
@@ -105,7 +105,7 @@ def phrases_held(phrases: Sequence[str], texts: Sequence[ReadText], labels: Sequ
         texts, labels: as in `exact_first`.
     """
     pool = [_Text(text, label) for text, label in zip(texts, labels, strict=True)] if phrases else []
-    return frozenset(one.written for one in _names(phrases, True) if any(text.held([one]) for text in pool))
+    return frozenset(name.written for name in _names(phrases, True) if any(text.held([name]) for text in pool))
 
 
 class _ExactName(NamedTuple):
@@ -123,11 +123,11 @@ class _ExactName(NamedTuple):
 
 
 def _names(written: Iterable[str], quoted: bool = False) -> list[_ExactName]:
-    return [_ExactName(one, (_joined(one),) if quoted else _sought(one), quoted) for one in written]
+    return [_ExactName(name, (_joined(name),) if quoted else _sought(name), quoted) for name in written]
 
 
 def _sought(name: str) -> tuple[str, ...]:
-    return tuple(_joined(_BEFORE_ITEM.sub("", one)) for one in spellings(name))
+    return tuple(_joined(_BEFORE_ITEM.sub("", spelling)) for spelling in spellings(name))
 
 
 class _Text:
@@ -166,21 +166,23 @@ class _Text:
         A clause counts without its items, which may stand apart from it.
         """
         has_items_apart = ".(" in self._text.text or ".(" in self._label.text
-        return has_items_apart or any(all(map(self._has_token, one.split())) for one in name.sought)
+        return has_items_apart or any(all(map(self._has_token, spelling.split())) for spelling in name.sought)
 
     def _has_token(self, token: str) -> bool:
         clause, bracket, _ = token.partition("(")
-        found, others = self._text.reading.tokens, self._label.reading.tokens
+        text_tokens, others = self._text.reading.tokens, self._label.reading.tokens
         if bracket:
-            return any(one.startswith(clause) for one in found) or any(one.startswith(clause) for one in others)
-        return token in found or token in others
+            return any(held_token.startswith(clause) for held_token in text_tokens) or any(
+                held_token.startswith(clause) for held_token in others
+            )
+        return token in text_tokens or token in others
 
     def _cites(self, name: _ExactName) -> bool:
-        return any(one in self._body for one in name.sought)
+        return any(spelling in self._body for spelling in name.sought)
 
     def _is_called(self, name: _ExactName) -> bool:
-        by_head = any(one in self._head for one in name.sought)
-        return by_head or (not name.quoted and any(self._has_item(one.strip()) for one in name.sought))
+        by_head = any(spelling in self._head for spelling in name.sought)
+        return by_head or (not name.quoted and any(self._has_item(spelling.strip()) for spelling in name.sought))
 
     def _has_item(self, name: str) -> bool:
         itemised = _ITEMISED.fullmatch(name)

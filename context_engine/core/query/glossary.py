@@ -54,12 +54,12 @@ def glossary_of(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     spelled: dict[tuple[str, str], Counter[str]] = {}
     for text in texts:
         for short, long in _definitions(text):
-            one = long.casefold()
-            counts.setdefault(short, Counter())[one] += 1
-            spelled.setdefault((short, one), Counter())[long] += 1
+            folded = long.casefold()
+            counts.setdefault(short, Counter())[folded] += 1
+            spelled.setdefault((short, folded), Counter())[long] += 1
     return {
-        short: tuple(spelled[short, one].most_common(1)[0][0] for one, _ in found.most_common())
-        for short, found in sorted(counts.items())
+        short: tuple(spelled[short, folded].most_common(1)[0][0] for folded, _ in long_forms.most_common())
+        for short, long_forms in sorted(counts.items())
     }
 
 
@@ -85,7 +85,7 @@ def _long_form(short: str, text: str, *, ends: bool) -> str | None:
     """Return the words that spell an acronym: the last ones of the text, or the first; best one letter a word."""
     letters = re.sub(r"[^a-z0-9]", "", re.sub(r"(?<=[A-Z0-9])s$", "", short).casefold())
     words = list(_WORD.finditer(text))
-    found: list[list[re.Match[str]]] = []
+    candidates: list[list[re.Match[str]]] = []
     for count in range(1, min(len(words), len(letters) + _MOST_LINKS) + 1):
         some = words[-count:] if ends else words[:count]
         spelled = [word[0].casefold() for word in some]
@@ -93,8 +93,8 @@ def _long_form(short: str, text: str, *, ends: bool) -> str | None:
             continue
         if sum(word not in _LINKS for word in spelled) == len(letters):
             return _as_written(text, some)
-        found.append(some)
-    return _as_written(text, found[0 if ends else -1]) if found else None
+        candidates.append(some)
+    return _as_written(text, candidates[0 if ends else -1]) if candidates else None
 
 
 def _as_written(text: str, words: list[re.Match[str]]) -> str | None:
@@ -183,17 +183,17 @@ class Glossary:
         for name in all_names:
             for offset, word in enumerate(name.words):
                 self._by_word[word.forms[0]].append((name, offset))
-        self._single = [one for one in all_names if len(one.words) == 1 and not _CAPITALS.fullmatch(one.text)]
+        self._single = [name for name in all_names if len(name.words) == 1 and not _CAPITALS.fullmatch(name.text)]
 
     def mentions(self, text: str) -> list[Mention]:
         """Return what a query names, in its order; of two names at one place the longer."""
-        words, found, place = _words(text), list[Mention](), 0
+        words, mentions, place = _words(text), list[Mention](), 0
         while place < len(words):
-            name = max(self._at(words, place), key=lambda one: len(one.words), default=None)
+            name = max(self._at(words, place), key=lambda candidate: len(candidate.words), default=None)
             if name is not None:
-                found.append(self._mention(text, words[place : place + len(name.words)], name))
+                mentions.append(self._mention(text, words[place : place + len(name.words)], name))
             place += 1 if name is None else len(name.words)
-        return found
+        return mentions
 
     def misspelt(self, text: str) -> list[Mention]:
         """Return names of which a query has every word, one of them spelled a little differently.
@@ -201,12 +201,12 @@ class Glossary:
         A word with a digit, in capitals, of fewer than six letters, or known to the glossary is never taken for
         another.
         """
-        words, found = _words(text), dict[str, Mention]()
+        words, mentions = _words(text), dict[str, Mention]()
         unknown = {place for place, word in enumerate(words) if self._may_be_misspelt(word)}
         for name, start in dict.fromkeys(self._possible(words, unknown)) if unknown else ():
             if 0 <= start <= len(words) - len(name.words) and _nearly(words, start, name, unknown):
-                found.setdefault(name.text, self._mention(text, words[start : start + len(name.words)], name))
-        return list(found.values())
+                mentions.setdefault(name.text, self._mention(text, words[start : start + len(name.words)], name))
+        return list(mentions.values())
 
     def _possible(self, words: Sequence[_Word], unknown: set[int]) -> Iterator[tuple[_GlossaryName, int]]:
         """Where a name may begin: one of its words is there, or it has one word only."""
@@ -216,7 +216,7 @@ class Glossary:
         yield from ((name, place) for place in sorted(unknown) for name in self._single)
 
     def _at(self, words: Sequence[_Word], place: int) -> Iterator[_GlossaryName]:
-        for name in (one for form in words[place].forms for one in self._by_first.get(form, ())):
+        for name in (candidate for form in words[place].forms for candidate in self._by_first.get(form, ())):
             some = words[place : place + len(name.words)]
             same = len(some) == len(name.words) and all(map(_is_met, name.words, some))
             if same and (not name.as_written_only or some[0].written.removesuffix("s") == name.text):
@@ -243,7 +243,9 @@ def _is_met(name: _Word, word: _Word) -> bool:
 
 
 def _nearly(words: Sequence[_Word], start: int, name: _GlossaryName, unknown: set[int]) -> bool:
-    different = [place for place, one in enumerate(name.words, start=start) if not _is_met(one, words[place])]
+    different = [
+        place for place, name_word in enumerate(name.words, start=start) if not _is_met(name_word, words[place])
+    ]
     if len(different) != 1 or different[0] not in unknown:
         return False
     ours, theirs = words[different[0]].written, name.words[different[0] - start].written

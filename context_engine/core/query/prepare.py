@@ -120,8 +120,8 @@ def sub_questions(text: str) -> tuple[str, ...]:
     parts = _items(masked) or [part for sentence in _SENTENCE.split(masked) for part in _JOINED.split(sentence)]
     parts = [side for part in parts for side in _sides(part)]
     spoken = (_MASKED.sub(lambda mark: quotes[int(mark[1])], part).strip(" ,;?!.。？！；") for part in parts)
-    found = tuple(dict.fromkeys(part for part in spoken if len(set(terms(part))) >= _LEAST_TERMS))
-    return found[:_MOST] if len(found) > 1 else ()
+    questions = tuple(dict.fromkeys(part for part in spoken if len(set(terms(part))) >= _LEAST_TERMS))
+    return questions[:_MOST] if len(questions) > 1 else ()
 
 
 def _items(text: str) -> list[str]:
@@ -212,9 +212,9 @@ def variants(query: PreparedQuery) -> tuple[str, ...]:
     Approval criteria" ask the same. Codes stay as they are.
     """
     names: dict[str, list[str]] = {}
-    for one in query.expansions:
-        if one.term:
-            names.setdefault(one.term, []).append(one.text)
+    for expansion in query.expansions:
+        if expansion.term:
+            names.setdefault(expansion.term, []).append(expansion.text)
     wordings = min(max(map(len, names.values()), default=0), _MOST_VARIANTS)
     return tuple(_reworded(query.text, names, place) for place in range(wordings))
 
@@ -229,13 +229,13 @@ def _expanded(known: Glossary, text: str, weight: float) -> tuple[tuple[Expansio
     """Return other names for what the query names, and likely spellings; a name the query has already is none."""
     mentions, misspelt = known.mentions(text), known.misspelt(text)
     has = {name.casefold() for mention in mentions for name in (mention.name, mention.written)}
-    found = [
+    candidates = [
         *_other_names(mentions, has, weight, "glossary"),
-        *(Expansion(one.written, one.name, _MISSPELT * weight, "spelling") for one in misspelt),
+        *(Expansion(mention.written, mention.name, _MISSPELT * weight, "spelling") for mention in misspelt),
         *_other_names(misspelt, has, _MISSPELT * weight, "spelling"),
     ]
-    expansions = tuple(dict.fromkeys(found))[:MOST_EXPANSIONS] if weight else ()
-    return expansions, tuple((one.written, one.name) for one in misspelt)
+    expansions = tuple(dict.fromkeys(candidates))[:MOST_EXPANSIONS] if weight else ()
+    return expansions, tuple((mention.written, mention.name) for mention in misspelt)
 
 
 def _other_names(mentions: Iterable[Mention], has: set[str], weight: float, by: str) -> list[Expansion]:
@@ -255,7 +255,7 @@ _CONCEPT: Final = 0.2
 """What a concept that a model names counts against another name of a word of the user's."""
 
 
-def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) -> PreparedQuery:
+def refined(query: PreparedQuery, answer: Any, *, refiner: str, weight: float) -> PreparedQuery:
     """Return the query with a refiner's wording to be searched for beside it, and its concepts as expansions.
 
     A wording that lost a code, a section number or a quoted phrase of the question is left out, and a notice says so.
@@ -269,13 +269,15 @@ def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) ->
     Raises:
         RefinerError: the answer is no `Refinement` of texts.
     """
-    if not isinstance(given, Refinement) or not all(isinstance(one, str) for one in (given.text, *given.concepts)):
+    if not isinstance(answer, Refinement) or not all(isinstance(text, str) for text in (answer.text, *answer.concepts)):
         raise RefinerError(f"{refiner} gave no wording that can be used")
-    wording = clean(given.text, _MOST_CHARS).text.strip()
+    wording = clean(answer.text, _MOST_CHARS).text.strip()
     lost = [name for name in (*query.codes, *query.references, *query.phrases) if not _holds(wording, name)]
-    known = {query.text.casefold(), *(one.text.casefold() for one in query.expansions)}
-    concepts = tuple(dict.fromkeys(one for one in (clean(text, 200).text.strip() for text in given.concepts) if one))
-    added = [one for one in concepts[:MOST_CONCEPTS] if one.casefold() not in known] if weight else []
+    known = {query.text.casefold(), *(expansion.text.casefold() for expansion in query.expansions)}
+    concepts = tuple(
+        dict.fromkeys(concept for concept in (clean(text, 200).text.strip() for text in answer.concepts) if concept)
+    )
+    added = [concept for concept in concepts[:MOST_CONCEPTS] if concept.casefold() not in known] if weight else []
     other = wording if wording and not lost and wording.casefold() not in known else ""
     unused = Notice(
         NoticeCode.REFINEMENT_UNUSED,
@@ -286,7 +288,7 @@ def refined(query: PreparedQuery, given: Any, *, refiner: str, weight: float) ->
     return replace(
         query,
         sub_queries=(*query.sub_queries, other) if other else query.sub_queries,
-        expansions=(*query.expansions, *(Expansion("", one, _CONCEPT * weight, "refiner") for one in added)),
+        expansions=(*query.expansions, *(Expansion("", concept, _CONCEPT * weight, "refiner") for concept in added)),
         concepts=concepts[:MOST_CONCEPTS],
         notices=(*query.notices, unused) if wording and lost else query.notices,
         refiner=refiner,

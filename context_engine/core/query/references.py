@@ -75,12 +75,12 @@ def codes(text: str) -> tuple[str, ...]:
     """
     if not any(map(str.isdigit, text)):
         return ()
-    found = [(match.start(2), _named(match)) for match in _INSTRUMENT.finditer(text) if _is_instrument(match)]
-    found += [(match.start(), match[0]) for match in _IDENTIFIER.finditer(text) if _is_identifier(match[0])]
+    places = [(match.start(2), _named(match)) for match in _INSTRUMENT.finditer(text) if _is_instrument(match)]
+    places += [(match.start(), match[0]) for match in _IDENTIFIER.finditer(text) if _is_identifier(match[0])]
     if not (text.isupper() and len(text.split()) >= _FEWEST_SHOUTED):  # all in capitals, any word would be an issuer
-        found += [(match.start(), match[0]) for match in _ISSUED.finditer(text) if _is_issued(match)]
-    named = dict.fromkeys(name for _, name in sorted(found))
-    return tuple(name for name in named if not any(name != one and name in one for one in named))
+        places += [(match.start(), match[0]) for match in _ISSUED.finditer(text) if _is_issued(match)]
+    named = dict.fromkeys(name for _, name in sorted(places))
+    return tuple(name for name in named if not any(name != other and name in other for other in named))
 
 
 def _is_instrument(match: re.Match[str]) -> bool:
@@ -137,12 +137,12 @@ def references(text: str) -> tuple[str, ...]:
     """
     if not any(map(str.isdigit, text)):
         return ()
-    found: dict[int, str] = {match.start(): match[0] for match in _BARE.finditer(text)}
+    names: dict[int, str] = {match.start(): match[0] for match in _BARE.finditer(text)}
     for listed in _LISTED.finditer(text):
         for number in re.finditer(_NUMBER, listed[1]):
             if "." in number[0] or "(" in number[0]:
-                found[listed.start(1) + number.start()] = number[0]
-    return tuple(dict.fromkeys(name for _, name in sorted(found.items())))
+                names[listed.start(1) + number.start()] = number[0]
+    return tuple(dict.fromkeys(name for _, name in sorted(names.items())))
 
 
 def names_sections_only(text: str, numbers: Sequence[str]) -> bool:

@@ -62,24 +62,28 @@ def near_words(word: str, vocabulary: Iterable[str]) -> list[tuple[int, str]]:
     ([(1, 'limit')], [])
     """
     if len(word) < _CONFIDENT_FROM:
-        known = [one for one in _of_like_letters(word, vocabulary, 1) if is_offered(one)]
-        near = ((edits(word, one, 1), one) for one in known if not _has_one_replaced(word, one))
-        return sorted((count, one) for count, one in near if count)
+        known = [other_word for other_word in _of_like_letters(word, vocabulary, 1) if is_offered(other_word)]
+        near = (
+            (edits(word, other_word, 1), other_word) for other_word in known if not _has_one_replaced(word, other_word)
+        )
+        return sorted((count, other_word) for count, other_word in near if count)
     most = 2 if len(word) >= _TWO_EDITS_FROM else 1
     known = list(vocabulary)
     stem, *others = stems([word, *known])
-    written = {one: edits(word, one, most) for one in _of_like_letters(word, known, most)}
+    written = {other_word: edits(word, other_word, most) for other_word in _of_like_letters(word, known, most)}
     stem_of = dict(zip(known, others))
     near_stems = {other: 2 * (edits(stem, other, 1) or 0) for other in _of_like_letters(stem, {*others}, 1)}
-    found = ((written.get(one) or near_stems.get(other, 0), one) for one, other in stem_of.items())
-    return sorted((count, one) for count, one in found if count and is_offered(one))
+    candidates = (
+        (written.get(other_word) or near_stems.get(other, 0), other_word) for other_word, other in stem_of.items()
+    )
+    return sorted((count, other_word) for count, other_word in candidates if count and is_offered(other_word))
 
 
 def _of_like_letters(word: str, vocabulary: Iterable[str], most: int) -> list[str]:
     """Return the words whose letters differ from a word's in no more than so many slips can change: two letters each,
     the one that goes and the one that comes."""
     letters = _letters(word)
-    return [one for one in vocabulary if (letters ^ _letters(one)).bit_count() <= 2 * most]
+    return [other_word for other_word in vocabulary if (letters ^ _letters(other_word)).bit_count() <= 2 * most]
 
 
 @lru_cache(maxsize=131_072)
@@ -112,13 +116,13 @@ def words_to_check(text: str) -> tuple[str, ...]:
     >>> words_to_check('minimun lenght of "pass wrods" in NPA-001 says Marten, 3rd paragrpah of 4.2.1(b)')
     ('minimun', 'lenght', 'says', 'paragrpah')
     """
-    found = dict.fromkeys(_plain_words(text))
+    plain_words = dict.fromkeys(_plain_words(text))
     shouted = text.isupper()
-    titled = all(word[0].isupper() for word in found)
-    first = next(iter(found), "")
+    titled = all(word[0].isupper() for word in plain_words)
+    first = next(iter(plain_words), "")
     return tuple(
         word
-        for word in found
+        for word in plain_words
         if is_offered(word)
         and word.casefold() not in STOP_WORDS
         and (word.islower() or shouted or (word.istitle() and (titled or word == first)))

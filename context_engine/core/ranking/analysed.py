@@ -211,8 +211,8 @@ class AnalysedText:
         """What dedup compares."""
         if self._body is None:
             rest = body(self.text)
-            found = self.reading.tokens if rest is self.text else tuple(dict.fromkeys(tokens(rest)))
-            self._body = Body(rest, found, tuple(sorted(filter(carries, found))), head(self.text, rest))
+            body_tokens = self.reading.tokens if rest is self.text else tuple(dict.fromkeys(tokens(rest)))
+            self._body = Body(rest, body_tokens, tuple(sorted(filter(carries, body_tokens))), head(self.text, rest))
         return self._body
 
     @property

@@ -83,7 +83,7 @@ def pool(
         answers: of each source, with its declaration.
         analysed: gives a text its analysis; a cache of them does so too.
     """
-    found: dict[Key, Candidate] = {}
+    candidates: dict[Key, Candidate] = {}
     again: dict[Key, list[Candidate]] = {}
     for spec, answer in answers:
         declared, own = declared_authority(spec), spec.id
@@ -92,19 +92,19 @@ def pool(
             key = (source_id, chunk.chunk_id or content_sha256(chunk.content)[:32])
             authority = effective_authority(chunk, spec, declared)
             candidate = Candidate(key, chunk, spec, authority, answer.retrieved_at, analysed)
-            if found.setdefault(candidate.key, candidate) is not candidate:
-                again.setdefault(candidate.key, [found[candidate.key]]).append(candidate)
+            if candidates.setdefault(candidate.key, candidate) is not candidate:
+                again.setdefault(candidate.key, [candidates[candidate.key]]).append(candidate)
     notices: list[Notice] = []
     for key in sorted(again):
         texts = _by_text(again[key])
-        found[key] = _joined(texts[0])
+        candidates[key] = _joined(texts[0])
         for others in texts[1:]:
-            _rename(_joined(others), found, again)
+            _rename(_joined(others), candidates, again)
         if len(texts) > 1:
-            said = f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept"
+            message = f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept"
             detail = {"chunk_id": key[1], "texts": len(texts)}
-            notices.append(Notice(NoticeCode.CHUNK_ID_REUSED, key[0], said, detail))
-    return [found[key] for key in sorted(found)], notices
+            notices.append(Notice(NoticeCode.CHUNK_ID_REUSED, key[0], message, detail))
+    return [candidates[key] for key in sorted(candidates)], notices
 
 
 def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
@@ -115,17 +115,17 @@ def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
     return [texts[text] for text in sorted(texts, key=content_sha256)]
 
 
-def _rename(candidate: Candidate, found: dict[Key, Candidate], again: dict[Key, list[Candidate]]) -> None:
+def _rename(candidate: Candidate, candidates: dict[Key, Candidate], again: dict[Key, list[Candidate]]) -> None:
     """Give a candidate the id of its text; one that has this id already, from an earlier answer, is the same."""
     source_id, chunk_id = candidate.key
     key = (source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}")
-    while key in found and found[key].chunk.content != candidate.chunk.content:
+    while key in candidates and candidates[key].chunk.content != candidate.chunk.content:
         key = (source_id, key[1] + "~")
     renamed = candidate.under(key, candidate.chunk)
     if key in again:
         again[key].append(renamed)  # its turn comes: it sorts after the id it is made from
     else:
-        found[key] = _joined([found[key], renamed]) if key in found else renamed
+        candidates[key] = _joined([candidates[key], renamed]) if key in candidates else renamed
 
 
 def _joined(same: list[Candidate]) -> Candidate:
@@ -140,5 +140,5 @@ def _joined(same: list[Candidate]) -> Candidate:
         key = (score.kind.value, score.scorer or "")
         if key not in best or score.value > best[key].value:
             best[key] = score
-    first = min(same, key=lambda one: (-one.tier, one.spec.id, repr(one.chunk)))
+    first = min(same, key=lambda candidate: (-candidate.tier, candidate.spec.id, repr(candidate.chunk)))
     return first.under(first.key, first.chunk._replace(scores=tuple(best[key] for key in sorted(best))))

@@ -188,11 +188,15 @@ def _same_meaning(first: list[str], second: list[str]) -> bool:
         return True
     codes = _codes(first) | _codes(second)
     words, words_too = _differing(first, second) if len(first) == len(second) else (_joined(first), _joined(second))
-    carried = {word: what for word in {*words, *words_too} if (what := word if word in codes else meaning(word))}
+    carried = {
+        word: word_meaning
+        for word in {*words, *words_too}
+        if (word_meaning := word if word in codes else meaning(word))
+    }
     carried.pop(_END, None)
-    said, runs = _cut(words, carried)
+    meanings, runs = _cut(words, carried)
     said_too, runs_too = _cut(words_too, carried)
-    if said != said_too:
+    if meanings != said_too:
         return False
     lost: set[str] = set()
     gained: set[str] = set()
@@ -229,8 +233,8 @@ def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str
     """Return of each pair of sentences the words between those that both begin and those that both end with."""
     out: list[str] = []
     out_too: list[str] = []
-    for one, other in zip(first, second):
-        words, words_too = split_words(_signed(one)), split_words(_signed(other))
+    for sentence, other in zip(first, second):
+        words, words_too = split_words(_signed(sentence)), split_words(_signed(other))
         while words and words_too and words[-1] == words_too[-1]:
             words.pop()
             words_too.pop()
@@ -306,8 +310,8 @@ def _sentences(text: str) -> list[tuple[tuple[str, str], str]]:
     for unit in units:
         out.append(((heading, " ".join(split_words(unit)).rstrip(".!?。！？")), unit))
         if "#" in unit or ":" in unit or "：" in unit:
-            found = _HEADING.findall(unit)
-            heading = " ".join(split_words(found[-1])) if found else heading
+            headings = _HEADING.findall(unit)
+            heading = " ".join(split_words(headings[-1])) if headings else heading
     return out
 
 
@@ -330,5 +334,7 @@ def marks(text: str) -> tuple[str, ...] | None:
     """
     if not text.isascii():
         return None
-    found = [what for token in tokens(text) if (what := meaning(token)) and not token.startswith("sign")]
-    return tuple(sorted(what for what in found if meaning(what) == what))
+    meanings = [
+        token_meaning for token in tokens(text) if (token_meaning := meaning(token)) and not token.startswith("sign")
+    ]
+    return tuple(sorted(token_meaning for token_meaning in meanings if meaning(token_meaning) == token_meaning))

@@ -49,7 +49,7 @@ class BlendPool(NamedTuple):
     @property
     def cosine_scorers(self) -> set[str | None]:
         """Who computed the cosines; None where a candidate has none, or its scorer no name."""
-        return {None if one is None else one.scorer for one in self.cosines}
+        return {None if cosine is None else cosine.scorer for cosine in self.cosines}
 
 
 def features(pool: BlendPool) -> Columns:
@@ -69,7 +69,7 @@ def features(pool: BlendPool) -> Columns:
     """
     share, best = _of_same_document(pool)
     lengths = [log(1 + count) for count in pool.words]
-    found: Columns = {
+    columns: Columns = {
         "stage1": list(pool.relevance),
         "stage1_rank": _reciprocal_ranks(pool.relevance),
         "text": list(pool.text),
@@ -80,27 +80,27 @@ def features(pool: BlendPool) -> Columns:
         "length": lengths,
         "length_squared": [length * length for length in lengths],
     }
-    cosines = [one.value for one in pool.cosines if one is not None]
+    cosines = [cosine.value for cosine in pool.cosines if cosine is not None]
     if len(cosines) == len(pool.keys):
-        found |= {"cosine": cosines, "cosine_rank": _reciprocal_ranks(cosines)}
-    reranked = [one for one in pool.reranked if one is not None]
+        columns |= {"cosine": cosines, "cosine_rank": _reciprocal_ranks(cosines)}
+    reranked = [score for score in pool.reranked if score is not None]
     if len(reranked) == len(pool.keys):
-        found |= {"reranker": reranked, "reranker_rank": _reciprocal_ranks(reranked)}
-    return found
+        columns |= {"reranker": reranked, "reranker_rank": _reciprocal_ranks(reranked)}
+    return columns
 
 
 def _of_same_document(pool: BlendPool) -> tuple[list[float], list[float]]:
     """Return the share of the others of each candidate's document in all relevance, and the best relevance of them."""
-    whole = fsum(pool.relevance) or 1.0
+    all_relevance = fsum(pool.relevance) or 1.0
     of: dict[Key, list[float]] = {}
     for document, relevance in zip(pool.documents, pool.relevance, strict=True):
         if document is not None:
             of.setdefault(document, []).append(relevance)
-    two_best = {document: (fsum(held), sorted([0.0, *held])[-2:]) for document, held in of.items()}
+    two_best = {document: (fsum(relevances), sorted([0.0, *relevances])[-2:]) for document, relevances in of.items()}
     shares, best = [], []
     for document, own in zip(pool.documents, pool.relevance):
         total, (second, first) = two_best[document] if document is not None else (own, [0.0, own])
-        shares.append(max(total - own, 0.0) / whole)
+        shares.append(max(total - own, 0.0) / all_relevance)
         best.append(second if own == first else first)
     return shares, best
 
@@ -117,12 +117,12 @@ def why_not(blend: LearntBlend, pool: BlendPool) -> str | None:
     if pool.measured_by != blend.measured_by:
         return f"relevance is {pool.measured_by} here, and was {blend.measured_by} where it was learnt"
     if blend.cosine is not None and pool.cosine_scorers != {blend.cosine}:
-        named = ", ".join(sorted(one or "none" for one in pool.cosine_scorers))
+        named = ", ".join(sorted(scorer or "none" for scorer in pool.cosine_scorers))
         return f"cosines are by {named} here, and were by {blend.cosine} where it was learnt"
     ran = any(score is not None for score in pool.reranked)
     if (pool.reranker if ran else None) != blend.reranker:
-        here, there = pool.reranker if ran else "no reranker", blend.reranker or "no reranker"
-        return f"there are scores of {here} here, and of {there} where it was learnt"
+        here, learnt_with = pool.reranker if ran else "no reranker", blend.reranker or "no reranker"
+        return f"there are scores of {here} here, and of {learnt_with} where it was learnt"
     return None if not ran or None not in pool.reranked else f"{blend.reranker} did not score every candidate"
 
 

@@ -19,7 +19,7 @@ higher it is, the more a misspelt word costs."""
 
 
 def rarity(
-    weights: Mapping[str, float], held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None] = ()
+    weights: Mapping[str, float], terms_held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None] = ()
 ) -> dict[str, float]:
     """Return each term's inverse document frequency: its weight * ln(1 + N / df), twice weight * ln(1 + N) at df = 0.
 
@@ -32,29 +32,31 @@ def rarity(
         held: what each candidate holds in text or label, each term once; what is none of the question's is not read.
         statistics: of each candidate's collection, None where it is not known; empty: of none.
     """
-    collections = _collections(held, statistics or [None] * len(held))
-    chunks = sum(one.chunks for one in collections)
-    found = {}
+    collections = _collections(terms_held, statistics or [None] * len(terms_held))
+    chunks = sum(collection.chunks for collection in collections)
+    rarities = {}
     for term, weight in weights.items():
-        frequency = sum(one.document_frequency.get(term, 0) for one in collections)
-        found[term] = weight * (log(1 + chunks / frequency) if frequency else UNKNOWN_TERM * log(1 + chunks))
-    return found
+        frequency = sum(collection.document_frequency.get(term, 0) for collection in collections)
+        rarities[term] = weight * (log(1 + chunks / frequency) if frequency else UNKNOWN_TERM * log(1 + chunks))
+    return rarities
 
 
 def _collections(
-    held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None]
+    terms_held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None]
 ) -> Iterable[TermStatistics]:
     """Return the collections of the candidates, each once; "" is that of candidates of which no other is known."""
     shown: dict[str, list[Iterable[str]]] = {}
-    for its_terms, known in zip(held, statistics, strict=True):
+    for its_terms, known in zip(terms_held, statistics, strict=True):
         shown.setdefault(known.collection if known else "", []).append(its_terms)
-    found = {
+    collections = {
         name: TermStatistics(collection=name, chunks=len(texts), document_frequency=Counter(chain.from_iterable(texts)))
         for name, texts in shown.items()
     }
-    for known in {id(one): one for one in statistics if one is not None}.values():
-        found[known.collection] = found[known.collection].merged(known)
-    return found.values()
+    for known in {
+        id(known_statistics): known_statistics for known_statistics in statistics if known_statistics is not None
+    }.values():
+        collections[known.collection] = collections[known.collection].merged(known)
+    return collections.values()
 
 
 K1: Final = 1.2
@@ -146,26 +148,26 @@ def lexical_scores(
     if not singles or not texts:
         return LexicalScores([0.0] * len(texts), [0.0] * len(texts))
     pairs = dict.fromkeys(bigrams(terms(query)), BIGRAM_WEIGHT)
-    found = _matches(texts, labels, singles, pairs)
-    held = [{**counts, **head} if head else counts for counts, head in zip(found.counts, found.heads)]
-    information = rarity(singles, held, statistics)
-    whole = fsum(information.values())  # exact: the same on every version of Python, in every order
-    coverage = [(_held(information, *one) / whole) ** COVERAGE_EXPONENT for one in zip(*found)]
-    return LexicalScores(_scores(texts, found, singles, pairs), coverage)
+    matched = _matches(texts, labels, singles, pairs)
+    terms_held = [{**counts, **head} if head else counts for counts, head in zip(matched.counts, matched.heads)]
+    information = rarity(singles, terms_held, statistics)
+    total = fsum(information.values())  # exact: the same on every version of Python, in every order
+    coverage = [(_held(information, *match) / total) ** COVERAGE_EXPONENT for match in zip(*matched)]
+    return LexicalScores(_scores(texts, matched, singles, pairs), coverage)
 
 
 def _scores(
-    texts: Sequence[AnalysedText], found: _Matches, singles: Mapping[str, float], pairs: Mapping[str, float]
+    texts: Sequence[AnalysedText], matched: _Matches, singles: Mapping[str, float], pairs: Mapping[str, float]
 ) -> list[float]:
     """Return BM25 over the pool, with what the labels add."""
-    idf, in_labels = _idf({**pairs, **singles}, found.counts), _idf(singles, found.heads)
+    idf, in_labels = _idf({**pairs, **singles}, matched.counts), _idf(singles, matched.heads)
     in_label = {
         term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
     }
     lengths = [text.reading.length for text in texts]
     mean, most = sum(lengths) / len(texts) or 1.0, K1 + 1
     scores: list[float] = []
-    for length, counts, head in zip(lengths, found.counts, found.heads, strict=True):
+    for length, counts, head in zip(lengths, matched.counts, matched.heads, strict=True):
         norm = K1 * (1 - B + B * length / mean)
         score = 0.0
         for term, tf in counts.items():
@@ -179,17 +181,17 @@ def _held(
 ) -> float:
     """Return how much of the query's information a text holds."""
     alone = 1.0 if len(information) == 1 else SCATTERED
-    held = [information[term] for term in head]
+    shares = [information[term] for term in head]
     for term in counts:
         if term in information and term not in head:
-            held.append(information[term] if term in close else alone * information[term])
-    return fsum(held)
+            shares.append(information[term] if term in close else alone * information[term])
+    return fsum(shares)
 
 
-def _idf(weights: Mapping[str, float], found: Sequence[Mapping[str, object]]) -> dict[str, float]:
+def _idf(weights: Mapping[str, float], names_held: Sequence[Mapping[str, object]]) -> dict[str, float]:
     """Return each name's weight times its idf over the pool."""
-    holders = Counter(chain.from_iterable(found))
-    return {name: weight * log(1 + len(found) / max(holders[name], 1)) for name, weight in weights.items()}
+    holders = Counter(chain.from_iterable(names_held))
+    return {name: weight * log(1 + len(names_held) / max(holders[name], 1)) for name, weight in weights.items()}
 
 
 def _matches(
@@ -199,12 +201,12 @@ def _matches(
     pairs: Mapping[str, float],
 ) -> _Matches:
     """Return what texts and labels hold of the query's terms and pairs."""
-    found = _Matches([], [], [_held_by_label(label, singles) for label in labels] or [_NONE] * len(texts))
+    matched = _Matches([], [], [_held_by_label(label, singles) for label in labels] or [_NONE] * len(texts))
     for text in texts:
         counts, close = _held_by_text(text, singles, pairs)
-        found.counts.append(counts)
-        found.close.append(close)
-    return found
+        matched.counts.append(counts)
+        matched.close.append(close)
+    return matched
 
 
 def _held_by_label(label: AnalysedText, singles: Mapping[str, float]) -> Mapping[str, object]:
@@ -220,9 +222,9 @@ def _held_by_text(
     """
     counts: dict[str, int] = {}
     close: set[str] = set()
-    found, last, before = text.reading.terms, "", -CLOSE - 1
-    for place in compress(count(), map(singles.__contains__, found)):
-        term = found[place]
+    text_terms, last, before = text.reading.terms, "", -CLOSE - 1
+    for place in compress(count(), map(singles.__contains__, text_terms)):
+        term = text_terms[place]
         counts[term] = counts.get(term, 0) + 1
         if place - before <= CLOSE:
             if place == before + 1 and (pair := f"{last}_{term}") in pairs:

@@ -104,8 +104,10 @@ def measure(
     if not open_:
         return Measured(relevance, absolute, "declared", [], [])
     pool = [candidates[index] for index in open_]
-    collections = [statistics.get(one.spec.id) for one in pool]
-    lexical = lexical_scores(query, [one.text for one in pool], [one.label for one in pool], collections)
+    collections = [statistics.get(candidate.spec.id) for candidate in pool]
+    lexical = lexical_scores(
+        query, [candidate.text for candidate in pool], [candidate.label for candidate in pool], collections
+    )
     kind = _common_kind(pool)
     logits = _logit_scorers(pool)
     values = lexical.score if kind is None else [_measured_by(candidate, kind, logits) for candidate in pool]

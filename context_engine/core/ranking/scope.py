@@ -48,13 +48,13 @@ def scope_threshold(settings: RankingSettings, calibrations: Iterable[ScopeCalib
     >>> scope_threshold(RankingSettings(scope_threshold=0.1), [base])
     ScopeThreshold(value=0.1, origin='', weak_below=0.4, strong_from=0.6)
     """
-    found = list(calibrations)
-    known = [one for one in found if one is not None]
-    lowest = min((one.threshold for one in known), default=DEFAULT_SCOPE_THRESHOLD)
+    all_calibrations = list(calibrations)
+    known = [calibration for calibration in all_calibrations if calibration is not None]
+    lowest = min((calibration.threshold for calibration in known), default=DEFAULT_SCOPE_THRESHOLD)
     origin = CALIBRATED if known else MEASURED_DEFAULT
-    if len(known) < len(found) and lowest > DEFAULT_SCOPE_THRESHOLD:
+    if len(known) < len(all_calibrations) and lowest > DEFAULT_SCOPE_THRESHOLD:
         lowest, origin = DEFAULT_SCOPE_THRESHOLD, MEASURED_DEFAULT
-    strong = max((one.strong for one in known), default=_DEFAULT_STRONG)
+    strong = max((calibration.strong for calibration in known), default=_DEFAULT_STRONG)
     weak = round(lowest + (strong - lowest) / 3.0, 3)
     setting = settings.scope_threshold
     if setting == AUTO:
@@ -123,7 +123,7 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
     return threshold, _floored(quantile(signals.own, _STRONG_ABOVE))
 
 
-def mean_calibration(found: Sequence[ScopeCalibration]) -> ScopeCalibration | None:
+def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibration | None:
     """Return the calibration of several partitions of a base together, None of none; a single one as it is.
 
     With n the chunks that the domain's sources have in each partition:
@@ -139,18 +139,21 @@ def mean_calibration(found: Sequence[ScopeCalibration]) -> ScopeCalibration | No
     >>> mean_calibration(parts).threshold
     0.25
     """
-    if len(found) < 2:
-        return found[0] if found else None
+    if len(calibrations) < 2:
+        return calibrations[0] if calibrations else None
 
     def mean(values: Sequence[float]) -> float:
-        weighted = fsum(one.chunks * value for one, value in zip(found, values, strict=True))
-        return _floored(weighted / sum(one.chunks for one in found))
+        weighted = fsum(calibration.chunks * value for calibration, value in zip(calibrations, values, strict=True))
+        return _floored(weighted / sum(calibration.chunks for calibration in calibrations))
 
     return replace(
-        found[0],
-        threshold=mean([one.threshold for one in found]),
-        strong=mean([one.strong for one in found]),
-        **{name: sum(getattr(one, name) for one in found) for name in ("own", "judged", "outside", "chunks")},
+        calibrations[0],
+        threshold=mean([calibration.threshold for calibration in calibrations]),
+        strong=mean([calibration.strong for calibration in calibrations]),
+        **{
+            name: sum(getattr(calibration, name) for calibration in calibrations)
+            for name in ("own", "judged", "outside", "chunks")
+        },
     )
 
 

@@ -83,16 +83,16 @@ def swaps(contenders: Contenders, ranked: Sequence[int], returned: Sequence[int]
     """
     without = _by_relevance(contenders)
     places, places_without = _places(ranked), _places(without)
-    found: list[Swap] = []
+    listed: list[Swap] = []
     count = 0
     for place in returned:
         winner = ranked[place]
         for loser in without[: places_without[winner]]:
             if places[loser] > place:
                 count += 1
-                if len(found) < MAX_SWAPS:
-                    found.append(_swap(contenders, winner, loser, places, places_without))
-    return found, count
+                if len(listed) < MAX_SWAPS:
+                    listed.append(_swap(contenders, winner, loser, places, places_without))
+    return listed, count
 
 
 def _places(rows: Sequence[int]) -> list[int]:

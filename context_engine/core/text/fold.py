@@ -52,8 +52,8 @@ _ENCLOSED: Final = ((0x1F130, 26), (0x1F150, 26), (0x1F170, 26), (0x1F1E6, 26))
 
 def _pairs() -> Iterator[tuple[str, str]]:
     for table in (_LETTERS, _MARKS):
-        for given, plain in table.items():
-            yield from zip(given, plain, strict=True)
+        for look_alike, plain in table.items():
+            yield from zip(look_alike, plain, strict=True)
     for width, pairs in BRACKETS.items():
         for pair in pairs.split():
             yield pair[0], "<" * width
@@ -63,7 +63,7 @@ def _pairs() -> Iterator[tuple[str, str]]:
             yield chr(first + place), chr(ord("a") + place)
 
 
-LOOK_ALIKES: Final = {given: plain for given, plain in _pairs() if given != plain}
+LOOK_ALIKES: Final = {look_alike: plain for look_alike, plain in _pairs() if look_alike != plain}
 """Character -> what it looks like, in small letters."""
 
 _ESCAPE: Final = re.compile(
@@ -135,8 +135,8 @@ def _folded(char: str) -> str:
         return ""
     if char in LOOK_ALIKES:
         return LOOK_ALIKES[char]
-    parts = (one for one in unicodedata.normalize("NFKD", char) if unicodedata.category(one) not in _UNSEEN)
-    return "".join(LOOK_ALIKES.get(small, small) for one in parts for small in LOOK_ALIKES.get(one, one.casefold()))
+    parts = (part for part in unicodedata.normalize("NFKD", char) if unicodedata.category(part) not in _UNSEEN)
+    return "".join(LOOK_ALIKES.get(small, small) for part in parts for small in LOOK_ALIKES.get(part, part.casefold()))
 
 
 _folds: Final = _Folds()
@@ -160,12 +160,12 @@ def fold(text: str) -> FoldedText:
 def _pieces(text: str) -> Iterator[_Piece]:
     """Yield what a text reads as, with the place of each piece."""
     position = 0
-    for found in _ESCAPE.finditer(text):
-        meant = _meant(found)
+    for escape in _ESCAPE.finditer(text):
+        meant = _meant(escape)
         if meant is not None:
-            yield from _of_characters(text, position, found.start())
-            yield meant.translate(_folds), found.start(), found.end()
-            position = found.end()
+            yield from _of_characters(text, position, escape.start())
+            yield meant.translate(_folds), escape.start(), escape.end()
+            position = escape.end()
     yield from _of_characters(text, position, len(text))
 
 

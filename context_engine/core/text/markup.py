@@ -102,7 +102,7 @@ def _plain(text: str) -> str:
 
 def _without_html(text: str) -> str:
     text = _TAG.sub(_gap, _COMMENT.sub("", without_templating(text)))
-    return _ENTITY.sub(lambda found: unescape(found[0]), text)
+    return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
 
 
 def _gap(tag: re.Match[str]) -> str:

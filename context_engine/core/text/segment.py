@@ -59,20 +59,24 @@ def check_segmenter(segmenter: Segmenter) -> None:
 def _spaced(run: str, japanese: bool) -> str:
     dictionary = "ko-dic" if _HANGUL.search(run) else "ipadic" if japanese else "cc-cedict"
     words = [token.surface for token in _tokenizer(dictionary).tokenize(run)]
-    parts = (list(part) for said, part in groupby(words, key=lambda word: word not in _FUNCTION_WORDS) if said)
+    parts = (
+        list(part)
+        for says_something, part in groupby(words, key=lambda word: word not in _FUNCTION_WORDS)
+        if says_something
+    )
     return " ".join(chain.from_iterable(map(_joined, parts))) or run
 
 
 def _joined(words: Sequence[str]) -> Iterator[str]:
     """Yield words with a border between those of two characters or more only: one alone is no search term."""
-    held, short = "", False
+    pending, short = "", False
     for word in words:
-        if held and not short and len(word) > 1:
-            yield held
-            held = ""
-        held, short = held + word, len(word) == 1
-    if held:
-        yield held
+        if pending and not short and len(word) > 1:
+            yield pending
+            pending = ""
+        pending, short = pending + word, len(word) == 1
+    if pending:
+        yield pending
 
 
 @lru_cache(maxsize=3)

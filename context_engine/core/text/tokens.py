@@ -150,10 +150,13 @@ class Reading(NamedTuple):
 
 def read(text: str) -> Reading:
     """Return what `words`, `tokens` and `terms` say of a text."""
-    found = words(text)
-    tokens_in, terms_in = map(_memo(_TOKENS, _tokens_of, text), found), map(_memo(_TERMS, _terms_of, text), found)
+    text_words = words(text)
+    tokens_in, terms_in = (
+        map(_memo(_TOKENS, _tokens_of, text), text_words),
+        map(_memo(_TERMS, _terms_of, text), text_words),
+    )
     return Reading(
-        len(found), tuple(dict.fromkeys(chain.from_iterable(tokens_in))), tuple(chain.from_iterable(terms_in))
+        len(text_words), tuple(dict.fromkeys(chain.from_iterable(tokens_in))), tuple(chain.from_iterable(terms_in))
     )
 
 
@@ -210,8 +213,8 @@ class _WordMemo(dict[str, tuple[str, ...]]):
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) >= _MOST_WORDS:
             self.clear()
-        found = self[word] = self._split(word)
-        return found
+        parts = self[word] = self._split(word)
+        return parts
 
 
 def _memo(memo: _WordMemo, split: Split, text: str) -> Split:
@@ -234,13 +237,13 @@ def _tokens_of(word: str) -> tuple[str, ...]:
 
 
 def _terms_of(word: str) -> tuple[str, ...]:
-    found = [
+    parts = [
         part
         for token in (_tokens_of(word) if has_cjk(word) else _TOKENS[word])
         if token not in STOP_WORDS
         for part in _parts(token)
     ]
-    return tuple(stems(_cjk_pairs(found) if has_cjk(word) else found))
+    return tuple(stems(_cjk_pairs(parts) if has_cjk(word) else parts))
 
 
 _TOKENS: Final = _WordMemo(_tokens_of)
@@ -256,7 +259,7 @@ def _split(token: str) -> tuple[str, ...]:
     if token.isascii() and token.isalnum():
         return (token,)
     if has_cjk(token):
-        runs = ((one[1], one[2]) for one in _CJK_OR_OTHER.finditer(token))
+        runs = ((run[1], run[2]) for run in _CJK_OR_OTHER.finditer(token))
         return tuple(part for char, other in runs for part in ((char,) if char else _split_between(other)))
     word = token.strip("_-./,'’").replace("’", "'").removesuffix("'s")
     if len(word) == 1 or any(char.isdigit() for char in word):

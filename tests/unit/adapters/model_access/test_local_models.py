@@ -61,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, bars: Bars) -> list[Any]:
 
 
 def load(chosen: CrossEncoderOptions) -> Any:
-    return load_torch_model("CrossEncoder", chosen, what="a test", error=EmbedderError, max_length=9)
+    return load_torch_model("CrossEncoder", chosen, purpose="a test", error=EmbedderError, max_length=9)
 
 
 def test_a_name_of_the_hub_is_not_fetched_unless_that_is_asked_for(asked: list[Any]) -> None:
