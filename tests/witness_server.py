@@ -8,10 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from context_engine.audit.formats.checkpoint import cosign, parse_checkpoint
+from context_engine.audit.formats.checkpoint import cosign, parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import verify_consistency
-from context_engine.audit.formats.note import parse_note, verify_note
 from context_engine.audit.formats.strict import FormatError
 
 NAME = "witness.example/w1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from context_engine.adapters.identity.no_authentication import NoAuthentication
+from context_engine.adapters.identity.authenticator import NoAuthentication
 from context_engine.core.models import ANYBODY, API_PRINCIPAL, Authenticated
 from context_engine.core.protocols import Authenticator
 

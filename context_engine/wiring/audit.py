@@ -228,7 +228,7 @@ def _in_use(setup: Setup, data_dir: str | Path | None) -> LedgerInUse:
     from context_engine.audit.ledger.key_change import enter_key
     from context_engine.audit.record.pseudonym import Pseudonyms
     from context_engine.audit.recorder import LedgerInUse
-    from context_engine.audit.recorder.drafting import LedgerDrafts
+    from context_engine.audit.recorder.jobs import LedgerDrafts
 
     ledger, clock = open_ledger(setup, data_dir), SystemClock()
     enter_key(ledger, ledger.keyring, clock)

@@ -182,7 +182,7 @@ def _is_missing(file: Path | None) -> bool:
 
 def _stuck(ledger: Ledger, ways: Iterable[str]) -> Iterator[Notice]:
     """Yield that the last checkpoint did not go out everywhere: no search says that what is outside falls behind."""
-    from context_engine.audit.ledger.publication import read_publication
+    from context_engine.audit.ledger.publish import read_publication
 
     with ledger.database.connect() as connection:
         state = read_publication(connection)

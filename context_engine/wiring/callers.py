@@ -7,9 +7,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from context_engine.adapters.identity.authenticator import TokenAuthenticator, TokenKind
+from context_engine.adapters.identity.authenticator import NoAuthentication, TokenAuthenticator, TokenKind
 from context_engine.adapters.identity.held_tokens import ApiToken, FileTokens, StoredTokens
-from context_engine.adapters.identity.no_authentication import NoAuthentication
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import NOBODY, Authenticated
 from context_engine.core.protocols import Authenticator, Clock

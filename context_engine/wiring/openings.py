@@ -114,7 +114,7 @@ def unreachable_keys(setup: Setup) -> str | None:
         return None
     try:
         document = key_source(oidc, setup.config.connections.get, SystemClock())()
-        from context_engine.adapters.identity.key_set import read_key_set
+        from context_engine.adapters.identity.remote_keys import read_key_set
 
         read_key_set(document)
     except (ContextEngineError, ValueError) as error:

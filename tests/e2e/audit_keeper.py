@@ -9,8 +9,7 @@ from datetime import timedelta
 from itertools import count
 
 from context_engine.audit.formats.keys import Keyring, SigningKey
-from context_engine.audit.ledger.erase import erase
-from context_engine.audit.ledger.find_erasable import Wanted
+from context_engine.audit.ledger.erase import Wanted, erase
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import Criteria
 from context_engine.audit.ledger.prune import Retention, prune

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.witnesses import TlogWitness, open_witnesses
+from context_engine.audit.formats.checkpoint import parse_note, verify_note
 from context_engine.audit.formats.keys import Keyring, SigningKey, VerifierKey
-from context_engine.audit.formats.note import parse_note, verify_note
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.publish import Published, Rhythm, publish

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text
 
-from context_engine.audit.formats.mac import row_mac
 from context_engine.audit.formats.merkle import leaf_hash, root
 from context_engine.audit.formats.tiles import TileTree, tiles_of
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import addendum, record, tile
+from context_engine.audit.ledger.seals import row_mac
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="signals")]
 

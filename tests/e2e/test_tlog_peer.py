@@ -16,13 +16,19 @@ from pathlib import Path
 import pytest
 
 from context_engine.audit import check_proof
-from context_engine.audit.formats.bundle import pack_entries, unpack_entries
-from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_checkpoint
+from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, root, verify_consistency, verify_inclusion
-from context_engine.audit.formats.note import parse_note, verify_note
 from context_engine.audit.formats.proof import InclusionProof
-from context_engine.audit.formats.tiles import TileTree, append_leaves, bundle_path, tile_path, tiles_of
+from context_engine.audit.formats.tiles import (
+    TileTree,
+    append_leaves,
+    bundle_path,
+    pack_entries,
+    tile_path,
+    tiles_of,
+    unpack_entries,
+)
 
 PEER = os.environ.get("TLOG_PEER_PYTHON", "")
 SCRIPT = Path(__file__).with_name("tlog_peer.py")

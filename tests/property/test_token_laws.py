@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from context_engine.adapters.identity.authenticator import TokenAuthenticator
 from context_engine.adapters.identity.held_tokens import ApiToken, FileTokens, StoredTokens
 from context_engine.adapters.identity.jwt_tokens import JwtTokens
-from context_engine.adapters.identity.key_set import KeySet, read_key_set
+from context_engine.adapters.identity.remote_keys import KeySet, read_key_set
 from context_engine.core.models import Authenticated
 from context_engine.errors import NotAuthenticated
 from context_engine.settings.access_file import AccessFile

@@ -5,12 +5,11 @@ A server is an `Api`: its address, the header of its key, its limits and a table
 cookies or redirects, within the rate of the plan, with a key that is read again when it is refused and shows nowhere.
 """
 
-from context_engine.adapters.http.api import Api, below_host, versioned
+from context_engine.adapters.http.api import Api, Meaning, below_host, refusal, versioned
 from context_engine.adapters.http.client import ApiClient
 from context_engine.adapters.http.download import InsideAddress, TooLarge, Untrusted, download
 from context_engine.adapters.http.keys import Access, ApiKey, KeyHeader
 from context_engine.adapters.http.retry import Backoff, RetryBudget, retried
-from context_engine.adapters.http.statuses import Meaning, refusal
 from context_engine.adapters.http.transport import HttpAnswer, HttpCall
 
 __all__ = [

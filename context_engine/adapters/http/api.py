@@ -1,14 +1,125 @@
-"""The description of a kind of server: all there is to say to have one asked."""
+"""The description of a kind of server: its paths, key header and the meaning of its error statuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from context_engine.adapters.http.keys import BEARER, KeyHeader
-from context_engine.adapters.http.statuses import Statuses
+from context_engine.adapters.http.retry import retry_after
+from context_engine.adapters.http.transport import HttpAnswer
+from context_engine.errors import (
+    SourceAuthError,
+    SourceError,
+    SourceForbidden,
+    SourceNotFound,
+    SourceProtocolError,
+    SourceRateLimited,
+    SourceUnavailable,
+)
+from context_engine.secrecy import redacted
+
+logger = logging.getLogger(__name__)
+
+_MOST_LOGGED: Final = 500
+
+_MOST_CODE: Final = 64
+
+
+class Meaning(NamedTuple):
+    """What a status stands for; `{name}` in its words is the server's name, `{status}` the status.
+
+    Attributes:
+        error: the class of the error.
+        problem: what happened.
+        remedy: what to do about it.
+        retryable: whether the same call may succeed later.
+        pause_s: seconds until it may, where the answer has no Retry-After.
+    """
+
+    error: type[SourceError]
+    problem: str
+    remedy: str = ""
+    retryable: bool = False
+    pause_s: float | None = None
+
+
+Statuses = Mapping[int, Meaning | Callable[[str, str], Meaning]]
+"""{status: what it means, or (code, message) of the answer's body -> what it means}."""
+
+_DEBUG: Final = "the debug log holds its words"
+
+_REFUSED: Final = Meaning(SourceProtocolError, "{name} refused the request ({status})", _DEBUG)
+
+_TOO_MANY: Final = Meaning(SourceRateLimited, "too many requests ({status})", "lower the load", retryable=True)
+
+_FAILED: Final = Meaning(SourceUnavailable, "{name} failed inside ({status})", "its log says why", retryable=True)
+
+_CANNOT: Final = Meaning(
+    SourceUnavailable, "{name} cannot do what it was asked ({status})", "check that base_url is the API's"
+)
+
+USUAL: Final[Mapping[int, Meaning]] = {
+    401: Meaning(SourceAuthError, "the API key was refused", "correct api_key of the connection"),
+    403: Meaning(SourceForbidden, "{name} refused access (403)", "give the connection a key that may do this"),
+    404: Meaning(SourceNotFound, "{name} knows no such address (404)", "correct base_url of the connection"),
+    408: _TOO_MANY,
+    413: Meaning(SourceProtocolError, "{name} refused the request as too large (413)", "ask for less at once"),
+    425: _TOO_MANY,
+    429: _TOO_MANY,
+    501: _CANNOT,
+    505: _CANNOT,
+}
+"""Beside these any other 5xx is a failure inside that may pass, and anything else a request that was refused."""
+
+
+def refusal(
+    answer: HttpAnswer,
+    statuses: Statuses,
+    *,
+    name: str,
+    now: datetime,
+    hide: Callable[[str], str] = redacted,
+) -> SourceError:
+    """Return the error that an answer stands for, without a source id.
+
+    Args:
+        answer: any but a success.
+        statuses: the server's own.
+        name: what messages call the server.
+        now: for a Retry-After that is a date.
+        hide: takes keys out of the words that go to the debug log.
+    """
+    code, message = _code_and_message(answer)
+    logger.debug("%s answered %d %s: %s", name, answer.status, hide(code), hide(message)[:_MOST_LOGGED])
+    found = statuses.get(answer.status) or USUAL.get(answer.status) or (_FAILED if answer.status >= 500 else _REFUSED)
+    meaning = found if isinstance(found, Meaning) else found(code, message)
+    words = f"{meaning.problem}: {meaning.remedy}" if meaning.remedy else meaning.problem
+    asked = retry_after(answer.headers, now) if meaning.retryable else None
+    return meaning.error(
+        words.replace("{name}", name).replace("{status}", str(answer.status)),
+        retryable=meaning.retryable,
+        retry_after_s=meaning.pause_s if asked is None else asked,
+    )
+
+
+def _code_and_message(answer: HttpAnswer) -> tuple[str, str]:
+    """Return code and message of a body in one of the usual forms, else its beginning as the message."""
+    try:
+        body: Any = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        body = None
+    inner = body.get("error") if isinstance(body, Mapping) else None
+    held = inner if isinstance(inner, Mapping) else body
+    if not isinstance(held, Mapping) or not {"code", "message"} & held.keys():
+        return "", answer.body[:_MOST_LOGGED].decode("utf-8", "replace")
+    return str(held.get("code", ""))[:_MOST_CODE], str(held.get("message", ""))
+
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""One HTTP call: no cookies kept, no redirect followed, time and size bounded, failures in our own errors."""
+"""One HTTP call: no cookies, no redirects, bounded time and size, failures as errors of this package."""
 
 from __future__ import annotations
 
@@ -12,12 +12,33 @@ import httpx
 
 from context_engine.adapters.http.deadline import TimeLimit, keep_deadlines
 from context_engine.adapters.http.keys import ApiKey
-from context_engine.adapters.http.tls import tls_context
-from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
+from context_engine.errors import ConfigError, SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 
+
+def tls_context(connection: Connection) -> ssl.SSLContext:
+    """Return the TLS context of a connection's CA bundle and client certificate.
+
+    Raises:
+        ConfigError: one of the files cannot be used.
+    """
+    try:
+        if connection.ca_bundle is None:
+            context = httpx.create_ssl_context()
+        else:
+            context = ssl.create_default_context(cafile=str(connection.ca_bundle))
+        if connection.client_certificate is not None:
+            context.load_cert_chain(connection.client_certificate, connection.client_key)
+        return context
+    except (OSError, ssl.SSLError) as error:
+        reason = type(error).__name__
+    raise ConfigError(f"a certificate file of the connection to {connection.shown_url} cannot be used ({reason})")
+
+
 _CONNECT_S: Final = 5.0
+
 _KEEP_ALIVE_S: Final = 5.0
+
 _MOST_IDLE: Final = 32
 """Every call goes through every idle connection."""
 

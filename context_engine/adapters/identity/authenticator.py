@@ -1,4 +1,4 @@
-"""Who a request comes from, by the kinds of token that a configuration takes."""
+"""Authenticate requests by the kinds of token that a configuration accepts, or by none on a local machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
-from context_engine.adapters.identity.bearer import bearer_token
-from context_engine.core.models import Authenticated
+from context_engine.core.models import ANYBODY, Authenticated
 from context_engine.core.protocols import Clock
 from context_engine.errors import NotAuthenticated, TokensUnchecked
 from context_engine.settings.new_token import token_hash
@@ -97,3 +96,56 @@ class TokenAuthenticator:
         """Stop what runs beside it; may be called twice."""
         for kind in self._kinds:
             kind.close()
+
+
+MOST_BYTES: Final = 16_384
+"""Longest header that is looked at."""
+
+_BLANK: Final = " \t"
+
+
+def bearer_token(authorization: str | None) -> bytes | None:
+    """Return the token of a header as its bytes; None where there is none.
+
+    Args:
+        authorization: the header's bytes read as Latin-1, as a server gives them; a text with other characters is taken
+            as UTF-8.
+    """
+    if authorization is None or len(authorization) > MOST_BYTES:
+        return None
+    scheme, _, token = authorization.strip(_BLANK).partition(" ")
+    token = token.strip(_BLANK)
+    if scheme.lower() != "bearer" or not token:
+        return None
+    try:
+        return token.encode("latin-1")
+    except UnicodeEncodeError:
+        return token.encode("utf-8", "surrogatepass")
+
+
+class NoAuthentication:
+    """Lets everybody in as nobody in particular; for loopback alone.
+
+    Args:
+        caller: who everybody is.
+    """
+
+    def __init__(self, caller: Authenticated = ANYBODY) -> None:
+        self._caller = caller
+
+    def authenticate(self, authorization: str | None) -> Authenticated:
+        """Return the caller; a token that is shown all the same is refused, for it would not be checked.
+
+        Raises:
+            NotAuthenticated: there is a token.
+        """
+        if authorization:
+            raise NotAuthenticated("this service was started with --no-auth and checks no token: send none")
+        return self._caller
+
+    def problems(self) -> tuple[str, ...]:
+        """Return nothing: there is nothing to check."""
+        return ()
+
+    def close(self) -> None:
+        """Do nothing."""

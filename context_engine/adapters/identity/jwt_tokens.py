@@ -18,8 +18,7 @@ import jwt
 from cachetools import LRUCache
 
 from context_engine.adapters.identity.authenticator import UNCHECKED, ShownToken
-from context_engine.adapters.identity.key_set import KeySet
-from context_engine.adapters.identity.remote_keys import RemoteKeys
+from context_engine.adapters.identity.remote_keys import KeySet, RemoteKeys
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import API_PRINCIPAL, Authenticated
 from context_engine.errors import TokensUnchecked

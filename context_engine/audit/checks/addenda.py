@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection, bindparam, select
 
 from context_engine.audit.checks.findings import Finding, Place
-from context_engine.audit.ledger.contents import named_contents
+from context_engine.audit.ledger.database import parts
 from context_engine.audit.ledger.derive import named_digests
-from context_engine.audit.ledger.rows import parts
+from context_engine.audit.ledger.named import named_contents
 from context_engine.audit.ledger.schema import addendum, erasure
 from context_engine.errors import LedgerCorrupt
 

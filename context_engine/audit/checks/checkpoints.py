@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from context_engine.audit.checks.findings import Finding, Place, Table
 from context_engine.audit.checks.keys import Trust
-from context_engine.audit.formats.checkpoint import Checkpoint, parse_checkpoint
+from context_engine.audit.formats.checkpoint import Checkpoint, parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import VerifierKey
-from context_engine.audit.formats.note import parse_note, verify_note
 from context_engine.audit.formats.strict import FormatError
 
 

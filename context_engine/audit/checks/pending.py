@@ -12,10 +12,10 @@ from context_engine.audit.checks.addenda import Names, contents_in, digests_of, 
 from context_engine.audit.checks.findings import Finding, Place
 from context_engine.audit.checks.keys import Trust
 from context_engine.audit.formats.keys import Keyring
-from context_engine.audit.formats.mac import pending_mac
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.derive import derive_erased, parse_entry
 from context_engine.audit.ledger.schema import pending, record
+from context_engine.audit.ledger.seals import pending_mac
 from context_engine.audit.record.candidates import CANDIDATES
 
 _ROWS: Final = (

@@ -1,4 +1,4 @@
-"""The check of a whole ledger, against somebody who can write to its database but has neither key nor checkpoint."""
+"""Verify a whole ledger against an attacker who can write to its database but has neither key nor checkpoint."""
 
 from __future__ import annotations
 
@@ -18,22 +18,18 @@ from context_engine.audit.checks.checkpoints import (
     signed_size,
     size_of,
 )
-from context_engine.audit.checks.database_schema import check_schema
-from context_engine.audit.checks.derived import surplus_rows
-from context_engine.audit.checks.extent import find_extent, stray_rows
+from context_engine.audit.checks.derived import Named, check_identities, newest_number, surplus_mentions, surplus_rows
 from context_engine.audit.checks.findings import Finding, Findings, Place, Verification
 from context_engine.audit.checks.keys import KeyEntry, Trust, judge_key_runs, judge_keys
-from context_engine.audit.checks.mentions import Named, check_identities, newest_number, surplus_mentions
-from context_engine.audit.checks.parallel import check_stretches
 from context_engine.audit.checks.pending import Later, check_pending, read_later
-from context_engine.audit.checks.rows import KeyRun
-from context_engine.audit.checks.stretch import Plan, Stretch
+from context_engine.audit.checks.proved import not_proved, proved
+from context_engine.audit.checks.rows import KeyRun, find_extent, stray_rows
+from context_engine.audit.checks.stretch import Plan, Stretch, check_stretches
 from context_engine.audit.checks.tree import Tree, read_upper
-from context_engine.audit.checks.words import not_proved, proved
 from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.ledger.database import About
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.schema import checkpoint
+from context_engine.audit.ledger.schema import METADATA, checkpoint
 
 _STRETCH: Final = 64
 """Tiles that are checked at once: 16,384 records."""
@@ -246,3 +242,30 @@ def _verification(
         counts=counts,
         size=plan.extent.size,
     )
+
+
+_SQLITE: Final = "SELECT type, name, tbl_name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+
+_POSTGRESQL: Final = (
+    "SELECT 'trigger', t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+    "WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace "
+    "UNION ALL SELECT 'rule', rulename, tablename FROM pg_rules WHERE schemaname = current_schema()"
+)
+
+_MOST_PROBLEMS: Final = 20
+
+
+def check_schema(connection: Connection, *, indexes: bool) -> Iterator[Finding]:
+    """Yield what would change rows behind the ledger's back, and what hides them from a search.
+
+    Args:
+        indexes: whether each index is compared with its table, which reads the whole file; in SQLite alone.
+    """
+    sqlite = connection.dialect.name == "sqlite"
+    for kind, name, table in connection.exec_driver_sql(_SQLITE if sqlite else _POSTGRESQL):
+        if sqlite or table in METADATA.tables:
+            yield Finding("schema", Place("schema", name=str(name)), f"the ledger makes no {kind}, and there is one")
+    if sqlite and indexes:
+        for (problem,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_PROBLEMS:d})"):
+            if problem != "ok":
+                yield Finding("schema", Place("schema"), f"the file does not hold together: {problem}")

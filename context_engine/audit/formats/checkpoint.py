@@ -1,12 +1,156 @@
-"""Checkpoints (C2SP tlog-checkpoint): what a log says it holds, as a note that it signs and witnesses cosign."""
+"""Signed notes (C2SP signed-note) and checkpoints (C2SP tlog-checkpoint): what a log states as its size and root."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
-from context_engine.audit.formats.note import Note, Signature, cosigned_message, parse_note, sign_note
-from context_engine.audit.formats.strict import FormatError, hash_from_base64, number_from, to_base64
+from context_engine.audit.formats.strict import (
+    FormatError,
+    checked_name,
+    from_base64,
+    hash_from_base64,
+    number_from,
+    to_base64,
+)
+
+_DASH: Final = "— "
+
+_ID_BYTES: Final = 4
+
+_TIME_BYTES: Final = 8
+
+_MOST_SIGNATURES: Final = 64
+
+
+class Signature(NamedTuple):
+    """A line of a note.
+
+    Attributes:
+        name: of the key.
+        key_id: its id, 4 bytes.
+        data: what the key made: for a cosignature the time, 8 bytes, and the signature.
+    """
+
+    name: str
+    key_id: bytes
+    data: bytes
+
+    @property
+    def line(self) -> str:
+        """The line, without its end."""
+        return f"{_DASH}{self.name} {to_base64(self.key_id + self.data)}"
+
+    def by(self, key: VerifierKey) -> bool:
+        """Whether it says that it is by a key."""
+        return self.name == key.name and self.key_id == key.id_bytes
+
+
+class Note(NamedTuple):
+    """A text with its signatures, none of them verified.
+
+    Attributes:
+        text: ends in a newline.
+    """
+
+    text: str
+    signatures: tuple[Signature, ...] = ()
+
+    def __str__(self) -> str:
+        lines = "".join(f"{one.line}\n" for one in self.signatures)
+        return f"{self.text}\n{lines}" if lines else self.text
+
+
+class Signed(NamedTuple):
+    """A signature that was verified.
+
+    Attributes:
+        key: that made it.
+        time: seconds since 1970 at which a witness says to have seen the text; None for the log's own signature.
+    """
+
+    key: VerifierKey
+    time: int | None = None
+
+
+def sign_note(text: str, *keys: SigningKey) -> Note:
+    """Return a text signed by each key; by none, the text alone.
+
+    Args:
+        text: ends in a newline.
+    """
+    made = (Signature(key.name, key.verifier.id_bytes, key.sign(text.encode())) for key in keys)
+    return Note(text, tuple(made))
+
+
+def cosigned_message(text: str, time: int) -> bytes:
+    """Return what a witness signs of a note's text at a time, in seconds since 1970 (C2SP tlog-cosignature)."""
+    return f"cosignature/v1\ntime {time}\n{text}".encode()
+
+
+def parse_note(note: str) -> Note:
+    """Return a note as it is written; without an empty line it is a text that nobody signed.
+
+    Raises:
+        FormatError: it has not the form of a note.
+    """
+    if not note.endswith("\n") or any(char < " " and char != "\n" for char in note):
+        raise FormatError("a note ends in a newline and has no other control character")
+    end = note.rfind("\n\n")
+    if end < 0:
+        return Note(note)
+    lines = note[end + 2 : -1].split("\n") if end + 2 < len(note) else []
+    if not 0 < len(lines) <= _MOST_SIGNATURES:
+        raise FormatError(f"a note has 1 to {_MOST_SIGNATURES} signatures behind its empty line, not {len(lines)}")
+    return Note(note[: end + 1], tuple(map(parse_signature, lines)))
+
+
+def parse_signature(line: str) -> Signature:
+    """Return the signature of a line of a note.
+
+    Args:
+        line: without its end.
+
+    Raises:
+        FormatError: it has not the form of one.
+    """
+    if not line.startswith(_DASH):
+        raise FormatError("the line of a signature begins with a dash and a space")
+    name, _, written = line.removeprefix(_DASH).partition(" ")
+    data = from_base64(written, "a signature")
+    if len(data) <= _ID_BYTES:
+        raise FormatError("a signature is too short")
+    return Signature(checked_name(name), data[:_ID_BYTES], data[_ID_BYTES:])
+
+
+def verify_note(note: Note, keys: Sequence[VerifierKey]) -> tuple[Signed, ...]:
+    """Return which of the keys signed a note; signatures of other keys are ignored.
+
+    Args:
+        keys: of logs and witnesses.
+
+    Raises:
+        FormatError: a signature that says it is by one of the keys is not, or there are two by one key.
+    """
+    found: list[Signed] = []
+    for key in keys:
+        own = [one for one in note.signatures if one.by(key)]
+        if len(own) > 1:
+            raise FormatError(f"the note has two signatures by {key.name}")
+        if own:
+            found.append(_verified(note.text, own[0], key))
+    return tuple(found)
+
+
+def _verified(text: str, signature: Signature, key: VerifierKey) -> Signed:
+    time, data, message = None, signature.data, text.encode()
+    if key.kind == COSIGNATURE:
+        time, data = int.from_bytes(data[:_TIME_BYTES], "big"), data[_TIME_BYTES:]
+        message = cosigned_message(text, time)
+    if not key.accepts(data, message):
+        raise FormatError(f"the signature by {key.name} does not fit the text")
+    return Signed(key, time)
 
 
 class Checkpoint(NamedTuple):

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from context_engine.audit.formats.checkpoint import Checkpoint, parse_checkpoint
+from context_engine.audit.formats.checkpoint import Checkpoint, Signed, parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, verify_consistency, verify_inclusion
-from context_engine.audit.formats.note import Signed, parse_note, verify_note
 from context_engine.audit.formats.strict import FormatError, from_base64, hash_from_base64, number_from, to_base64
 
 _HEADER: Final = "c2sp.org/tlog-proof@v1"

@@ -1,8 +1,4 @@
-"""The tree as tiles of 256 hashes (C2SP tlog-tiles): where they stand, how they grow, and the proofs read from them.
-
-A tile of level 0 holds leaf hashes; each hash of a tile above is the root of a full tile below. A full tile never
-changes. The last one of a level may be partial.
-"""
+"""Tiles and entry bundles of a log (C2SP tlog-tiles): hashes of the tree and their entries, 256 at a time."""
 
 from __future__ import annotations
 
@@ -19,6 +15,7 @@ from context_engine.audit.formats.merkle import (
 )
 
 TILE_WIDTH: Final = 256
+
 _TILE_HEIGHT: Final = 8  # 2**8 == 256
 
 TileSource = Callable[[int, int, int], bytes]
@@ -155,3 +152,31 @@ class TileTree:
             hashes = _read(self._source, level, index, tile_width(level, index, self.size))
             self._tiles[level, index] = hashes
         return hashes
+
+
+_LENGTH: Final = 2  # bytes, big-endian
+
+
+def pack_entries(entries: Iterable[bytes]) -> bytes:
+    """Return a bundle.
+
+    Raises:
+        OverflowError: an entry has more than 65,535 bytes.
+    """
+    return b"".join(part for entry in entries for part in (len(entry).to_bytes(_LENGTH, "big"), entry))
+
+
+def unpack_entries(bundle: bytes) -> list[bytes]:
+    """Return the entries of a bundle.
+
+    Raises:
+        ValueError: it ends in the middle of one.
+    """
+    entries, at = [], 0
+    while at < len(bundle):
+        start = at + _LENGTH
+        at = start + int.from_bytes(bundle[at:start], "big")
+        if start > len(bundle) or at > len(bundle):
+            raise ValueError("the bundle ends in the middle of an entry")
+        entries.append(bundle[start:at])
+    return entries

@@ -1,22 +1,26 @@
-"""Records into the ledger: what they share is looked up or kept, each is composed, and all wait to be integrated."""
+"""Append records to the ledger, those included that the ledger writes about itself."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
 from sqlalchemy import Connection, select, update
 
+from context_engine.audit.formats.checkpoint import parse_note, verify_note
 from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash
-from context_engine.audit.formats.note import parse_note, verify_note
 from context_engine.audit.formats.strict import FormatError
+from context_engine.audit.ledger.database import insert_rows, rows_where
 from context_engine.audit.ledger.read import StoredCheckpoint
-from context_engine.audit.ledger.rows import insert_rows, rows_where
 from context_engine.audit.ledger.schema import addendum, checkpoint, pending
 from context_engine.audit.ledger.seals import Seals
 from context_engine.audit.values import Addendum, Composed, Content, Draft
-from context_engine.errors import AuditError
+from context_engine.core.engine.clock import TimeSortedIds
+from context_engine.core.models import utc_text
+from context_engine.errors import AuditError, InvalidRequest
 
 _MOST_BYTES: Final = 65_535
 """Of an entry: what the length of an entry in a bundle of C2SP tlog-tiles can say."""
@@ -120,3 +124,46 @@ def _row(record_id: str, composed: Composed, seals: Seals, written: float) -> tu
         raise AuditError(f"the entry of {record_id} has {len(entry)} bytes, the most is {_MOST_BYTES}")
     leaf = leaf_hash(entry)
     return (record_id, entry, leaf, *seals.pending(leaf), written)
+
+
+STATEMENTS: Final = frozenset({"erasure", "pruning", "key", "loss"})
+"""The kinds of entries that are about no search."""
+
+_VERSION: Final = 1
+
+_MOST_WORDS: Final = 200
+
+
+def statement(kind: str, record_id: str, now: datetime, fields: Mapping[str, Any]) -> Draft:
+    """Return an entry of the ledger about itself.
+
+    Args:
+        kind: one of `STATEMENTS`.
+        record_id: its id; unique in the ledger.
+        now: when it is made.
+        fields: what it says.
+    """
+    said = {"v": _VERSION, "kind": kind, "id": record_id, "time": utc_text(now), **fields}
+    entry = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    return Draft(record_id=record_id, contents=(), compose=_composed(entry))
+
+
+def statement_id(kind: str, now: datetime) -> str:
+    """Return a new id that sorts by time and says what it is of."""
+    return f"{kind}-{TimeSortedIds().new(now)}"
+
+
+def own_words(name: str, text: str) -> str:
+    """Return what an operator says of himself and his reason, which stands in the log for ever.
+
+    Raises:
+        InvalidRequest: it is empty, longer than 200 characters, or holds control characters.
+    """
+    words = " ".join(text.split())
+    if not words or len(words) > _MOST_WORDS or not words.isprintable():
+        raise InvalidRequest(f"{name}: give 1 to {_MOST_WORDS} printable characters; they stand in the log for ever")
+    return words
+
+
+def _composed(entry: bytes) -> Callable[[Mapping[bytes, bytes]], Composed]:
+    return lambda _digests: Composed(entry)

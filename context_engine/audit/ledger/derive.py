@@ -1,20 +1,101 @@
-"""What is looked up of a record, derived from its entry and candidates alone, so that a check can derive it again."""
+"""The look-up rows of a record, derived from its entry and candidates alone, and the chunk identities they share."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from context_engine.audit.ledger.identity import FATES, ChunkIdentity
-from context_engine.audit.record.mentions import mentions_of
+from sqlalchemy import Connection, func, select
+
+from context_engine.audit.ledger.database import insert_rows, rows_where
+from context_engine.audit.ledger.schema import chunk
+from context_engine.audit.record.candidates import mentions_of
+
+FATES: Final = ("dropped", "returned", "merged")
+"""What may become of a chunk, by the number it is stored as. The first two, by far the most, take SQLite no byte."""
+
+_NUMBERS: Final = "SELECT identity, id FROM chunk WHERE identity {values}"
+
+_COLUMNS: Final = "id, identity, source_id, chunk_id, document_id, document_version, content_sha256"
+
+
+class ChunkIdentity(NamedTuple):
+    """What a chunk is known by, in the order of the columns.
+
+    Attributes:
+        content_sha256: of its text, 32 bytes; None where it is not known.
+    """
+
+    source_id: str
+    chunk_id: str
+    document_id: str | None
+    document_version: str | None
+    content_sha256: bytes | None
+
+
+def identity_hash(identity: ChunkIdentity) -> bytes:
+    """Return SHA-256 of an identity: its texts, each behind "=" and before NUL, which none holds, then the hash."""
+    *texts, sha256 = identity
+    said = "".join(["\x00" if one is None else f"={one}\x00" for one in texts])
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass") + (sha256 or b"")).digest()
+
+
+def sha256_bytes(text: str) -> bytes:
+    """Return a hash that is given in hex, or what no text has where it is none."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
+def keep_identities(connection: Connection, identities: Collection[ChunkIdentity]) -> dict[ChunkIdentity, int]:
+    """Return the number of every identity; one that is new gets the next.
+
+    Args:
+        connection: in the transaction that holds the lease: nobody else gives numbers.
+        identities: without repetition.
+    """
+    hashes = {identity_hash(one): one for one in identities}
+    numbers = {hashes[bytes(row[0])]: int(row[1]) for row in rows_where(connection, _NUMBERS, list(hashes))}
+    missing = [(key, one) for key, one in hashes.items() if one not in numbers]
+    if missing:
+        first = int(connection.scalar(select(func.max(chunk.c.id))) or 0) + 1
+        insert_rows(connection, chunk, [(number, key, *one) for number, (key, one) in enumerate(missing, first)])
+        numbers.update((one, number) for number, (_, one) in enumerate(missing, first))
+    return numbers
+
+
+def read_identities(connection: Connection, where: str = "") -> Iterator[tuple[Any, ChunkIdentity | None]]:
+    """Yield the numbers of chunks and their identities, None for a row that is not what its hash was made of.
+
+    Args:
+        connection: to the ledger's database.
+        where: SQL; "": all of them.
+    """
+    for number, key, *columns in connection.exec_driver_sql(f"SELECT {_COLUMNS} FROM chunk {where}"):
+        identity = ChunkIdentity._make(columns)
+        yield number, identity if _is_sound(identity, key) else None
+
+
+def _is_sound(identity: ChunkIdentity, key: object) -> bool:
+    *texts, sha256 = identity
+    if not (sha256 is None or isinstance(sha256, bytes)) or not all(isinstance(one, str | None) for one in texts):
+        return False
+    return identity_hash(identity) == key
+
 
 _UNKNOWN: Final = "unknown"
+
 _FATES: Final[Mapping[str, int]] = {fate: number for number, fate in enumerate(FATES)}
+
 _OTHER_FATE: Final = len(FATES)
+
 _RANK: Final = (*(_FATES[fate] for fate in ("returned", "merged", "dropped")), _OTHER_FATE)
+
 _IDENTITIES: Final = 16_384
 
 

@@ -11,16 +11,17 @@ from sqlalchemy import Connection, bindparam, delete, select
 
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.formats.tiles import TILE_WIDTH, append_leaves
+from context_engine.audit.ledger.database import insert_rows, parts, rows_where
 from context_engine.audit.ledger.derive import (
+    ChunkIdentity,
     derive_erased,
     derive_mentions,
     derive_record,
+    keep_identities,
     named_digest,
     parse_entry,
 )
-from context_engine.audit.ledger.identity import ChunkIdentity, keep_identities
 from context_engine.audit.ledger.read import log_size, read_addenda, read_tile
-from context_engine.audit.ledger.rows import insert_rows, parts, rows_where
 from context_engine.audit.ledger.schema import erasure, log, mention, pending, record, tile
 from context_engine.audit.ledger.seals import NO_SEAL, Seal, Seals
 from context_engine.errors import LedgerCorrupt

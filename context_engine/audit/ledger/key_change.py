@@ -11,11 +11,10 @@ from sqlalchemy import Connection, func, select
 
 from context_engine.audit.formats.keys import Keyring, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash
-from context_engine.audit.ledger.append import append
+from context_engine.audit.ledger.append import append, statement, statement_id
 from context_engine.audit.ledger.read import StoredCheckpoint
 from context_engine.audit.ledger.schema import IS_KEY, log, pending, record
 from context_engine.audit.ledger.seals import Seal, Seals
-from context_engine.audit.ledger.statements import statement, statement_id
 from context_engine.audit.values import Draft
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerCorrupt

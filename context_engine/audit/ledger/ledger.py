@@ -12,7 +12,6 @@ from context_engine.audit.formats.tiles import TileTree
 from context_engine.audit.ledger import read
 from context_engine.audit.ledger.append import append, keep_checkpoint
 from context_engine.audit.ledger.database import Database, open_database
-from context_engine.audit.ledger.growth import check_growth, last_signed
 from context_engine.audit.ledger.integrate import move_pending
 from context_engine.audit.ledger.key_change import check_name, may_sign
 from context_engine.audit.ledger.look_up import (
@@ -20,13 +19,15 @@ from context_engine.audit.ledger.look_up import (
     Criteria,
     MentionCriteria,
     RecordRow,
+    Sample,
+    draw,
     find_mentions,
     find_rows,
     tiles_named,
 )
 from context_engine.audit.ledger.read import StoredCheckpoint, StoredEntry
-from context_engine.audit.ledger.sample import Sample, draw
 from context_engine.audit.ledger.seals import Seals
+from context_engine.audit.ledger.signing import check_growth, last_signed
 from context_engine.audit.values import Addendum, Draft
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerCorrupt

@@ -1,18 +1,19 @@
-"""Which addenda records name: their own, and the contents that their candidates share with other records."""
+"""The addenda that records name: their own, and the contents that their candidates share with other records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from context_engine.audit.ledger.contents import named_contents
 from context_engine.audit.ledger.derive import named_digests, parse_entry
 from context_engine.audit.ledger.read import read_addenda, read_entries
 from context_engine.audit.ledger.schema import pending
-from context_engine.audit.record.candidates import CANDIDATES
+from context_engine.audit.record.candidates import CANDIDATES, content_digests, read_candidates
+from context_engine.audit.record.exact import Unreadable
+from context_engine.errors import LedgerCorrupt
 
 _BATCH: Final = 256
 
@@ -55,3 +56,68 @@ def _named(connection: Connection, entries: Sequence[bytes]) -> Iterator[bytes]:
     yield from chain.from_iterable(each.values() for each in own)
     for held in read_addenda(connection, {each[CANDIDATES] for each in own if CANDIDATES in each}).values():
         yield from named_contents(held.data)
+
+
+class ContentPair(NamedTuple):
+    """The digests of what is kept of one chunk.
+
+    Attributes:
+        text: of its text.
+        card: of what else is known of it.
+    """
+
+    text: bytes
+    card: bytes
+
+
+def named_contents(candidates: bytes) -> list[bytes]:
+    """Return the digests of all contents that a record names.
+
+    Args:
+        candidates: data of the addendum.
+
+    Raises:
+        LedgerCorrupt: it cannot be read.
+    """
+    try:
+        return content_digests(candidates)
+    except Unreadable as error:
+        raise _unreadable(error) from None
+
+
+def content_pairs(candidates: bytes) -> set[ContentPair]:
+    """Return text and card of every chunk that a record names, candidates and what was made of several.
+
+    Args:
+        candidates: data of the addendum.
+
+    Raises:
+        LedgerCorrupt: it cannot be read.
+    """
+    digests = named_contents(candidates)
+    try:
+        read = read_candidates(candidates)
+        return {
+            ContentPair(digests[text], digests[card])
+            for columns in _columns(read)
+            for text, card in zip(columns["text"], columns["card"], strict=True)
+        }
+    except (Unreadable, IndexError, TypeError, ValueError) as error:
+        raise _unreadable(error) from None
+
+
+def _columns(value: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the columns of chunks, wherever they stand: in each answer, and beside what was joined of several."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("text"), list) and isinstance(value.get("card"), list):
+            yield value
+        else:
+            for one in value.values():
+                yield from _columns(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _columns(one)
+
+
+def _unreadable(error: Exception) -> LedgerCorrupt:
+    return LedgerCorrupt(f"the candidates of a record cannot be read ({error}): run 'context-engine audit verify'")

@@ -1,7 +1,4 @@
-"""Where a checkpoint goes beside the ledger: a file, a program, witnesses. What fails is told, and stops no search.
-
-Only what stands where the ledger's writers cannot write shows that a ledger was cut off, rolled back or forked.
-"""
+"""Where a checkpoint goes outside the ledger: a file, a program, witnesses."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from context_engine.audit.ledger.checkpoint_file import append_checkpoint
 from context_engine.errors import AuditError
 from context_engine.settings.api_token import API_TOKEN
 from context_engine.settings.audit_secrets import AUDIT_FORMER_KEYS, AUDIT_KEY, AUDIT_LEDGER
 
 COMMAND_TIMEOUT_S: Final = 30.0
+
 _SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER})
 
 Outlet = Callable[[str], None]
@@ -69,3 +66,47 @@ def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TI
         problem = f"could not be started ({getattr(error, 'strerror', None) or type(error).__name__})"
     if problem:
         raise AuditError(f"the program {command[0]} of audit_checkpoint_command {problem}")
+
+
+_GAP: Final = "\n\n"
+
+_SIGNATURE: Final = "— "
+
+
+def append_checkpoint(path: Path, note: str) -> None:
+    """Append a checkpoint to a file; it is on the disk on return.
+
+    One write to a file opened for appending: what several processes append does not mix.
+
+    Raises:
+        AuditError: it cannot be written.
+    """
+    problem = ""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, f"{note.rstrip()}{_GAP}".encode())
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        problem = error.strerror or type(error).__name__
+    if problem:
+        raise AuditError(f"the file of checkpoints {path} cannot be written ({problem}): correct audit_checkpoint_file")
+
+
+def checkpoints_in(text: str) -> tuple[str, ...]:
+    """Return the checkpoints of such a file, or of one that holds a single checkpoint, oldest first.
+
+    Nothing is checked: a checkpoint that was cut off when the machine stopped is among them.
+    """
+    found: list[str] = []
+    for block in text.replace("\r\n", "\n").split(_GAP):
+        lines = block.strip("\n")
+        if not lines:
+            continue
+        if lines.startswith(_SIGNATURE) and found:
+            found[-1] += f"\n{lines}\n"
+        else:
+            found.append(f"{lines}\n")
+    return tuple(found)

@@ -16,7 +16,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from context_engine.audit.ledger.database import Database
-from context_engine.audit.ledger.failures import failures
+from context_engine.audit.ledger.engines import failures
 
 logger = logging.getLogger(__name__)
 

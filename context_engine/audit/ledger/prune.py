@@ -1,8 +1,4 @@
-"""Retention: the oldest records go, up to a border between tiles, and the proofs of all that is left stay good.
-
-C2SP tlog-tiles calls it pruning: a minimum index moves up. Leaf hashes, MACs and tiles stay, so that a checkpoint of
-any size can still be proved consistent with any other.
-"""
+"""Retention: remove the oldest records up to a tile border; the proofs of all remaining records stay valid."""
 
 from __future__ import annotations
 
@@ -10,19 +6,17 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, except_, func, select, update
 
 from context_engine.audit.formats.tiles import TILE_WIDTH
-from context_engine.audit.ledger.append import append
+from context_engine.audit.ledger.append import STATEMENTS, append, statement, statement_id
+from context_engine.audit.ledger.database import Database, parts
 from context_engine.audit.ledger.derive import moment_text
-from context_engine.audit.ledger.drop_mentions import drop_mentions
 from context_engine.audit.ledger.key_change import enter_key, restated_key
 from context_engine.audit.ledger.named import named_by
 from context_engine.audit.ledger.overwrite import overwrite_freed, overwrites_deleted
 from context_engine.audit.ledger.read import log_size
-from context_engine.audit.ledger.rows import parts
-from context_engine.audit.ledger.schema import IS_KEY, addendum, erasure, log, meta, record
-from context_engine.audit.ledger.statements import STATEMENTS, statement, statement_id
+from context_engine.audit.ledger.schema import IS_KEY, addendum, chunk, erasure, log, mention, meta, record
 from context_engine.core.models import utc_text
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError
@@ -32,7 +26,9 @@ if TYPE_CHECKING:
 
 
 _MINIMUM: Final = "minimum_index"
+
 _BATCH: Final = 1000
+
 _ROWS: Final = select(
     record.c.idx, record.c.record_id, record.c.kind, record.c.time, record.c.domain, record.c.search_id
 ).order_by(record.c.idx)
@@ -197,3 +193,46 @@ def _say(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock
     if left is None and ledger.keyring is not None:
         drafts.append(restated_key(ledger.keyring, now))
     append(connection, drafts, ledger.seals, now.timestamp())
+
+
+_TILES: Final = 4
+"""Whose rows go in one transaction: some 100,000 where a search has 100 candidates."""
+
+_UNNAMED: Final = except_(select(chunk.c.id), select(mention.c.chunk))
+
+
+def drop_mentions(database: Database, border: int) -> None:
+    """Remove what is looked up of the chunks of pruned records, and the chunks that no record left names.
+
+    Where a process is ended meanwhile, the next one goes on; what is left until then is found by no look-up.
+
+    Args:
+        database: of the ledger; it is written to only where there is something to remove.
+        border: index of the first record that is there; a multiple of 256.
+
+    Raises:
+        AuditError: the database cannot be used, or this user may not write.
+    """
+    while (first := _first_tile(database, border // TILE_WIDTH)) is not None:
+        with database.begin() as connection:
+            overwrites_deleted(connection)
+            end = min(first + _TILES, border // TILE_WIDTH)
+            connection.execute(delete(mention).where(mention.c.tile < end))
+    _drop_unnamed(database)
+
+
+def _first_tile(database: Database, end: int) -> int | None:
+    with database.connect() as connection:
+        first = connection.scalar(select(func.min(mention.c.tile)).where(mention.c.tile < end))
+    return None if first is None else int(first)
+
+
+def _drop_unnamed(database: Database) -> None:
+    with database.connect(patient=True) as connection:
+        tile = log_size(connection) // TILE_WIDTH
+        unnamed = connection.scalars(_UNNAMED).all()
+    for part in parts(unnamed):
+        with database.begin(alone=True) as connection:  # or a record that is integrated could name what goes
+            overwrites_deleted(connection)
+            named_since = select(mention.c.chunk).where(mention.c.tile >= tile, mention.c.chunk.in_(part))
+            connection.execute(delete(chunk).where(chunk.c.id.in_(part), chunk.c.id.not_in(named_since)))

@@ -1,26 +1,105 @@
-"""One checkpoint made and handed out: stored, cosigned by witnesses, and given to what stands outside the ledger."""
+"""Publish one checkpoint: store it, have witnesses cosign it, and hand it to files and programs outside the ledger."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from sqlalchemy import update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from context_engine.audit.formats.note import parse_note
+from context_engine.audit.formats.checkpoint import Note, parse_checkpoint, parse_note, parse_signature, verify_note
+from context_engine.audit.formats.keys import VerifierKey
+from context_engine.audit.formats.strict import FormatError
 from context_engine.audit.formats.tiles import TileTree
-from context_engine.audit.ledger.cosign import Cosigner, cosigned, seen_by
 from context_engine.audit.ledger.outlets import Outlet
-from context_engine.audit.ledger.publication import Publication, read_publication, write_publication
 from context_engine.audit.ledger.read import log_size
-from context_engine.audit.ledger.schema import checkpoint
+from context_engine.audit.ledger.schema import checkpoint, meta
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
+
+
+_ROUNDS: Final = 3
+"""Once to learn what the witness saw last, once to answer; once more where another process was quicker."""
+
+
+class Cosigner(Protocol):
+    """A witness.
+
+    Attributes:
+        name: what messages call it.
+        vkey: its verifier key; a cosignature of another key counts for nothing.
+    """
+
+    name: str
+    vkey: str
+
+    def add_checkpoint(self, note: str, old_size: int, proof: tuple[bytes, ...]) -> str | int:
+        """Return the signature lines of its cosignatures; or the size it last cosigned, where that is not the old one.
+
+        Raises:
+            AuditError: it refuses, or cannot be asked.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close connections; may be called twice, and it may be asked again."""
+        ...
+
+
+def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str:
+    """Return the note with the cosignature of a witness added.
+
+    Args:
+        note: a signed checkpoint.
+        tree: of its size.
+        witness: asked.
+        seen: the size it cosigned last, as far as is known; it says so itself where that is wrong.
+
+    Raises:
+        AuditError: it refuses; it saw a larger log than this one; or its answer holds no cosignature of its key.
+    """
+    old = seen if seen <= tree.size else 0
+    for _ in range(_ROUNDS):
+        answer = witness.add_checkpoint(note, old, tree.consistency_proof(old) if old else ())
+        if isinstance(answer, str):
+            return str(_joined(parse_note(note), answer, witness))
+        if answer > tree.size:
+            raise AuditError(
+                f"witness {witness.name!r} cosigned this log at {answer} records and it has {tree.size} now: it was "
+                "cut off or rolled back; run 'context-engine audit verify'"
+            )
+        old = answer
+    raise AuditError(f"witness {witness.name!r} names another size each time: it is asked again with the next one")
+
+
+def _joined(note: Note, lines: str, witness: Cosigner) -> Note:
+    """Return the note with those of the lines that the witness's key made."""
+    key = VerifierKey.parse(witness.vkey)
+    try:
+        signatures = [parse_signature(line) for line in lines.removesuffix("\n").split("\n")]
+        own = tuple(one for one in signatures if one.by(key))
+        good = bool(own) and verify_note(Note(note.text, own), (key,))
+    except FormatError as error:
+        raise AuditError(f"witness {witness.name!r} gave no cosignature that fits its key: {error}") from None
+    if not good:
+        raise AuditError(f"witness {witness.name!r} gave no cosignature of the key {key.name}: correct audit_witnesses")
+    others = tuple(one for one in note.signatures if not one.by(key))
+    return Note(note.text, others + own)
+
+
+def seen_by(note: str, witness: Cosigner) -> int:
+    """Return the size of a stored checkpoint, if the witness cosigned it; else 0."""
+    try:
+        key, found = VerifierKey.parse(witness.vkey), parse_note(note)
+        return parse_checkpoint(found).size if any(one.by(key) for one in found.signatures) else 0
+    except FormatError:
+        return 0
 
 
 logger = logging.getLogger(__name__)
@@ -29,6 +108,7 @@ LEASE_S: Final = 300.0
 """Longer than witnesses and programs may take; after it another process takes over from one that was killed."""
 
 _STORED: Final = "ledger"
+
 _LOOKED_AT: Final = 8
 
 
@@ -152,3 +232,59 @@ def _witnessed(ledger: Ledger, size: int, note: str, witness: Cosigner) -> str:
     with ledger.database.begin() as connection:
         connection.execute(update(checkpoint).where(checkpoint.c.size == size).values(note=note))
     return note
+
+
+_NAME: Final = "publication"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """What was handed out, and who is at it.
+
+    Attributes:
+        done: records that the last checkpoint had which went out by each way, {name of the way: size}.
+        tried: seconds since 1970 at which the last one was made.
+        tried_size: records that it had.
+        leased: seconds since 1970 until which a process is at it; 0: none is.
+    """
+
+    done: Mapping[str, int] = field(default_factory=dict)
+    tried: float = 0.0
+    tried_size: int = 0
+    leased: float = 0.0
+
+    def owed(self, ways: Iterable[str], size: int) -> tuple[str, ...]:
+        """Return the ways out that have not had a checkpoint of that size."""
+        return tuple(way for way in ways if self.done.get(way, 0) != size)
+
+    def due(self, ways: Iterable[str], size: int, now: float, *, records: int, seconds: float) -> bool:
+        """Whether a checkpoint is due: so many records or seconds after the last, where one is owed."""
+        if not size or not self.owed(ways, size):
+            return False
+        return size - self.tried_size >= records or not 0 <= now - self.tried < seconds
+
+    def given(self, ways: Iterable[str], size: int) -> Publication:
+        """Return this once a checkpoint has gone out by some ways, with nobody at it any more."""
+        return replace(self, done={**self.done, **dict.fromkeys(ways, size)}, leased=0.0)
+
+
+def read_publication(connection: Connection) -> Publication:
+    """Return what the ledger says of it; where that cannot be read, nothing was handed out."""
+    written = connection.scalar(select(meta.c.value).where(meta.c.name == _NAME))
+    try:
+        said = json.loads(written or "{}")
+        return Publication(
+            done={str(way): int(size) for way, size in said.get("done", {}).items()},
+            tried=float(said.get("tried", 0.0)),
+            tried_size=int(said.get("tried_size", 0)),
+            leased=float(said.get("leased", 0.0)),
+        )
+    except (ValueError, TypeError, AttributeError):
+        return Publication()
+
+
+def write_publication(connection: Connection, state: Publication) -> None:
+    """Store it, inside the caller's transaction."""
+    said = {"done": dict(state.done), "tried": state.tried, "tried_size": state.tried_size, "leased": state.leased}
+    connection.execute(delete(meta).where(meta.c.name == _NAME))
+    connection.execute(insert(meta).values(name=_NAME, value=json.dumps(said)))

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, bindparam, func, select
 
 from context_engine.audit.formats.merkle import HASH_BYTES
-from context_engine.audit.ledger.rows import rows_where
+from context_engine.audit.ledger.database import rows_where
 from context_engine.audit.ledger.schema import checkpoint, erasure, log, pending, record, tile
 from context_engine.audit.values import Addendum
 from context_engine.errors import LedgerCorrupt

@@ -1,10 +1,4 @@
-"""The addendum `candidates`: compressed JSON, and behind it the hashes it goes with, which nothing can compress.
-
-4 bytes                 length of the compressed JSON, big-endian
-that many bytes         zlib (RFC 1950) of JSON: first what became of each candidate, last how many contents there are
-32 bytes each           digests of the addenda of the contents, by number
-32 bytes each           SHA-256 of the candidates' texts, in the order of the fates; zeros where one is not known
-"""
+"""The addendum `candidates` of a record, and the chunks it mentions."""
 
 from __future__ import annotations
 
@@ -20,17 +14,27 @@ from context_engine.audit.record.parts import PARTS_VERSION
 from context_engine.audit.values import Addendum
 
 CANDIDATES: Final = "candidates"
+
 _LENGTH: Final = struct.Struct(">I")
+
 _LEVEL: Final = 4
 """Of zlib: for the demo bank level 1 takes 4 % more bytes, level 6 takes 2 % less and 0.1 ms a record more."""
+
 _MOST_BYTES: Final = 256 * 2**20
+
 _HASH_BYTES: Final = 32
+
 _UNKNOWN: Final = bytes(_HASH_BYTES)
+
 _SHA256: Final = "content_sha256"
+
 _FATES: Final = '{"fates":'
+
 _VERSION: Final = f',"v":{PARTS_VERSION},'
 """Behind the fates."""
+
 _DECODER: Final = json.JSONDecoder()
+
 _COUNT: Final = b'"contents":'
 """Stands last in the JSON. Quotes within texts are escaped, so that nothing else looks like it."""
 
@@ -126,3 +130,62 @@ def content_digests(data: bytes) -> list[bytes]:
 
 def _hashes(data: bytes, start: int) -> Iterator[bytes]:
     return (data[place : place + _HASH_BYTES] for place in range(start, len(data), _HASH_BYTES))
+
+
+_NAMING: Final = ("search", "rank", "fetch")
+
+_COLUMNS: Final = ("source_id", "chunk_id", "document_id", "document_version", "outcome")
+
+_RETURNED: Final = "returned"
+
+Mention = tuple[Any, Any, Any, Any, bytes | None, Any]
+"""A candidate: source, chunk, document, version, SHA-256 of its text (32 bytes), fate (returned, merged or dropped).
+
+Texts, and None where there is none; a damaged record may say anything. A plain tuple: there are a hundred to a record.
+"""
+
+
+def mentions_of(entry: bytes | Mapping[str, Any], candidates: bytes | None) -> tuple[Mention, ...]:
+    """Return what a record mentions, in the order of the candidates; nothing for one that is of no search or fetch.
+
+    What cannot be read, such as the record of a newer version, mentions what its entry lists, or nothing: it must not
+    keep the log from growing.
+
+    Args:
+        entry: as it is stored, or read.
+        candidates: the addendum of that name; without it only what the entry lists as returned is known.
+    """
+    try:
+        read = read_json(entry) if isinstance(entry, bytes) else entry
+        if read.get("kind") not in _NAMING:
+            return ()
+    except Unreadable:
+        return ()
+    found = None if candidates is None else _candidates(candidates)
+    return _listed(read) if found is None else found
+
+
+def _candidates(data: bytes) -> tuple[Mention, ...] | None:
+    try:
+        fates, texts = read_fates(data)
+        *columns, outcomes = [fates[name] for name in _COLUMNS] if fates else [[]] * len(_COLUMNS)
+        return tuple(zip(*columns, texts, outcomes, strict=True))
+    except (Unreadable, KeyError, TypeError, ValueError):
+        return None
+
+
+def _listed(entry: Mapping[str, Any]) -> tuple[Mention, ...]:
+    chunks = entry.get("chunks")
+    listed = [one for one in chunks if isinstance(one, Mapping)] if isinstance(chunks, list) else []
+    named = (
+        (one.get("source"), one.get("chunk"), one.get("document"), one.get("version"), _sha256(one.get("sha256")))
+        for one in listed
+    )
+    return tuple((*one, _RETURNED) for one in named if one[0] and one[1])
+
+
+def _sha256(value: object) -> bytes | None:
+    try:
+        return bytes.fromhex(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

@@ -1,31 +1,34 @@
-"""Records of what happens: a search, a request that was refused, a context that was read, a fetch, records lost."""
+"""Drafts of records: a search, a refused request, a context read, a fetch, or lost records."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from context_engine.audit.record.caller import described_caller
 from context_engine.audit.record.candidates import CANDIDATES, candidates_addendum
 from context_engine.audit.record.codec import dumped
-from context_engine.audit.record.declared import settings_content, sources_content
+from context_engine.audit.record.contents import settings_content, sources_content
 from context_engine.audit.record.entry import composed
 from context_engine.audit.record.parts import PARTS_VERSION, split
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.pseudonym import Pseudonyms, described_caller
 from context_engine.audit.record.question import QueryForm, kept_as, question_addendum
-from context_engine.audit.record.summary import of_result
 from context_engine.audit.values import Composed, Draft
 from context_engine.core.models import (
     AccessRecord,
     Caller,
     Chunk,
     Context,
+    Outcome,
     Principal,
+    RankedChunk,
     SearchRequest,
     SearchResult,
+    Settings,
+    SourceStatus,
     utc_text,
 )
 from context_engine.core.text import content_sha256
@@ -214,3 +217,66 @@ def _plain(record_id: str, entry: dict[str, Any]) -> Draft:
 def _block(label: str, source_id: str, chunk_ids: tuple[str, ...], truncated: bool) -> dict[str, Any]:
     block = {"label": label, "source": source_id, "chunks": list(chunk_ids)}
     return {**block, "truncated": True} if truncated else block
+
+
+_SUBJECTS: Final = frozenset((*Settings.model_fields, "filters", "as_of", "rerank", "query"))
+
+
+def of_result(result: SearchResult, access: AccessRecord) -> dict[str, Any]:
+    """Return the part of an entry that tells what came out of a search."""
+    return {
+        "counts": _counts(result),
+        "sources": [_source(status) for status in result.sources],
+        "chunks": [_chunk(chunk) for chunk in result.chunks],
+        "denied": [[one.source_id, one.reason] for one in access.decision.denied] if access.decision else [],
+        "withheld": [list(one) for one in access.withheld],
+        "notices": _notices(result),
+    }
+
+
+def _counts(result: SearchResult) -> dict[str, Any]:
+    ends = Counter(fate.outcome for fate in result.fates)
+    return {
+        "stages": {stage.name: [stage.entered, stage.left] for stage in result.stages},
+        "candidates": len(result.fates),
+        **{str(outcome): ends[outcome] for outcome in Outcome},
+        "swaps": result.swap_count,
+    }
+
+
+def _source(status: SourceStatus) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "id": status.source_id,
+        "state": status.state,
+        "chunks": status.chunks,
+        "ms": round(status.elapsed_ms, 1),
+    }
+    if status.error is not None:
+        about["error"] = str(status.error.get("code", ""))
+    return about
+
+
+def _chunk(ranked: RankedChunk) -> dict[str, Any]:
+    chunk, extra = ranked.chunk, ranked.provenance.extra
+    about: dict[str, Any] = {
+        "source": ranked.source_id,
+        "chunk": ranked.chunk_id,
+        "document": chunk.document_id,
+        "version": chunk.document_version,
+        "sha256": extra.get("content_sha256"),
+        "tier": ranked.authority_tier,
+        "type": ranked.source_type,
+        "trust": ranked.trust_class,
+        "fetched_at": ranked.provenance.fetched_at,
+        "final": round(ranked.final, 4),
+    }
+    if ranked.flags:
+        about["flags"] = list(ranked.flags)
+    return about
+
+
+def _notices(result: SearchResult) -> list[list[str]]:
+    """Return each code with what it is about, once; a subject is named only where no word of a question can be one."""
+    known = _SUBJECTS | {status.source_id for status in result.sources}
+    pairs = {(str(one.code), one.subject if one.subject in known else ""): None for one in result.notices}
+    return [list(pair) for pair in pairs]

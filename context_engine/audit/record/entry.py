@@ -1,19 +1,23 @@
-"""The entry of a record: JSON that stands in the log for ever, never longer than `MOST_ENTRY_BYTES`."""
+"""The entry of a record, JSON of at most `MOST_ENTRY_BYTES` that is never deleted, and access to its addenda."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple, Protocol
 
 from context_engine.audit.record.exact import Unreadable, json_bytes, read_json
 from context_engine.audit.values import MOST_ENTRY_BYTES, Addendum, Composed
 from context_engine.errors import LedgerCorrupt, LedgerVersionMismatch
 
 ENTRY_VERSION: Final = 1
+
 _LONGEST_TEXT: Final = 200
+
 _SHOWN: Final = 96
+
 _NO_DIGEST: Final = "0" * 64
+
 _ROOM_FOR_A_COUNT: Final = 24
 
 
@@ -106,3 +110,78 @@ def _lists(entry: Mapping[str, Any]) -> dict[str, list[Any]]:
     own = {name: one for name, one in entry.items() if isinstance(one, list)}
     caller = entry.get("caller") or {}
     return {**own, **{f"caller.{name}": one for name, one in caller.items() if isinstance(one, list)}}
+
+
+class EntryBytes(Protocol):
+    """A record of the log; its entry is None where it was pruned."""
+
+    @property
+    def entry(self) -> bytes | None: ...
+
+
+class Addenda(Protocol):
+    """Where addenda are, and what is known of those that were erased: a ledger."""
+
+    def addenda(self, digests: Collection[bytes]) -> Mapping[bytes, Addendum]:
+        """Return those that are there."""
+        ...
+
+    def erased(self, digest: bytes) -> int | None:
+        """Return the index of the entry that says an addendum was erased, None where none says so."""
+        ...
+
+    def entry_at(self, index: int) -> EntryBytes | None:
+        """Return the record at an index, None where there is none."""
+        ...
+
+
+class Missing(NamedTuple):
+    """A part of a record that is not there any more.
+
+    Attributes:
+        kind: question, candidates, text, card, settings or sources.
+        digest: of its addendum.
+        erased_by: index of the entry that says so; None where no entry does.
+        erased_on: time of that entry, UTC; None where it is not known.
+    """
+
+    kind: str
+    digest: bytes
+    erased_by: int | None = None
+    erased_on: str | None = None
+
+    @property
+    def why(self) -> str:
+        """Why it is not there, as the end of a sentence."""
+        if self.erased_by is None:
+            return "is not in the ledger, and no entry says that it was erased: 'audit verify' tells more"
+        when = f" of {self.erased_on}" if self.erased_on else ""
+        return f"was erased (entry {self.erased_by}{when})"
+
+
+def fetch(addenda: Addenda, digests: Collection[bytes], record_id: str) -> dict[bytes, bytes]:
+    """Return the data of those that are there.
+
+    Args:
+        digests: as the record names them.
+        record_id: for the error.
+
+    Raises:
+        LedgerCorrupt: one of them is not what was recorded.
+    """
+    found = addenda.addenda(digests)
+    for digest, addendum in found.items():
+        if addendum.digest != digest:
+            raise LedgerCorrupt(
+                f"an addendum ({addendum.kind}) of record {record_id} is not the one that was recorded: "
+                "'audit verify' tells more"
+            )
+    return {digest: addendum.data for digest, addendum in found.items()}
+
+
+def missing_part(addenda: Addenda, kind: str, digest: bytes) -> Missing:
+    """Return what is known of an addendum that is not there."""
+    index = addenda.erased(digest)
+    said = None if index is None else addenda.entry_at(index)
+    data = None if said is None else said.entry
+    return Missing(kind, digest, index, None if data is None else read_entry(data).get("time"))

@@ -1,9 +1,4 @@
-"""A search result in parts: what of it may be kept apart, erased apart, and is shared with other results.
-
-`question` holds everything made of the question's words and the caller's ids, sentences of notices and errors included,
-for they may repeat the question. `candidates` holds every candidate with its scores and fate and what stage 2 made of
-them, without any text. `contents` are texts, cards, settings and sources, by number.
-"""
+"""A search result split into parts that can be kept and erased separately, or saved as one JSON object."""
 
 from __future__ import annotations
 
@@ -11,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
-from context_engine.audit.record.chunks import Contents, answer_columns, answer_of, chunk_columns, chunks_of
 from context_engine.audit.record.codec import columns, dumped, form_of, from_columns, loaded
-from context_engine.audit.record.declared import settings_content, settings_of, sources_content, specs_of
+from context_engine.audit.record.contents import (
+    Contents,
+    answer_columns,
+    answer_of,
+    chunk_columns,
+    chunks_of,
+    settings_content,
+    settings_of,
+    sources_content,
+    specs_of,
+)
 from context_engine.audit.record.exact import Unreadable
-from context_engine.audit.record.identities import candidate_identities
 from context_engine.audit.values import Content
 from context_engine.core.models import (
     Chunk,
@@ -28,16 +31,27 @@ from context_engine.core.models import (
     StageTrace,
     Swap,
 )
+from context_engine.core.text import content_sha256
+from context_engine.errors import InvalidRequest
 
 PARTS_VERSION: Final = 1
+
 _QUESTION: Final = ("query", "caller", "request_id", "request", "prepared", "notices")
+
 _COLUMNS: Final = ("fates", "swaps", "stages")
+
 _ELSEWHERE: Final = (*_QUESTION, *_COLUMNS, "chunks", "sources", "settings", "specs", "raw", "rerank_scores")
+
 _WORDS_OF_ANSWER: Final = ("statistics", "unknown_words")
+
 _WORDS_OF_STATUS: Final = ("error", "problem", "notices")
+
 _OF_CANDIDATES: Final = tuple(one.name for one in fields(SearchResult) if one.name not in _QUESTION)
+
 _REST_OF_ANSWER: Final = tuple(one.name for one in fields(RawAnswer) if one.name not in _WORDS_OF_ANSWER)
+
 _REST_OF_STATUS: Final = tuple(one.name for one in fields(SourceStatus) if one.name not in _WORDS_OF_STATUS)
+
 _RERANK_SCORES: Final = form_of(Mapping[Key, float])
 
 
@@ -146,3 +160,99 @@ def _chunk(place: Mapping[str, Any] | Sequence[int], raw: Sequence[RawAnswer], c
         return chunks_of(place, contents)[0]
     answer, index = place
     return raw[answer].chunks[index]
+
+
+IDENTITY_COLUMNS: Final = ("document_id", "document_version", "content_sha256")
+
+_UNKNOWN: Final = (None, None, None)
+
+_Identity = tuple[str | None, str | None, str | None]
+
+
+def candidate_identities(result: SearchResult) -> dict[str, list[Any]]:
+    """Return document, version and SHA-256 of the text of each candidate, in the order of the fates, as columns."""
+    known = _identities(result)
+    found = [known.get((fate.source_id, fate.chunk_id), _UNKNOWN) for fate in result.fates]
+    return {name: list(column) for name, column in zip(IDENTITY_COLUMNS, zip(*found))}
+
+
+def _identities(result: SearchResult) -> dict[Key, _Identity]:
+    """Return the identities by key; texts that share a chunk id are told apart as the pool of candidates does it."""
+    speaks = {spec.id: spec.trust_document_metadata for spec in result.specs}
+    known: dict[Key, _Identity] = {}
+    texts: dict[Key, dict[str, _Identity]] = {}
+    for answer in result.raw:
+        for chunk in answer.chunks:
+            identity = _identity(chunk)
+            sha256 = str(identity[2])
+            own = chunk.source_id if chunk.source_id and speaks.get(answer.source_id) else answer.source_id
+            key = (own, chunk.chunk_id or sha256[:32])
+            if known.setdefault(key, identity)[2] != sha256:
+                texts.setdefault(key, {str(known[key][2]): known[key]})[sha256] = identity
+    for (source_id, chunk_id), several in texts.items():
+        for place, sha256 in enumerate(sorted(several)):
+            known[source_id, f"{chunk_id}~{sha256[:8]}" if place else chunk_id] = several[sha256]
+    return known
+
+
+def _identity(chunk: Chunk) -> _Identity:
+    return (chunk.document_id, chunk.document_version, content_sha256(chunk.content))
+
+
+_FORMAT: Final = "context-engine/saved-result"
+
+_VERSION: Final = 1
+
+_NAMES: Final = frozenset(("format", "version", "code", "question", "candidates", "contents"))
+
+
+def save_result(result: SearchResult, *, code_version: str) -> dict[str, Any]:
+    """Return a result as an object that JSON holds, whatever it is written by, and that `load_result` reads.
+
+    Args:
+        code_version: of this package.
+    """
+    parts = split(result)
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "code": code_version,
+        "question": parts.question,
+        "candidates": parts.candidates,
+        "contents": [one.data.decode("utf-8", "surrogatepass") for one in parts.contents],
+    }
+
+
+def load_result(saved: Mapping[str, Any]) -> SearchResult:
+    """Return a result that was saved; it equals the one that was but for the errors of its sources.
+
+    Args:
+        saved: as `save_result` returned it, or a published result that holds it as its `record`.
+
+    Raises:
+        InvalidRequest: it is neither, or a newer version of this package wrote it.
+    """
+    record = saved.get("record", saved) if isinstance(saved, Mapping) else None
+    if not isinstance(record, Mapping) or record.get("format") != _FORMAT:
+        raise InvalidRequest(
+            "this is no saved result: write one with 'context-engine search ... --json --full', or save_result"
+        )
+    unknown = sorted(record.keys() - _NAMES)
+    if record.get("version") != _VERSION or unknown:
+        what = f"it holds {unknown[0]!r}" if unknown else f"its version is {record.get('version')!r}"
+        raise InvalidRequest(
+            f"this result was saved by another version of the package ({record.get('code')}): {what}, and this one "
+            f"reads version {_VERSION}"
+        )
+    try:
+        contents = [str(one).encode("utf-8", "surrogatepass") for one in record["contents"]]
+        return join(record["candidates"], record["question"], contents)
+    except (Unreadable, KeyError, TypeError, AttributeError) as error:
+        raise InvalidRequest(f"this saved result cannot be read: {error}") from None
+
+
+def code_of(saved: Mapping[str, Any]) -> str | None:
+    """Return the version of the package that saved a result, None where it does not say."""
+    record = saved.get("record", saved)
+    code = record.get("code") if isinstance(record, Mapping) else None
+    return code if isinstance(code, str) else None

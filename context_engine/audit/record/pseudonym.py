@@ -1,10 +1,12 @@
-"""Names for callers and questions that say nothing to whoever lacks the secret, and are the same each time."""
+"""Keyed pseudonyms for callers and questions, and the caller as an entry describes them."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Final
+from typing import Any, Final
+
+from context_engine.core.models import Caller, Principal
 
 _CALLER_BYTES: Final = 16
 
@@ -35,3 +37,20 @@ class Pseudonyms:
     def _mac(self, use: bytes, text: str) -> bytes:
         message = use + b"\x00" + text.encode("utf-8", "surrogatepass")
         return hmac.digest(self._secret, message, hashlib.sha256)
+
+
+def described_caller(principal: Principal, caller: Caller, pseudonyms: Pseudonyms) -> dict[str, Any]:
+    """Return who asked: the principal where one was authenticated, else whom the call names as its caller.
+
+    `for` is the pseudonym of the person on whose behalf the call says it is, where it names one.
+    """
+    identity = principal.id or caller.principal
+    described: dict[str, Any] = {
+        "pseudonym": pseudonyms.of_caller(identity) if identity else None,
+        "roles": sorted(principal.roles),
+        "groups": sorted(principal.groups),
+        "clearance": principal.clearance,
+    }
+    if caller.on_behalf_of:
+        described["for"] = pseudonyms.of_caller(caller.on_behalf_of)
+    return described

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from context_engine.audit.record.addenda import Addenda, Missing, fetch, missing_part
 from context_engine.audit.record.candidates import CANDIDATES, read_candidates
-from context_engine.audit.record.entry import read_entry
+from context_engine.audit.record.entry import Addenda, Missing, fetch, missing_part, read_entry
 from context_engine.audit.record.exact import Unreadable, read_json
 from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.record.question import QUESTION, read_question

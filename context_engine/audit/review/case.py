@@ -1,12 +1,13 @@
-"""One chunk of one search: its candidate, its fate, and the search again with something changed."""
+"""One chunk of one search: its candidate, its fate, and the search run again with a change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
-from context_engine.audit.review.changes import STAGES
 from context_engine.core.engine import recompute, with_settings
 from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import Chunk, Fate, Key, Outcome, RankedChunk, SearchResult
@@ -113,3 +114,69 @@ class Case:
     def unlimited(self) -> SearchResult:
         """The search with all returned that is in force and no copy: every number that a limit is tested on."""
         return recompute(with_settings(self.result, **NO_LIMIT), self.analyse)
+
+
+SWITCH: Final = 10.0
+"""Steps of a switch that is turned."""
+
+STAGES: Final = ("filter", "as_of", "expiry", "measure", "dedup", "threshold", "scope", "relevance", "rerank", "select")
+"""Stage 2 in its order."""
+
+_DIGITS: Final = 6
+
+_SETTINGS: Final = (
+    *("stage2_top_k", "min_relevance_score", "scope_threshold", "similarity_threshold", "max_per_document"),
+    *("min_chunks", "dedup_threshold", "dedup_method", "expired", "exact_first", "mmr_lambda", "rerank_weight"),
+    *("learnt_blend", "reranking_enabled", "relevance_weight", "authority_weight"),
+)
+"""Those that let more through come before those that change what counts."""
+
+
+class AnswerChangeKind(StrEnum):
+    """What is changed; of equally large changes the first here is the smaller."""
+
+    SETTING = "setting"
+    SOURCE = "source"
+    REQUEST = "request"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change.
+
+    Attributes:
+        name: the key of a setting; SOURCE.tier or SOURCE.trust_class; filters or as_of; SOURCE/CHUNK of a text that
+            is taken away.
+        was, now: JSON values; None for nothing.
+        steps: its size.
+        stage: the first stage of stage 2 that reads what is changed: what was dropped before stays dropped.
+        applied: gives a result with the change, to be computed again.
+    """
+
+    kind: AnswerChangeKind
+    name: str
+    was: Any
+    now: Any
+    steps: float
+    stage: str
+    applied: Callable[[SearchResult], SearchResult] = field(compare=False, repr=False)
+
+    @property
+    def order(self) -> tuple[float, int, int, str, str]:
+        """What sorts changes, the smallest first."""
+        place = _SETTINGS.index(self.name) if self.name in _SETTINGS else len(_SETTINGS)
+        return self.steps, list(AnswerChangeKind).index(self.kind), place, self.name, str(self.now)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {"kind": str(self.kind), "name": self.name, "was": self.was, "now": self.now, "steps": self.steps}
+
+
+def in_steps(distance: float, step: float = 0.01) -> float:
+    """Return a distance in steps, to a millionth of one: equal distances are equal whatever their numbers are.
+
+    >>> in_steps(0.6 - 0.59), in_steps(0.15 - 0.14)
+    (1.0, 1.0)
+    """
+    return round(abs(distance) / step, _DIGITS)

@@ -1,18 +1,14 @@
-"""What stands now in the place of a chunk that was shown: the same text, the text it became, or the chunks it lies in.
-
-A chunk's id may name another text after its document was cut again, and a text may stand under another id. So the text
-decides where the record has it: an equal text first, wherever in the document it stands; then, of the texts that are
-alike, the likest, the one of the same id before others.
-"""
+"""What a shown chunk has become: the same text, a changed text, or the chunks it was cut into."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
+from difflib import SequenceMatcher
+from itertools import islice
 from typing import Final, NamedTuple
 
 from context_engine.audit.review.shown import ShownChunk
-from context_engine.audit.review.word_changes import likeness
 from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 
@@ -20,8 +16,11 @@ _ALIKE: Final = 0.75
 """Share of words from which a text under another id counts as the one that was changed: neighbours are alike too."""
 
 _ALIKE_OF_THE_SAME_ID: Final = 0.5
+
 _HEADING: Final = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+
 _MOST_COMPARED: Final = 200
+
 _MOST_OVERLAP: Final = 500
 
 
@@ -114,3 +113,59 @@ def _overlap(before: Sequence[str], fresh: Sequence[str]) -> int:
         if before[-size] == fresh[0] and before[-size:] == fresh[:size]:
             return size
     return 0
+
+
+_BEFORE: Final = 4
+
+_MOST_CHANGES: Final = 20
+
+_MOST_WORDS: Final = 4000
+"""Of a text; the time to compare grows with the product of the two lengths."""
+
+
+class WordChange(NamedTuple):
+    """One place where words were replaced, added or taken out.
+
+    Attributes:
+        before: the last few words that both texts have before it.
+        was, now: the words; "" where there are none.
+    """
+
+    before: str
+    was: str
+    now: str
+
+
+def word_changes(was: str, now: str) -> tuple[WordChange, ...]:
+    """Return where two texts differ, in their order, at most 20 places; spaces and line breaks do not count.
+
+    >>> word_changes("The limit is 5 million a day", "The limit is 7 million a day")
+    (WordChange(before='The limit is', was='5', now='7'),)
+    """
+    former, present = was.split()[:_MOST_WORDS], now.split()[:_MOST_WORDS]
+    return tuple(islice(_changes(former, present), _MOST_CHANGES))
+
+
+def likeness(was: str, now: str, least: float = 0.0) -> float:
+    """Return the share of words that two texts have in one order, [0, 1]: 2 M / T, as difflib defines it.
+
+    Args:
+        was, now: the texts; of each the first 4000 words count.
+        least: a share below it is given as 0, which is often found sooner.
+    """
+    former, present = was.split()[:_MOST_WORDS], now.split()[:_MOST_WORDS]
+    matcher = SequenceMatcher(None, former, present, autojunk=False)
+    if not former and not present:
+        return 1.0
+    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+        return 0.0
+    share = matcher.ratio()
+    return share if share >= least else 0.0
+
+
+def _changes(former: Sequence[str], present: Sequence[str]) -> Iterator[WordChange]:
+    matcher = SequenceMatcher(None, former, present, autojunk=False)
+    for what, start, end, new_start, new_end in matcher.get_opcodes():
+        if what != "equal":
+            before = former[max(start - _BEFORE, 0) : start]
+            yield WordChange(" ".join(before), " ".join(former[start:end]), " ".join(present[new_start:new_end]))

@@ -12,9 +12,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from context_engine.audit.review.counterpart import Counterpart, counterpart
+from context_engine.audit.review.counterpart import Counterpart, WordChange, counterpart, word_changes
 from context_engine.audit.review.shown import ShownChunk
-from context_engine.audit.review.word_changes import WordChange, word_changes
 from context_engine.core.models import PLACE_OF_MATCH, Chunk, FetchRequest, json_value
 from context_engine.core.policy.validity import in_force, superseded
 from context_engine.core.text import content_sha256

@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, timedelta
 from functools import partial
 
-from context_engine.audit.review.case import CandidateIdentity, Case, identity_of
-from context_engine.audit.review.changes import SWITCH, AnswerChangeKind, Change
+from context_engine.audit.review.case import SWITCH, AnswerChangeKind, CandidateIdentity, Case, Change, identity_of
 from context_engine.core.engine import with_settings
 from context_engine.core.models import (
     TIER_OF,

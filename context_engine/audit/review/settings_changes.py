@@ -1,16 +1,16 @@
-"""Other settings of stage 2: each change of a single one that can make a difference."""
+"""Changes of a single stage-2 setting that can make a difference."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from decimal import ROUND_FLOOR, Decimal
 from functools import partial
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from context_engine.audit.review.case import Case
-from context_engine.audit.review.changes import SWITCH, AnswerChangeKind, Change, in_steps
-from context_engine.audit.review.plain_numbers import other_limits
+from context_engine.audit.review.case import SWITCH, AnswerChangeKind, Case, Change, in_steps
 from context_engine.core.engine import with_settings
 from context_engine.core.models import MAX_TOP_K, TIERS, AuthorityBoosts, ScoreKind, Settings
 from context_engine.core.ranking.scope import AUTO
@@ -19,7 +19,9 @@ _LEAST_DEDUP: Final = 0.5
 """Lower thresholds are not tried: texts with less than half of their words in common are no copies."""
 
 _LOWEST_SCORE: Final = -1.0
+
 _METHODS: Final = ("near", "exact", "off")
+
 _EXPIRED: Final = ("flag", "demote", "refuse")
 
 
@@ -162,3 +164,64 @@ def _grid(low: float, high: float) -> list[float]:
     """The numbers of two decimals in [low, high], a rounding error of its ends put right."""
     hundredths = range(round(low * 100) - 1, round(high * 100) + 2)
     return [one / 100 for one in hundredths if low - 1e-9 <= one / 100 <= high + 1e-9]
+
+
+_FEWEST_DIGITS: Final = 2
+
+_MOST_DIGITS: Final = 17
+
+
+class OtherLimit(NamedTuple):
+    """A limit that other numbers reach than the one in force.
+
+    Attributes:
+        value: written with as few decimals as do, at least two.
+        distance: from the limit in force to the nearest number with the same effect; at most that of `value`.
+    """
+
+    value: float
+    distance: float
+
+
+def other_limits(numbers: Iterable[float], was: float, low: float, high: float) -> Iterator[OtherLimit]:
+    """Yield one limit for each set of numbers that a limit in [low, high] can be reached by, but that of `was`.
+
+    A number reaches a limit where number >= limit. So between two neighbouring numbers every limit has one effect, and
+    the limits with it are those above the lower number up to and with the upper one.
+
+    Args:
+        numbers: what is tested against the limit.
+        was: the limit in force.
+        low, high: the least and the greatest limit there may be.
+
+    >>> [limit.value for limit in other_limits([0.1234, 0.3, 0.777], 0.2, 0.0, 1.0)]
+    [0.12, 0.31, 0.78]
+    """
+    steps = sorted({number for number in numbers if low <= number < high})
+    for below, upto in zip([None, *steps], [*steps, high]):
+        if upto < was:
+            yield OtherLimit(_plain_at_most(upto, low if below is None else below, below is not None), was - upto)
+        elif below is not None and below >= was:
+            yield OtherLimit(_plain_above(below, upto), below - was)
+
+
+def _plain_at_most(upto: float, floor: float, beyond: bool) -> float:
+    """Return the plainest number up to `upto` and not below `floor`, with `beyond` above it."""
+    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS + 1):
+        value = float(_cut(upto, digits))
+        if value <= upto and (value > floor or (value == floor and not beyond)):
+            return value
+    return upto
+
+
+def _plain_above(below: float, upto: float) -> float:
+    """Return the plainest number above `below` and up to `upto`."""
+    for digits in range(_FEWEST_DIGITS, _MOST_DIGITS + 1):
+        value = float(_cut(below, digits) + Decimal(1).scaleb(-digits))
+        if below < value <= upto:
+            return value
+    return math.nextafter(below, math.inf)
+
+
+def _cut(number: float, digits: int) -> Decimal:
+    return Decimal(repr(float(number))).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR)

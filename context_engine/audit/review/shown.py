@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, NamedTuple, Self
 
-from context_engine.audit.record.addenda import Addenda
 from context_engine.audit.record.candidates import CANDIDATES, read_candidates
-from context_engine.audit.record.chunks import chunks_of
-from context_engine.audit.record.entry import read_entry
+from context_engine.audit.record.contents import chunks_of
+from context_engine.audit.record.entry import Addenda, read_entry
 from context_engine.audit.record.exact import Unreadable
 from context_engine.core.models import Chunk, RankedChunk, SearchResult
 from context_engine.core.text import content_sha256

@@ -2,21 +2,227 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self
 
-from context_engine.audit.review.absence import Absence, AccessTaken, absence_of
 from context_engine.audit.review.case import Case, candidates_of
 from context_engine.audit.review.smallest import Search, smallest_changes
-from context_engine.audit.review.standing import Standing, standing_of
 from context_engine.core.engine import recompute, stage_two_bytes
 from context_engine.core.engine.text_cache import TextCache
-from context_engine.core.models import Fate, Key, Member, Outcome, SearchResult, StageTrace, Swap
+from context_engine.core.models import (
+    Fate,
+    Key,
+    Member,
+    Outcome,
+    RankedChunk,
+    SearchResult,
+    SourceStatus,
+    StageTrace,
+    Swap,
+)
 from context_engine.errors import InvalidRequest, nearest
 
-NOTHING_TAKEN: Final = AccessTaken()
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The numbers of a candidate that came as far as to be measured.
+
+    Attributes:
+        tier: its authority tier.
+        relevance, absolute, boost, final, rerank_score: as in `RankedChunk`; of one that was merged into another its
+            own relevance alone is known.
+        place: among all that were ranked, from 1; None where it was dropped before.
+        ranked: how many were ranked.
+        last: the final score of the last chunk shown; None where none is.
+        supposed: it was dropped before it was ranked: relevance, boost and final are those that it would have had with
+            every limit lifted.
+    """
+
+    tier: int
+    relevance: float
+    absolute: float | None = None
+    boost: float | None = None
+    final: float | None = None
+    rerank_score: float | None = None
+    place: int | None = None
+    ranked: int = 0
+    last: float | None = None
+    supposed: bool = False
+
+    @property
+    def gap(self) -> float | None:
+        """The final score of the last chunk shown minus its own; negative where other rules passed it over."""
+        return None if self.final is None or self.last is None else self.last - self.final
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {**asdict(self), "gap": self.gap}
+
+
+def standing_of(case: Case) -> Standing | None:
+    """Return where a candidate stood; None where it was dropped before it was measured."""
+    if case.fate.outcome is Outcome.MERGED:
+        return _of_merged(case, case.fate.into)
+    chunk, supposed = case.shown_in(case.uncut), False
+    if chunk is None and case.fate.stage in ("threshold", "scope", "relevance"):
+        chunk, supposed = case.shown_in(case.unlimited), True
+    return None if chunk is None else _of_ranked(case, chunk, supposed)
+
+
+def _of_ranked(case: Case, chunk: RankedChunk, supposed: bool) -> Standing:
+    shown = case.result.chunks
+    return Standing(
+        tier=chunk.authority_tier,
+        relevance=chunk.relevance,
+        absolute=chunk.absolute,
+        boost=chunk.boost,
+        final=chunk.final,
+        rerank_score=chunk.rerank_score,
+        place=None if supposed else chunk.rank,
+        ranked=len(case.uncut.chunks),
+        last=shown[-1].final if shown else None,
+        supposed=supposed,
+    )
+
+
+def _of_merged(case: Case, into: Key | None) -> Standing | None:
+    """Return the relevance that a text had before it was merged: the one that it was merged into lists it."""
+    for chunk in case.unlimited.chunks:
+        if (chunk.source_id, chunk.chunk_id) == into:
+            for member in chunk.also_in:
+                if (member.source_id, member.chunk_id) == case.key:
+                    return Standing(tier=member.authority_tier, relevance=member.relevance)
+    return None
+
+
 _MOST_NAMED: Final = 5
+
+
+def _funnel(result: SearchResult, fate: Fate) -> tuple[StageTrace, ...]:
+    names = [stage.name for stage in result.stages]
+    return result.stages[: names.index(fate.stage) + 1]
+
+
+def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: str | None) -> Key:
+    """Return the chunk that is meant: a candidate, one that was withheld, or else the very one that is named."""
+    of_source = [key for key in keys if source in (None, key[0])]
+    found = [key for key in of_source if key[1] == chunk] or [key for key in of_source if key[1].startswith(chunk)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = ", ".join(f"{key[0]}/{key[1]}" for key in sorted(found)[:_MOST_NAMED])
+        more = " and more" if len(found) > _MOST_NAMED else ""
+        raise InvalidRequest(f"{chunk!r} may be one of several chunks: {named}{more}. Give one of them whole")
+    if source is not None:
+        return source, chunk
+    named, slash, rest = chunk.partition("/")  # a chunk's id may hold a slash, a source's never does
+    if slash and named in sources:
+        return _meant(keys, sources, rest, named)
+    hint = nearest(chunk, (key[1] for key in keys[:1000]))
+    raise InvalidRequest(
+        f"no candidate of this search has an id that begins with {chunk!r}: name its source as SOURCE/CHUNK to learn "
+        f"why it did not give it.{hint if 'mean' in hint else ''}"
+    )
+
+
+class WhyAbsent(StrEnum):
+    """What kept a chunk from being a candidate."""
+
+    WITHHELD = "withheld"
+    SOURCE_DENIED = "source_denied"
+    SOURCE_NOT_SEARCHED = "source_not_searched"
+    SOURCE_FAILED = "source_failed"
+    MAYBE_CUT = "maybe_cut"
+    MAYBE_BEYOND = "maybe_beyond"
+    MAYBE_REFUSED = "maybe_refused"
+    NOT_FOUND = "not_found"
+
+
+class AccessTaken(NamedTuple):
+    """What access control took from a search, as its record has it.
+
+    Attributes:
+        denied: (source, reason) of each source that was not searched for the caller.
+        withheld: (source, chunk, classification) of each chunk that was taken out of an answer.
+    """
+
+    denied: Sequence[tuple[str, str]] = ()
+    withheld: Sequence[tuple[str, str, str]] = ()
+
+    @classmethod
+    def of_entry(cls, entry: Mapping[str, Any]) -> Self:
+        """Return what access control took, out of the whole entry of a search."""
+        denied = [(source, reason) for source, reason in entry.get("denied", ())]
+        return cls(denied, [(source, chunk, needed) for source, chunk, needed in entry.get("withheld", ())])
+
+
+NOTHING_TAKEN: Final = AccessTaken()
+
+
+def why(result: SearchResult, chunk: str, source: str | None = None, access: AccessTaken = NOTHING_TAKEN) -> Why:
+    """Return why a chunk was shown or not.
+
+    Args:
+        result: of the search, with its request and answers.
+        chunk: the chunk's id, or the beginning of it that no other candidate has; SOURCE/CHUNK names its source too.
+        source: the source's id; needed where several have such a chunk, and for a chunk that was no candidate.
+        access: what access control took from the search.
+
+    Raises:
+        InvalidRequest: no chunk or several are meant, or the result does not hold its request.
+    """
+    analyse = TextCache().analysed
+    again = recompute(result, analyse)
+    same = stage_two_bytes(again) == stage_two_bytes(result)
+    keys = list(dict.fromkeys([*candidates_of(again, analyse), *((one, other) for one, other, _ in access.withheld)]))
+    sources = {spec.id for spec in result.specs} | {one for one, _ in access.denied} | {one for one, _ in keys}
+    key = _meant(keys, sources, chunk, source)
+    if (fate := next((one for one in again.fates if (one.source_id, one.chunk_id) == key), None)) is None:
+        absence = absence_of(result, *key, access)
+        return Why(search_id=result.search_id, source_id=key[0], chunk_id=key[1], same=same, absence=absence)
+    case = Case(again, key, analyse)
+    shown = case.shown_in(again)
+    return Why(
+        search_id=result.search_id,
+        source_id=key[0],
+        chunk_id=key[1],
+        same=same,
+        fate=fate,
+        standing=standing_of(case),
+        funnel=_funnel(again, fate),
+        rank=None if shown is None else shown.rank,
+        also_in=() if shown is None else shown.also_in,
+        swaps=() if shown is None else tuple(one for one in again.swaps if key in (one.winner, one.loser)),
+        changes=smallest_changes(case) if fate.outcome is not Outcome.RETURNED else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """Why a chunk was no candidate.
+
+    Attributes:
+        why: maybe_cut: the source gave more than it was asked for, and what was cut is not recorded. maybe_beyond: it
+            gave as many as it was asked for, and the chunk may have come next. maybe_refused: some of what it gave was
+            no chunk, and was refused. not_found: it gave fewer than it was asked for, and this was not among them.
+        detail: the classification, the reason of the rule, or what failed; "" where there is nothing to add.
+        asked, chunks, cut, rejected: as in `SourceStatus`.
+    """
+
+    why: WhyAbsent
+    detail: str = ""
+    asked: int = 0
+    chunks: int = 0
+    cut: int = 0
+    rejected: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {"why": str(self.why), "detail": self.detail} | {
+            name: getattr(self, name) for name in ("asked", "chunks", "cut", "rejected")
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,66 +275,41 @@ class Why:
         }
 
 
-def why(result: SearchResult, chunk: str, source: str | None = None, access: AccessTaken = NOTHING_TAKEN) -> Why:
-    """Return why a chunk was shown or not.
+def absence_of(result: SearchResult, source_id: str, chunk_id: str, access: AccessTaken) -> Absence:
+    """Return why a chunk of a source was not among the candidates of a search.
 
     Args:
-        result: of the search, with its request and answers.
-        chunk: the chunk's id, or the beginning of it that no other candidate has; SOURCE/CHUNK names its source too.
-        source: the source's id; needed where several have such a chunk, and for a chunk that was no candidate.
-        access: what access control took from the search.
-
-    Raises:
-        InvalidRequest: no chunk or several are meant, or the result does not hold its request.
+        result: whose candidates do not hold it.
+        source_id: the source.
+        chunk_id: the chunk.
+        access: what access control took.
     """
-    analyse = TextCache().analysed
-    again = recompute(result, analyse)
-    same = stage_two_bytes(again) == stage_two_bytes(result)
-    keys = list(dict.fromkeys([*candidates_of(again, analyse), *((one, other) for one, other, _ in access.withheld)]))
-    sources = {spec.id for spec in result.specs} | {one for one, _ in access.denied} | {one for one, _ in keys}
-    key = _meant(keys, sources, chunk, source)
-    if (fate := next((one for one in again.fates if (one.source_id, one.chunk_id) == key), None)) is None:
-        absence = absence_of(result, *key, access)
-        return Why(search_id=result.search_id, source_id=key[0], chunk_id=key[1], same=same, absence=absence)
-    case = Case(again, key, analyse)
-    shown = case.shown_in(again)
-    return Why(
-        search_id=result.search_id,
-        source_id=key[0],
-        chunk_id=key[1],
-        same=same,
-        fate=fate,
-        standing=standing_of(case),
-        funnel=_funnel(again, fate),
-        rank=None if shown is None else shown.rank,
-        also_in=() if shown is None else shown.also_in,
-        swaps=() if shown is None else tuple(one for one in again.swaps if key in (one.winner, one.loser)),
-        changes=smallest_changes(case) if fate.outcome is not Outcome.RETURNED else None,
-    )
+    for source, chunk, classification in access.withheld:
+        if (source, chunk) == (source_id, chunk_id):
+            return Absence(why=WhyAbsent.WITHHELD, detail=str(classification))
+    for source, reason in access.denied:
+        if source == source_id:
+            return Absence(why=WhyAbsent.SOURCE_DENIED, detail=str(reason))
+    status = next((one for one in result.sources if one.source_id == source_id), None)
+    if status is None:
+        return Absence(why=WhyAbsent.SOURCE_NOT_SEARCHED)
+    return _of_answer(status, _asked(status, result))
 
 
-def _funnel(result: SearchResult, fate: Fate) -> tuple[StageTrace, ...]:
-    names = [stage.name for stage in result.stages]
-    return result.stages[: names.index(fate.stage) + 1]
+def _of_answer(status: SourceStatus, asked: int) -> Absence:
+    why, detail = WhyAbsent.NOT_FOUND, ""
+    if status.state == "failed":
+        why, detail = WhyAbsent.SOURCE_FAILED, str((status.error or {}).get("code", ""))
+    elif status.cut:
+        why = WhyAbsent.MAYBE_CUT
+    elif status.chunks >= asked:
+        why = WhyAbsent.MAYBE_BEYOND
+    elif status.state == "partial":
+        why, detail = WhyAbsent.SOURCE_FAILED, str((status.error or {}).get("code", ""))
+    elif status.rejected:
+        why = WhyAbsent.MAYBE_REFUSED
+    return Absence(why=why, detail=detail, asked=asked, chunks=status.chunks, cut=status.cut, rejected=status.rejected)
 
 
-def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: str | None) -> Key:
-    """Return the chunk that is meant: a candidate, one that was withheld, or else the very one that is named."""
-    of_source = [key for key in keys if source in (None, key[0])]
-    found = [key for key in of_source if key[1] == chunk] or [key for key in of_source if key[1].startswith(chunk)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        named = ", ".join(f"{key[0]}/{key[1]}" for key in sorted(found)[:_MOST_NAMED])
-        more = " and more" if len(found) > _MOST_NAMED else ""
-        raise InvalidRequest(f"{chunk!r} may be one of several chunks: {named}{more}. Give one of them whole")
-    if source is not None:
-        return source, chunk
-    named, slash, rest = chunk.partition("/")  # a chunk's id may hold a slash, a source's never does
-    if slash and named in sources:
-        return _meant(keys, sources, rest, named)
-    hint = nearest(chunk, (key[1] for key in keys[:1000]))
-    raise InvalidRequest(
-        f"no candidate of this search has an id that begins with {chunk!r}: name its source as SOURCE/CHUNK to learn "
-        f"why it did not give it.{hint if 'mean' in hint else ''}"
-    )
+def _asked(status: SourceStatus, result: SearchResult) -> int:
+    return status.asked or result.settings.values.stage1_top_k

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from context_engine.audit import check_proof
-from context_engine.audit.formats.checkpoint import Checkpoint, cosign
+from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, root
-from context_engine.audit.formats.note import parse_note
 from context_engine.audit.formats.proof import ConsistencyProof, InclusionProof
 from context_engine.audit.formats.tiles import TileTree, append_leaves
 

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from context_engine.adapters.http import Api, Meaning, versioned
-from context_engine.adapters.http.rate import WINDOW_S
+from context_engine.adapters.http.client import WINDOW_S
 from context_engine.errors import (
     SourceAuthError,
     SourceForbidden,

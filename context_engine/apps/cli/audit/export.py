@@ -26,7 +26,7 @@ from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from context_engine.audit.ledger.export_cells import Rows
+    from context_engine.audit.ledger.export_records import Rows
     from context_engine.audit.ledger.ledger import Ledger
 
 
@@ -129,8 +129,7 @@ def _tiles(ledger: Ledger, folder: Path, *, with_texts: bool) -> dict[str, Any]:
 def _lines(
     ledger: Ledger, form: str, out: Path | None, indices: list[int] | None, rows: Rows, *, with_texts: bool
 ) -> dict[str, Any]:
-    from context_engine.audit.ledger.export_cells import csv_lines
-    from context_engine.audit.ledger.export_lines import exported_entries, json_lines
+    from context_engine.audit.ledger.export_records import csv_lines, exported_entries, json_lines
 
     entries = exported_entries(ledger, indices)
     lines: Iterable[bytes]

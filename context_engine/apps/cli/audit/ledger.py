@@ -99,7 +99,7 @@ def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
 
 def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
     """Return what a checkpoint of a ledger does not prove, each in a sentence."""
-    from context_engine.audit.formats.note import parse_note
+    from context_engine.audit.formats.checkpoint import parse_note
 
     signatures = parse_note(checkpoint.note).signatures
     if ledger.keyring is None:

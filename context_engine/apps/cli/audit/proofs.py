@@ -293,8 +293,7 @@ def head_facts(ledger: Ledger, written: str) -> dict[str, Any]:
     Raises:
         LedgerCorrupt: it is not signed as it says, or of another log than the records make now.
     """
-    from context_engine.audit.formats.checkpoint import parse_checkpoint
-    from context_engine.audit.formats.note import parse_note, verify_note
+    from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
     from context_engine.audit.formats.strict import FormatError
 
     keys = () if ledger.keyring is None else ledger.keyring.verifiers

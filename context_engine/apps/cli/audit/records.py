@@ -28,8 +28,7 @@ from context_engine.audit.review.stored import ledger_pseudonyms
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
-    from context_engine.audit.ledger.look_up import Criteria, RecordRow
-    from context_engine.audit.ledger.sample import Sample
+    from context_engine.audit.ledger.look_up import Criteria, RecordRow, Sample
     from context_engine.audit.ledger.statistics import LedgerStatistics
 
 
@@ -252,7 +251,7 @@ def _found(ledger: Ledger, caller: str | None, *, limit: int, **wanted: Any) -> 
 
 def _drawn(ledger: Ledger, caller: str | None, size: int, seed: str, **wanted: Any) -> Sample:
     """Return a sample of the records that are asked for, the newest first."""
-    from context_engine.audit.ledger.sample import merged
+    from context_engine.audit.ledger.look_up import merged
 
     samples = [ledger.sample(criteria, size, seed) for criteria in _criteria(ledger, caller, **wanted)]
     drawn = merged(samples, size, seed)

@@ -16,8 +16,7 @@ from context_engine.apps.cli.words import counted
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from context_engine.audit.ledger.erase import Erased
-    from context_engine.audit.ledger.find_erasable import Wanted
+    from context_engine.audit.ledger.erase import Erased, Wanted
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
     from context_engine.wiring.build import Setup
@@ -217,7 +216,7 @@ def _wanted(
     texts: tuple[str, ...],
     document: tuple[str | None, str | None],
 ) -> Wanted:
-    from context_engine.audit.ledger.find_erasable import Wanted
+    from context_engine.audit.ledger.erase import Wanted
     from context_engine.audit.record.pseudonym import Pseudonyms
 
     # Who has a key today may have asked under another one, or before there was any.

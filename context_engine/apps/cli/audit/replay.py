@@ -82,7 +82,7 @@ def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay:
 
 
 def _of_file(at: LedgerLocation, file: Path) -> Replay:
-    from context_engine.audit.record.saved import code_of, load_result
+    from context_engine.audit.record.parts import code_of, load_result
 
     saved = read_saved(file)
     context = open_context(at.configuration, build_demo=False)

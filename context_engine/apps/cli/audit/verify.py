@@ -120,7 +120,7 @@ def _outside(file: Path) -> Iterator[Outside]:
     """
     from context_engine.audit.checks.checkpoints import size_of
     from context_engine.audit.checks.verify import Outside
-    from context_engine.audit.ledger.checkpoint_file import checkpoints_in
+    from context_engine.audit.ledger.outlets import checkpoints_in
 
     try:
         notes = checkpoints_in(file.read_text("utf-8"))

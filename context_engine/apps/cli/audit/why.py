@@ -26,11 +26,9 @@ from context_engine.core.models import Key, Outcome, SearchResult, Settings
 from context_engine.service.explaining.words import reason_words
 
 if TYPE_CHECKING:
-    from context_engine.audit.review.absence import Absence, AccessTaken
-    from context_engine.audit.review.changes import Change
+    from context_engine.audit.review.case import Change
     from context_engine.audit.review.smallest import Counterfactual, Search
-    from context_engine.audit.review.standing import Standing
-    from context_engine.audit.review.why import Why
+    from context_engine.audit.review.why import Absence, AccessTaken, Standing, Why
     from context_engine.core.models import Fate
 
 
@@ -86,8 +84,8 @@ def why(
 
 
 def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> _Recorded:
-    from context_engine.audit.review.absence import AccessTaken
     from context_engine.audit.review.account import account_of
+    from context_engine.audit.review.why import AccessTaken
 
     with opened_ledger(at) as opened:
         ledger = opened.ledger
@@ -99,8 +97,8 @@ def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> _Record
 
 
 def _of_file(file: Path) -> _Recorded:
-    from context_engine.audit.record.saved import load_result
-    from context_engine.audit.review.absence import AccessTaken
+    from context_engine.audit.record.parts import load_result
+    from context_engine.audit.review.why import AccessTaken
 
     return _Recorded(load_result(read_saved(file)), AccessTaken())
 

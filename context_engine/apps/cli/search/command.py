@@ -240,7 +240,7 @@ def _write_json(result: SearchResult, *, demo: bool, full: bool) -> None:
     published = result.to_dict(demo=demo)
     if full:
         from context_engine import __version__
-        from context_engine.audit.record.saved import save_result
+        from context_engine.audit.record.parts import save_result
 
         published["record"] = save_result(result, code_version=__version__)
     print_json(json.dumps(published, ensure_ascii=False, allow_nan=False, default=str))

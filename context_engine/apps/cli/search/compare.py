@@ -143,7 +143,7 @@ def _of_record(at: LedgerLocation, record_id: str, question: str | None) -> _Ans
 
 
 def _of_file(at: LedgerLocation, file: Path) -> _Answer:
-    from context_engine.audit.record.saved import load_result
+    from context_engine.audit.record.parts import load_result
 
     result = load_result(read_saved(file))
     masks = result.settings.values.mask_contexts

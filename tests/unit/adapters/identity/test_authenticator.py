@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.identity.authenticator import TokenAuthenticator
-from context_engine.adapters.identity.bearer import bearer_token
+from context_engine.adapters.identity.authenticator import NoAuthentication, TokenAuthenticator, bearer_token
 from context_engine.adapters.identity.held_tokens import ApiToken, FileTokens, StoredTokens
-from context_engine.adapters.identity.no_authentication import NoAuthentication
 from context_engine.core.models import ANYBODY, Authenticated
 from context_engine.errors import NotAuthenticated, TokensUnchecked
 from context_engine.settings.access_file import AccessFile

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from context_engine.adapters.identity.authenticator import ShownToken
 from context_engine.adapters.identity.jwt_tokens import JwtTokens
-from context_engine.adapters.identity.key_set import KeySet, read_key_set
+from context_engine.adapters.identity.remote_keys import KeySet, read_key_set
 from context_engine.core.models import Authenticated, Classification
 from context_engine.errors import TokensUnchecked
 from context_engine.settings.access_file import AccessFile

@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 
 from context_engine.audit.checks.findings import Finding
 from context_engine.audit.formats.checkpoint import Checkpoint
-from context_engine.audit.formats.mac import row_mac
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.formats.strict import to_base64
-from context_engine.audit.ledger.identity import ChunkIdentity, identity_hash
+from context_engine.audit.ledger.derive import ChunkIdentity, identity_hash
+from context_engine.audit.ledger.seals import row_mac
 from tests.unit.audit.checks.logs import KEY, ORIGIN, STOLEN_NAME, Hand, key_change, open_log, search
 
 __all__ = ["ATTACKS", "Attack", "Case", "Seen"]

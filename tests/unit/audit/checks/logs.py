@@ -14,8 +14,7 @@ from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.formats.strict import to_base64
 from context_engine.audit.formats.tiles import TILE_WIDTH, append_leaves
-from context_engine.audit.ledger.derive import derive_mentions, derive_record, parse_entry
-from context_engine.audit.ledger.identity import ChunkIdentity, identity_hash
+from context_engine.audit.ledger.derive import ChunkIdentity, derive_mentions, derive_record, identity_hash, parse_entry
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import chunk, mention, record

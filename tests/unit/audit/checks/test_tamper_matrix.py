@@ -13,8 +13,7 @@ import pytest
 
 from context_engine.audit.checks.findings import Verification
 from context_engine.audit.checks.verify import Outside, verify
-from context_engine.audit.ledger.erase import erase
-from context_engine.audit.ledger.find_erasable import Wanted
+from context_engine.audit.ledger.erase import Wanted, erase
 from context_engine.testing.fakes import FixedClock
 from tests.unit.audit.checks.attacks import ATTACKS, Attack, Case, Seen
 from tests.unit.audit.checks.logs import copied, make_log, open_log

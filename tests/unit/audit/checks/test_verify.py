@@ -9,11 +9,9 @@ import pytest
 
 from context_engine.audit.checks.findings import MOST_FINDINGS, Finding, Findings, Place
 from context_engine.audit.checks.verify import Outside, verify
-from context_engine.audit.formats.checkpoint import Checkpoint, cosign
+from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_note
 from context_engine.audit.formats.keys import COSIGNATURE, Keyring, SigningKey, VerifierKey
-from context_engine.audit.formats.note import parse_note
-from context_engine.audit.ledger.erase import erase
-from context_engine.audit.ledger.find_erasable import Wanted
+from context_engine.audit.ledger.erase import Wanted, erase
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.prune import Retention, prune

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_checkpoint
+from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_checkpoint, parse_note
 from context_engine.audit.formats.keys import COSIGNATURE, SigningKey, VerifierKey
 from context_engine.audit.formats.merkle import leaf_hash, root
-from context_engine.audit.formats.note import parse_note
 from context_engine.audit.formats.proof import (
     ConsistencyProof,
     InclusionProof,

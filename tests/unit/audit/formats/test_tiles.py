@@ -12,9 +12,11 @@ from context_engine.audit.formats.tiles import (
     append_leaves,
     bundle_path,
     index_path,
+    pack_entries,
     tile_path,
     tile_width,
     tiles_of,
+    unpack_entries,
 )
 
 MANY = [hashlib.sha256(str(number).encode()).digest() for number in range(70_000)]
@@ -134,3 +136,21 @@ def test_what_was_pruned_is_not_needed_for_what_is_left() -> None:
     assert tree.consistency_proof(minimum)
     with pytest.raises(KeyError):
         tree.inclusion_proof(65_000)
+
+
+def test_each_entry_stands_behind_its_length() -> None:
+    assert pack_entries([b"one", b"", b"three"]) == b"\x00\x03one\x00\x00\x00\x05three"
+    assert unpack_entries(b"\x00\x03one\x00\x00\x00\x05three") == [b"one", b"", b"three"]
+    assert unpack_entries(b"") == []
+
+
+def test_an_entry_has_at_most_65535_bytes() -> None:
+    assert unpack_entries(pack_entries([b"x" * 65_535])) == [b"x" * 65_535]
+    with pytest.raises(OverflowError):
+        pack_entries([b"x" * 65_536])
+
+
+@pytest.mark.parametrize("bundle", [b"\x00", b"\x00\x01", b"\x00\x03on", b"\x00\x00\x00"])
+def test_a_bundle_that_was_cut_is_refused(bundle: bytes) -> None:
+    with pytest.raises(ValueError, match="in the middle"):
+        unpack_entries(bundle)

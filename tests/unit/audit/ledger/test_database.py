@@ -17,8 +17,7 @@ from sqlalchemy import delete, select, text, update
 
 from context_engine.audit.ledger.database import open_database
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.migrations import migrate
-from context_engine.audit.ledger.schema import VERSION, meta, pending
+from context_engine.audit.ledger.schema import VERSION, meta, migrate, pending
 from context_engine.audit.values import Draft
 from context_engine.errors import AuditError, LedgerCorrupt, LedgerVersionMismatch
 from context_engine.secrecy import hide

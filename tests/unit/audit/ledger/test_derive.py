@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.audit.ledger.derive import derive_mentions
-from context_engine.audit.ledger.identity import FATES, ChunkIdentity
+from context_engine.audit.ledger.derive import FATES, ChunkIdentity, derive_mentions
 from context_engine.audit.record.candidates import candidates_addendum
 
 SHA = "ab" * 32

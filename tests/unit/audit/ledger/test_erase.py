@@ -11,8 +11,7 @@ import pytest
 
 from context_engine.audit.formats.merkle import verify_inclusion
 from context_engine.audit.formats.tiles import TileTree
-from context_engine.audit.ledger.erase import Erased, erase, erasure_drafts
-from context_engine.audit.ledger.find_erasable import Wanted, find_erasable
+from context_engine.audit.ledger.erase import Erased, Wanted, erase, erasure_drafts, find_erasable
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.read import StoredEntry
 from context_engine.audit.record.pseudonym import Pseudonyms

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from context_engine.audit.formats.bundle import unpack_entries
-from context_engine.audit.formats.checkpoint import parse_checkpoint
+from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
-from context_engine.audit.formats.note import parse_note, verify_note
-from context_engine.audit.formats.tiles import TileTree, bundle_path, tile_path, tile_width
-from context_engine.audit.ledger.erase import erase
+from context_engine.audit.formats.tiles import TileTree, bundle_path, tile_path, tile_width, unpack_entries
+from context_engine.audit.ledger.erase import Wanted, erase
 from context_engine.audit.ledger.export_tiles import export_tiles
-from context_engine.audit.ledger.find_erasable import Wanted
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.prune import Retention, prune
 from context_engine.audit.values import Addendum

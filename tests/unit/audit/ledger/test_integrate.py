@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from context_engine.audit.formats.keys import Keyring, SigningKey
-from context_engine.audit.formats.mac import row_mac
 from context_engine.audit.formats.merkle import EMPTY_ROOT, leaf_hash, node_hash, root
 from context_engine.audit.formats.tiles import TileTree
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import log, pending, tile
+from context_engine.audit.ledger.seals import row_mac
 from context_engine.audit.values import Composed, Draft
 from context_engine.errors import LedgerCorrupt
 

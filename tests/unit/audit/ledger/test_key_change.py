@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, insert, select, update
 
-from context_engine.audit.formats.checkpoint import Checkpoint
+from context_engine.audit.formats.checkpoint import Checkpoint, sign_note
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
-from context_engine.audit.formats.note import sign_note
 from context_engine.audit.ledger.key_change import endorsement, enter_key, present_checkpoint, restated_key
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import IS_KEY, checkpoint, meta, pending, record

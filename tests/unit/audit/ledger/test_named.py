@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from context_engine.audit.checks.addenda import contents_in, digests_of
-from context_engine.audit.ledger.contents import named_contents
 from context_engine.audit.ledger.derive import named_digest, named_digests
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.named import named_by, named_in
+from context_engine.audit.ledger.named import named_by, named_contents, named_in
 from context_engine.audit.values import Addendum, Draft
 from context_engine.errors import LedgerCorrupt
 

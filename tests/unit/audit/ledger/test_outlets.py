@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.audit.ledger.checkpoint_file import append_checkpoint, checkpoints_in
-from context_engine.audit.ledger.outlets import outlets_of, run_command
+from context_engine.audit.ledger.outlets import append_checkpoint, checkpoints_in, outlets_of, run_command
 from context_engine.errors import AuditError
 
 UNSIGNED = "log.example/a\n3\nAAAA\n"

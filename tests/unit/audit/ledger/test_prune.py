@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from context_engine.audit.formats.merkle import verify_consistency, verify_inclusion
 from context_engine.audit.formats.tiles import TileTree
-from context_engine.audit.ledger import drop_mentions
+from context_engine.audit.ledger import prune as drop_mentions
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import MentionCriteria
 from context_engine.audit.ledger.prune import Retention, plan_pruning, prune

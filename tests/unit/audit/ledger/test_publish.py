@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.witnesses import TlogWitness
-from context_engine.audit.formats.checkpoint import parse_checkpoint
+from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import Keyring, SigningKey, VerifierKey
-from context_engine.audit.formats.note import parse_note, verify_note
-from context_engine.audit.ledger.checkpoint_file import checkpoints_in
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.outlets import outlets_of
-from context_engine.audit.ledger.publication import Publication, read_publication, write_publication
-from context_engine.audit.ledger.publish import LEASE_S, Rhythm, publish
+from context_engine.audit.ledger.outlets import checkpoints_in, outlets_of
+from context_engine.audit.ledger.publish import (
+    LEASE_S,
+    Publication,
+    Rhythm,
+    publish,
+    read_publication,
+    write_publication,
+)
 from context_engine.audit.ledger.publisher import Publisher
 from context_engine.core.engine.clock import SystemClock
 from context_engine.errors import AuditError

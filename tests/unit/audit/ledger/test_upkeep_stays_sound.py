@@ -12,12 +12,10 @@ import pytest
 
 from context_engine.audit.checks.verify import Outside, verify
 from context_engine.audit.formats.keys import Keyring, SigningKey
-from context_engine.audit.ledger.checkpoint_file import checkpoints_in
-from context_engine.audit.ledger.erase import erase
-from context_engine.audit.ledger.find_erasable import Wanted
+from context_engine.audit.ledger.erase import Wanted, erase
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.outlets import outlets_of
+from context_engine.audit.ledger.outlets import checkpoints_in, outlets_of
 from context_engine.audit.ledger.prune import Retention, prune
 from context_engine.audit.ledger.publish import Rhythm, publish
 from context_engine.audit.values import Addendum

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from context_engine.audit.record.candidates import read_candidates
+from context_engine.audit.record.candidates import mentions_of, read_candidates
 from context_engine.audit.record.drafts import context_draft, loss_draft, refusal_draft, search_draft
-from context_engine.audit.record.mentions import mentions_of
 from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.values import MOST_ENTRY_BYTES
 from context_engine.core.context import from_result

@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from context_engine.audit.review.counterpart import WordChange
 from context_engine.audit.review.drift import ChunkState, FieldChange, counts, drift
 from context_engine.audit.review.shown import ShownChunk
-from context_engine.audit.review.word_changes import WordChange
 from context_engine.core.models import Chunk, Classification
 from context_engine.core.text import content_sha256
 from context_engine.errors import FetchUnsupported, SourceUnavailable

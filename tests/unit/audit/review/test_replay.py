@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
-from context_engine.audit.record.addenda import Missing
 from context_engine.audit.record.drafts import context_draft
+from context_engine.audit.record.entry import Missing
 from context_engine.audit.record.restored import Restored
-from context_engine.audit.review.difference import Difference, first_difference
-from context_engine.audit.review.replay import ChangedSetting, replay
+from context_engine.audit.review.replay import ChangedSetting, Difference, first_difference, replay
 from context_engine.core.context import from_result
 from context_engine.core.models import EffectiveSettings, Settings
 from context_engine.core.text import content_sha256

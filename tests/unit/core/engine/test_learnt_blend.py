@@ -11,7 +11,7 @@ from rich.console import Console
 
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.apps.cli.search.explanation import print_explanation
-from context_engine.audit.record.saved import load_result, save_result
+from context_engine.audit.record.parts import load_result, save_result
 from context_engine.audit.review.case import Case
 from context_engine.audit.review.smallest import smallest_changes
 from context_engine.core.engine import blend_terms, recompute, recorded_pool, stage_two_bytes

@@ -247,4 +247,4 @@ def test_difys_words_are_in_the_debug_log_alone(dify, quick, ask, caplog):
         ask(quick(attempts=1))
     assert "db.internal" not in str(raised.value)
     said = [record for record in caplog.records if "db.internal" in record.getMessage()]
-    assert [(record.name, record.levelname) for record in said] == [("context_engine.adapters.http.statuses", "DEBUG")]
+    assert [(record.name, record.levelname) for record in said] == [("context_engine.adapters.http.api", "DEBUG")]

@@ -14,9 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
-from context_engine.audit.formats.checkpoint import parse_checkpoint
+from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
 from context_engine.audit.formats.keys import Keyring, SigningKey
-from context_engine.audit.formats.note import parse_note, verify_note
 from context_engine.audit.formats.proof import parse_consistency, parse_proof
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger

@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from context_engine.apps.cli.audit.why import print_why
-from context_engine.audit.review.absence import AccessTaken
-from context_engine.audit.review.why import why
+from context_engine.audit.review.why import AccessTaken, why
 from context_engine.core.models import Condition, FilterOp
 
 RULE = "A proposal above the materiality limit goes to the product committee for approval."

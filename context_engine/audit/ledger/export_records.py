@@ -1,0 +1,194 @@
+"""Export records as lines of JSON, from which each can be proved, or as CSV rows for a spreadsheet."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from context_engine.audit.ledger.derive import parse_entry
+from context_engine.audit.ledger.named import named_in
+from context_engine.audit.ledger.read import StoredEntry
+from context_engine.audit.values import Addendum
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+
+
+_PLAIN: Final = ("question", "account", "text", "card", "settings", "sources")
+"""Kinds whose data is text as it is stored."""
+
+
+def exported_entries(ledger: Ledger, indices: Iterable[int] | None = None) -> Iterator[StoredEntry]:
+    """Yield the entries that are there, in the order of the log.
+
+    Args:
+        ledger: what waits in it should be integrated.
+        indices: of the records wanted, in rising order; None: all of them.
+    """
+    if indices is None:
+        found: Iterable[StoredEntry | None] = ledger.entries(ledger.minimum_index, ledger.size)
+    else:
+        found = (ledger.entry_at(index) for index in indices)
+    yield from (one for one in found if one is not None and one.entry is not None)
+
+
+def json_lines(ledger: Ledger, entries: Iterable[StoredEntry], *, with_texts: bool = False) -> Iterator[bytes]:
+    """Yield a line for each record, without its end.
+
+    Args:
+        ledger: of the entries.
+        entries: with their bytes.
+        with_texts: the addenda that a record names too: question, candidates, texts, settings; null for one that was
+            erased.
+    """
+    for one in entries:
+        said: dict[str, Any] = {"index": one.index, "leaf": one.leaf.hex()}
+        entry = one.entry or b""
+        if with_texts:
+            said["addenda"] = _addenda(ledger, entry)
+        head = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+        yield (
+            b'%b,"entry":%b}' % (head[:-1], entry)
+            if _is_object(entry)
+            else b'%b,"entry_base64":"%b"}'
+            % (
+                head[:-1],
+                base64.b64encode(entry),
+            )
+        )
+
+
+def _is_object(entry: bytes) -> bool:
+    """Whether an entry is a JSON object in one line: an entry that somebody altered may be anything."""
+    try:
+        return b"\n" not in entry and b"\r" not in entry and isinstance(json.loads(entry), dict)
+    except ValueError:
+        return False
+
+
+def _addenda(ledger: Ledger, entry: bytes) -> dict[str, Any]:
+    with ledger.database.connect() as connection:
+        named = [digest for digests in named_in(connection, entry).values() for digest in digests]
+    held = ledger.addenda(set(named))
+    return {digest.hex(): _told(held.get(digest)) for digest in dict.fromkeys(named)}
+
+
+def _told(addendum: Addendum | None) -> Mapping[str, str] | None:
+    if addendum is None:
+        return None
+    said = {"kind": addendum.kind, "salt": addendum.salt.hex()}
+    if addendum.kind in _PLAIN:
+        try:
+            return {**said, "data": addendum.data.decode()}
+        except UnicodeDecodeError:
+            pass
+    return {**said, "base64": base64.b64encode(addendum.data).decode()}
+
+
+Rows = Literal["records", "chunks"]
+
+_Row = Mapping[str, Any]
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+RECORD_COLUMNS: Final = (
+    "index", "id", "kind", "time", "domain", "app", "request_id", "caller", "roles", "groups", "clearance", "status",
+    "decision", "error", "query_kept", "candidates", "returned", "merged", "dropped", "swaps", "sources",
+    "sources_failed", "denied", "withheld", "notices", "search", "code", "settings", "registry", "policy", "leaf",
+)  # fmt: skip
+
+CHUNK_COLUMNS: Final = (
+    "index", "search_id", "time", "domain", "caller", "decision", "rank", "source", "chunk", "document", "version",
+    "sha256", "tier", "type", "trust", "fetched_at", "final", "flags",
+)  # fmt: skip
+
+
+def csv_lines(entries: Iterable[StoredEntry], rows: Rows = "records") -> Iterator[str]:
+    """Yield a line of names and one for each row, with their ends (RFC 4180).
+
+    Args:
+        entries: with their bytes.
+        rows: records: one for each record; chunks: one for each chunk that a search returned.
+    """
+    columns = RECORD_COLUMNS if rows == "records" else CHUNK_COLUMNS
+    made: Callable[[StoredEntry, _Row], Iterable[_Row]] = _records if rows == "records" else _chunks
+    yield _line(columns)
+    for one in entries:
+        for row in made(one, parse_entry(one.entry or b"")):
+            yield _line([row.get(name) for name in columns])
+
+
+def safe_cell(value: object) -> str:
+    """Return a value as a cell that no spreadsheet calculates; an unknown one is empty.
+
+    >>> safe_cell("=1+1"), safe_cell(-1), safe_cell(None)
+    ("'=1+1", '-1', '')
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return str(value)
+    text = str(value).replace("\x00", "")
+    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+
+
+def _line(cells: Sequence[object]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow([safe_cell(one) for one in cells])
+    return out.getvalue()
+
+
+def _records(stored: StoredEntry, entry: _Row) -> Iterator[_Row]:
+    caller, counts, hashes = (_mapping(entry.get(name)) for name in ("caller", "counts", "hashes"))
+    sources = [one for one in _list(entry.get("sources")) if isinstance(one, Mapping)]
+    yield {
+        **{name: entry.get(name) for name in ("id", "kind", "time", "domain", "app", "request_id", "status")},
+        **{name: entry.get(name) for name in ("decision", "search", "code")},
+        **{name: counts.get(name) for name in ("candidates", "returned", "merged", "dropped", "swaps")},
+        **{name: hashes.get(name) for name in ("settings", "registry", "policy")},
+        "index": stored.index,
+        "caller": caller.get("pseudonym"),
+        "roles": _joined(_list(caller.get("roles"))),
+        "groups": _joined(_list(caller.get("groups"))),
+        "clearance": caller.get("clearance") if hashes.get("policy") else None,
+        "error": _mapping(entry.get("error")).get("code"),
+        "query_kept": _mapping(entry.get("query")).get("kept"),
+        "sources": _joined(one.get("id") for one in sources),
+        "sources_failed": _joined(one.get("id") for one in sources if one.get("error")),
+        "denied": _joined(_first(one) for one in _list(entry.get("denied"))),
+        "withheld": len(_list(entry.get("withheld"))) or None,
+        "notices": _joined(dict.fromkeys(str(_first(one)) for one in _list(entry.get("notices")))),
+        "leaf": stored.leaf.hex(),
+    }
+
+
+def _chunks(stored: StoredEntry, entry: _Row) -> Iterator[_Row]:
+    if entry.get("kind") == "context":
+        return
+    caller = _mapping(entry.get("caller")).get("pseudonym")
+    of_search = {name: entry.get(name) for name in ("time", "domain", "decision")}
+    for rank, chunk in enumerate(_list(entry.get("chunks")), 1):
+        if isinstance(chunk, Mapping):
+            flags = _joined(_list(chunk.get("flags")))
+            about = {"index": stored.index, "search_id": entry.get("id"), "caller": caller, "rank": rank}
+            yield {**chunk, **of_search, **about, "flags": flags}
+
+
+def _mapping(value: object) -> _Row:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def _first(value: object) -> object:
+    return value[0] if isinstance(value, list) and value else value
+
+
+def _joined(values: Iterable[object]) -> str | None:
+    return "; ".join(str(one) for one in values if one is not None) or None

@@ -1,0 +1,215 @@
+"""Contents that records share, stored once: chunk texts and metadata, settings and declared sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from context_engine.audit.record.codec import dumped, loaded
+from context_engine.audit.record.exact import Unreadable, json_bytes, json_bytes_each, read_json, tagged, untagged
+from context_engine.audit.values import Content
+from context_engine.core.models import (
+    Chunk,
+    EffectiveSettings,
+    RawAnswer,
+    Score,
+    ScoreKind,
+    Settings,
+    SourceSpec,
+    as_written,
+    canonical_json,
+)
+
+_EACH_SEARCH: Final = ("content", "scores", "fetched_at")
+
+_NAMES: Final = Chunk._fields
+
+_MAY_BE_EMPTY: Final = ("chunk_id", "heading_path", "metadata", "extra")
+
+_OF_QUESTION: Final = ("statistics", "unknown_words")
+
+
+class Contents:
+    """What a record shares with others, each once, by number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, bytes], int] = {}
+        self.all: list[Content] = []
+
+    def number(self, kind: str, data: bytes) -> int:
+        """Return the number of a content, a new one where it is not there yet."""
+        number = self._numbers.setdefault((kind, data), len(self.all))
+        if number == len(self.all):
+            self.all.append(Content(kind, data))
+        return number
+
+    def take(self, content: Content) -> int:
+        """Return the number of a content that was made elsewhere."""
+        self.all.append(content)
+        return len(self.all) - 1
+
+
+def answer_columns(answer: RawAnswer, contents: Contents) -> dict[str, Any]:
+    """Return an answer without what was made of the question's words."""
+    rest = dumped(answer, without=("chunks", *_OF_QUESTION))
+    return {**rest, "chunks": chunk_columns(answer.chunks, contents)}
+
+
+def answer_of(given: Mapping[str, Any], contents: Sequence[bytes], of_question: Mapping[str, Any]) -> RawAnswer:
+    """Return the answer of its columns.
+
+    Args:
+        contents: by number.
+        of_question: the fields that were made of the question's words, as they stand in JSON.
+
+    Raises:
+        Unreadable: they are not what this version writes.
+    """
+    rest = {name: value for name, value in given.items() if name != "chunks"}
+    return loaded(RawAnswer, {**rest, **of_question}, chunks=chunks_of(given["chunks"], contents))
+
+
+def chunk_columns(chunks: Sequence[Chunk], contents: Contents) -> dict[str, Any]:
+    """Return chunks column by column: the numbers of text and card, scores and times."""
+    columns: dict[str, Any] = {
+        "text": [contents.number("text", chunk.content.encode("utf-8", "surrogatepass")) for chunk in chunks],
+        "card": [contents.number("card", card) for card in json_bytes_each([_card(chunk) for chunk in chunks])],
+        "scores": [chunk.scores for chunk in chunks],
+    }
+    if any(chunk.fetched_at is not None for chunk in chunks):
+        columns["fetched_at"] = [chunk.fetched_at and chunk.fetched_at.isoformat() for chunk in chunks]
+    return columns
+
+
+def chunks_of(given: Mapping[str, Any], contents: Sequence[bytes]) -> tuple[Chunk, ...]:
+    """Return the chunks of their columns.
+
+    Raises:
+        Unreadable: they are not what this version writes.
+    """
+    try:
+        times = given.get("fetched_at") or [None] * len(given["text"])
+        rows = zip(given["text"], given["card"], given["scores"], times, strict=True)
+        return tuple(
+            loaded(
+                Chunk,
+                read_json(contents[card]),
+                content=contents[text].decode("utf-8", "surrogatepass"),
+                scores=tuple(Score(ScoreKind(kind), value, scorer) for kind, value, scorer in scores),
+                fetched_at=None if time is None else datetime.fromisoformat(time),
+            )
+            for text, card, scores, time in rows
+        )
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise error if isinstance(error, Unreadable) else Unreadable(f"chunks: {error}") from None
+
+
+def _card(chunk: Chunk) -> dict[str, Any]:
+    """Return what is known of a chunk beside its text and what may differ at each search."""
+    card: dict[str, Any] = {name: value for name, value in zip(_NAMES, chunk) if value is not None}
+    for name in _EACH_SEARCH:
+        card.pop(name, None)
+    for name in _MAY_BE_EMPTY:
+        if not card[name]:
+            del card[name]
+    for name in ("metadata", "extra"):
+        if name in card:
+            card[name] = tagged(card[name])
+    for name in ("effective_from", "effective_to"):
+        if name in card:
+            card[name] = card[name].isoformat()
+    return card
+
+
+_MOST_KEPT: Final = 64
+
+_DEFAULT: Final = "default"
+
+
+class _Kept:
+    """Contents by the identity of what they were made of, which is kept with them; all are dropped when it is full."""
+
+    def __init__(self) -> None:
+        self._contents: dict[tuple[int, ...], tuple[Sequence[object], Content]] = {}
+
+    def get(self, of: Sequence[object]) -> Content | None:
+        found = self._contents.get(tuple(map(id, of)))
+        return None if found is None else found[1]
+
+    def keep(self, of: Sequence[object], content: Content) -> Content:
+        if len(self._contents) >= _MOST_KEPT:
+            self._contents.clear()
+        self._contents[tuple(map(id, of))] = (of, content)
+        return content
+
+
+_settings: Final = _Kept()
+
+_sources: Final = _Kept()
+
+
+def settings_content(effective: EffectiveSettings) -> Content:
+    """Return settings with their origins; the SHA-256 of its data is what an entry names them by."""
+    found = _settings.get((effective,))
+    if found is None:
+        data = canonical_json(effective.to_dict()).encode("utf-8", "backslashreplace")
+        found = _settings.keep((effective,), Content("settings", data))
+    return found
+
+
+def sources_content(specs: tuple[SourceSpec, ...]) -> Content:
+    """Return sources as they were declared, in their order, without what only a variable says."""
+    found = _sources.get(specs)
+    if found is None:
+        found = _sources.keep(specs, Content("sources", json_bytes({"sources": [_declared(spec) for spec in specs]})))
+    return found
+
+
+def settings_of(data: bytes) -> EffectiveSettings:
+    """Return the settings of a content.
+
+    Raises:
+        Unreadable: it holds a key or value that is none of this version.
+    """
+    given = read_json(data)
+    try:
+        values = Settings.model_validate({key: one["value"] for key, one in given.items()})
+        origins = {key: one["origin"] for key, one in given.items() if one["origin"] != _DEFAULT}
+        return EffectiveSettings(values=values, origins=origins)
+    except (ValidationError, TypeError, KeyError) as error:
+        raise Unreadable(f"settings: {_first(error)}") from None
+
+
+def specs_of(data: bytes) -> tuple[SourceSpec, ...]:
+    """Return the sources of a content.
+
+    Raises:
+        Unreadable: it holds a field or value that is none of this version.
+    """
+    try:
+        return tuple(_spec(one) for one in read_json(data)["sources"])
+    except (ValidationError, TypeError, KeyError) as error:
+        raise Unreadable(f"sources: {_first(error)}") from None
+
+
+def _declared(spec: SourceSpec) -> dict[str, Any]:
+    """Return what was declared, and no default: whether a time to live was declared decides what a tag says."""
+    declared = spec.model_dump(mode="json", exclude_unset=True, exclude={"settings"})
+    if "settings" in spec.model_fields_set:
+        declared["settings"] = tagged(as_written(spec.settings, dict(spec.settings)))
+    return declared
+
+
+def _spec(given: dict[str, Any]) -> SourceSpec:
+    fields = {**given, "settings": untagged(given["settings"])} if "settings" in given else given
+    return SourceSpec.model_validate(fields)
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return f"{type(error).__name__}: {error}"
+    problem = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
