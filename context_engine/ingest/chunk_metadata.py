@@ -97,7 +97,7 @@ def _asked(
     known = ChainMap(of_piece, fields)  # type: ignore[arg-type]  # read only
     out: dict[str, Any] = {}
     for name in strategy.metadata_fields:
-        value = next((known[one] for one in _INSTEAD.get(name, (name,)) if known.get(one) is not None), None)
+        value = next((known[field] for field in _INSTEAD.get(name, (name,)) if known.get(field) is not None), None)
         if value is None and name == "created_at":
             value = utc_text((now or datetime.now(UTC)).replace(microsecond=0))
         if value is not None:
@@ -207,6 +207,8 @@ def _plain(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 def _left_out(names: Sequence[str]) -> tuple[Notice, ...]:
     shown = ", ".join(repr(name[:60]) for name in names[:5]) + (" …" if len(names) > 5 else "")
-    what = f"the field {shown} is" if len(names) == 1 else f"{len(names)} fields ({shown}) are"
-    problem = f"{what} too long for the metadata of every chunk, and left out; what a rule names under fields is kept"
+    subject = f"the field {shown} is" if len(names) == 1 else f"{len(names)} fields ({shown}) are"
+    problem = (
+        f"{subject} too long for the metadata of every chunk, and left out; what a rule names under fields is kept"
+    )
     return (file_notice(NoticeCode.FIELDS_NOT_CARRIED, problem, fields=list(names[:_MOST_NAMED])),)

@@ -81,9 +81,9 @@ class DeclaredFields:
         if value is None or not str(value).strip():
             return None
         words = set(re.findall(r"[a-z]+", str(value).lower()))
-        found = [one for one in Classification if one.value in words]
-        if len(found) == 1:
-            return found[0]
+        matches = [level for level in Classification if level.value in words]
+        if len(matches) == 1:
+            return matches[0]
         self._warn(name, value, f"one of {', '.join(Classification)}; taken as restricted")
         return Classification.RESTRICTED
 

@@ -68,37 +68,38 @@ def _said(fields: dict[str, tuple[Any, Any]], name: str) -> bool:
 
 def _of_text(document: PreparedDocument) -> AnsweredQuestions:
     text = without_contents(document.loaded.text, document.contents)
-    found = questions_of(text)
-    outside = _outside(text, found)
-    if sum(map(len, outside)) > sum(one.answer[1] - one.start for one in found):
+    questions = questions_of(text)
+    outside = _outside(text, questions)
+    if sum(map(len, outside)) > sum(question.answer[1] - question.start for question in questions):
         return AnsweredQuestions((), _left_out(outside))
     return AnsweredQuestions(
-        tuple(AnsweredQuestion(one.question, _answer(document, one)) for one in found), _left_out(outside)
+        tuple(AnsweredQuestion(question.question, _answer(document, question)) for question in questions),
+        _left_out(outside),
     )
 
 
-def _answer(document: PreparedDocument, one: QuestionAnswer) -> Chunk:
+def _answer(document: PreparedDocument, question: QuestionAnswer) -> Chunk:
     base, loaded = document.base, document.loaded
-    page = page_at(loaded.pages, one.start)
+    page = page_at(loaded.pages, question.start)
     return base._replace(
-        content=loaded.text[slice(*one.answer)],
-        section=one.section,
-        heading_path=one.path[1:] if one.path[:1] == (base.title,) else one.path,
+        content=loaded.text[slice(*question.answer)],
+        section=question.section,
+        heading_path=question.path[1:] if question.path[:1] == (base.title,) else question.path,
         metadata={
             **base.metadata,
             **({} if page is None else {"page": page}),
-            **reference(one.section, document.fields),
+            **reference(question.section, document.fields),
         },
     )
 
 
-def _outside(text: str, found: Iterable[QuestionAnswer]) -> list[str]:
+def _outside(text: str, questions: Iterable[QuestionAnswer]) -> list[str]:
     """Return what each section says outside of questions and answers; headings say nothing by themselves."""
     kept: list[str] = []
     place = 0
-    for one in found:
-        kept += (text[place : one.start], " " * (one.answer[1] - one.start))
-        place = one.answer[1]
+    for question in questions:
+        kept += (text[place : question.start], " " * (question.answer[1] - question.start))
+        place = question.answer[1]
     rest = "".join([*kept, text[place:]])
     parts = (rest[section.body : section.end].strip() for section in outline(text))
     return [part for part in parts if has_words(part)]
@@ -169,8 +170,8 @@ class _Division:
 
     def sections(self, chunks: Sequence[Chunk], level: int) -> Iterator[Sequence[Chunk]]:
         """Yield the chunks of each section of a level, and of those below it where a section is too long."""
-        for path, found in groupby(chunks, lambda chunk: chunk.heading_path[:level]):
-            group = list(found)
+        for path, section in groupby(chunks, lambda chunk: chunk.heading_path[:level]):
+            group = list(section)
             if self._fits(group):
                 yield group
             elif any(len(chunk.heading_path) > level for chunk in group):
@@ -222,7 +223,7 @@ def _first_level(chunks: Sequence[Chunk]) -> int:
 def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the headings that all paths begin with."""
     pairs = zip(min(paths), max(paths))
-    return tuple(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return tuple(heading for heading, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _text(document: PreparedDocument, start: int, end: int) -> str:

@@ -49,8 +49,8 @@ _GAP: Final = re.compile(r"_+|(?<![A-Z0-9])-+|-+(?![0-9])|%20")
 
 def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
     """Return the tables of contents of a document that says something beside them."""
-    found = () if loaded.record else contents_of(loaded.text)
-    return found if without_contents(loaded.text, found).strip() else ()
+    tables = () if loaded.record else contents_of(loaded.text)
+    return tables if without_contents(loaded.text, tables).strip() else ()
 
 
 def contents_notices(loaded: LoadedDocument, contents: Sequence[ContentsTable], body: str) -> tuple[Notice, ...]:
@@ -74,11 +74,11 @@ def structure_shown(
     body: str,
 ) -> TextStructure | None:
     """Return what a document shows where nothing says how it is cut: no profile, and no type that has a row."""
-    said = declared.text("doc_type")
+    declared_type = declared.text("doc_type")
     table = DEFAULT_STRATEGIES if strategies is None else strategies
     if rule is not None and (rule.profile or "doc_type" in rule.model_fields_set):
         return None
-    if said is not None and said in table:
+    if declared_type is not None and declared_type in table:
         return None
     return RECORD if loaded.record else structure_of(body)
 
@@ -102,7 +102,7 @@ def strategy_of(
     return row.capped(_MOST_TOKENS if most is None else most)
 
 
-def document_title(loaded: LoadedDocument, said: str | None) -> str:
+def document_title(loaded: LoadedDocument, declared_title: str | None) -> str:
     """Return the title of a document: its own word, first heading, property, first line, file name, first that is told.
 
     A heading names the document where it stands on top and is not one of several of its rank with a number ("1 Scope",
@@ -114,8 +114,8 @@ def document_title(loaded: LoadedDocument, said: str | None) -> str:
     """
     if loaded.record:
         return loaded.text.split("\n", 1)[0][:_MOST_TITLE]
-    own = None if loaded.properties else said
-    property_title = said if loaded.properties else None
+    own = None if loaded.properties else declared_title
+    property_title = declared_title if loaded.properties else None
     return own or _first_heading(loaded.text) or property_title or _first_line(loaded.text) or readable_name(loaded)
 
 
@@ -130,10 +130,10 @@ def readable_name(loaded: LoadedDocument) -> str:
 
 
 def _first_heading(text: str) -> str | None:
-    found = [one for one in headings(text) if one.start < _TOP]
-    if not found:
+    top_headings = [heading for heading in headings(text) if heading.start < _TOP]
+    if not top_headings:
         return None
-    first = min(found, key=lambda one: (one.rank, one.start))
+    first = min(top_headings, key=lambda heading: (heading.rank, heading.start))
     if len(without_markup(text[: first.start])) > _MOST_BEFORE or not _names(first, headings(text)):
         return None
     return first.text[:_MOST_TITLE]
@@ -144,13 +144,13 @@ def _names(heading: Heading, every: tuple[Heading, ...]) -> bool:
     if not _tells(heading.text):
         return False
     if heading.label:
-        return heading.marked and not any(one.rank <= heading.rank and one is not heading for one in every)
+        return heading.marked and not any(other.rank <= heading.rank and other is not heading for other in every)
     return True
 
 
 def _first_line(text: str) -> str | None:
     """Return the line that a text begins with, where it stands alone as a title does and is no numbered heading."""
-    if any(not text[: one.start].strip() for one in headings(text)[:1]):
+    if any(not text[: first.start].strip() for first in headings(text)[:1]):
         return None
     line, _, rest = _MARGINS.sub("", text.lstrip()).partition("\n")
     line = without_markup(line).strip("*_# ")

@@ -125,7 +125,7 @@ def prepare(
     loaded, repairs = _sound(loaded)
     fields = _fields(loaded)
     declared = DeclaredFields(fields)
-    own_id = next((found for name in ID_FIELDS[loaded.record] if (found := declared.text(name))), None)
+    own_id = next((declared_id for name in ID_FIELDS[loaded.record] if (declared_id := declared.text(name))), None)
     identity = own_id or document_id or loaded.stem
     doc_type = _doc_type(loaded, rule, declared)
     contents = set_aside(loaded)
@@ -149,7 +149,7 @@ def prepare(
         fields=fields,
         notices=(
             *(*loaded.notices, *repairs),
-            *(_repaired(f"its metadata {one}") for one in too_much),
+            *(_repaired(f"its metadata {change}") for change in too_much),
             *contents_notices(loaded, contents, body),
             *(*declared.notices, *shared.notices),
         ),
@@ -183,7 +183,7 @@ def _sound(loaded: LoadedDocument) -> tuple[LoadedDocument, tuple[Notice, ...]]:
     fields, changes = sanitized_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
     if text is loaded.text and fields is loaded.fields:
         return loaded, ()
-    sentences = [*([] if text is loaded.text else [_INVALID]), *(f"a field {one}" for one in changes)]
+    sentences = [*([] if text is loaded.text else [_INVALID]), *(f"a field {change}" for change in changes)]
     return replace(loaded, text=text, fields=fields), tuple(map(_repaired, sentences))
 
 
@@ -220,7 +220,7 @@ def _chunk(
 def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]:
     stem = f"{document.document_id}@{document.version}" if document.version else document.document_id
     used: dict[str, int] = {}
-    return [_unused(f"{stem}#{one.section or one.position}".replace(" ", "-"), used) for one in pieces]
+    return [_unused(f"{stem}#{piece.section or piece.position}".replace(" ", "-"), used) for piece in pieces]
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
@@ -270,13 +270,13 @@ def _base(rule: DocumentRule | None, declared: DeclaredFields, identity: str, do
 
 def _tier(rule: DocumentRule | None, declared: DeclaredFields) -> int | None:
     """Return the lower of what the rule and the document say: the higher number."""
-    given = [declared.tier("authority_tier"), rule.tier if rule else None]
-    return max((one for one in given if one), default=None)
+    tiers = [declared.tier("authority_tier"), rule.tier if rule else None]
+    return max((tier for tier in tiers if tier), default=None)
 
 
 def _classification(rule: DocumentRule | None, declared: DeclaredFields) -> Classification | None:
-    given = [declared.classification("classification"), rule.classification if rule else None]
-    return max((one for one in given if one), key=lambda one: one.rank, default=None)
+    levels = [declared.classification("classification"), rule.classification if rule else None]
+    return max((level for level in levels if level), key=lambda level: level.rank, default=None)
 
 
 def _unused(chunk_id: str, used: dict[str, int]) -> str:

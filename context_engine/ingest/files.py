@@ -43,7 +43,7 @@ def original_name(shown: str) -> bytes:
     >>> original_name("Gesch\\xe4ftsbericht.md")
     b'Gesch\xe4ftsbericht.md'
     """
-    return _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), shown.encode("utf-8"))
+    return _ESCAPED.sub(lambda match: bytes.fromhex(match[1].decode()), shown.encode("utf-8"))
 
 
 def _bytes(text: str) -> bytes:
@@ -54,8 +54,8 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
+def _escaped(match: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in match[0].encode("utf-8", "surrogateescape"))
 
 
 def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callable[[str], None]) -> Iterator[Path]:
@@ -68,15 +68,15 @@ def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callab
         unread: told of a folder that cannot be listed.
         linked: told of a folder that is a link, by its path below `root` as it is shown.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for folder, folders, names in os.walk(root, onerror=lambda error: unread(error, root)):
         here = Path(folder)
         links = {name for name in folders if os.path.islink(here / name)}  # noqa: PTH114 - Path's raises before 3.12
         for name in sorted(links):
             linked(shown_name((here / name).relative_to(root).as_posix()))
         folders[:] = [name for name in folders if not name.startswith(".") and name not in links]
-        found += [here / name for name in names if not name.startswith(_NOT_READ)]
-    yield from sorted(found, key=lambda file: file.relative_to(root).as_posix())
+        files += [here / name for name in names if not name.startswith(_NOT_READ)]
+    yield from sorted(files, key=lambda file: file.relative_to(root).as_posix())
 
 
 def names_of(file: Path, root: Path, *, alone: bool) -> list[str]:
@@ -112,7 +112,7 @@ def assign(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assignment
 
 
 def _taken(paths: Sequence[str], specs: Sequence[SourceSpec], *, otherwise: bool) -> list[Assignment]:
-    found = (
+    assignments = (
         next(
             (
                 Assignment(spec.id, rule, shown_name(path))
@@ -125,7 +125,7 @@ def _taken(paths: Sequence[str], specs: Sequence[SourceSpec], *, otherwise: bool
         )
         for spec in specs
     )
-    return [one for one in found if one is not None]
+    return [assignment for assignment in assignments if assignment is not None]
 
 
 def matches(path: str, glob: str) -> bool:

@@ -166,9 +166,9 @@ def _labels_of_line(line: str) -> Iterator[tuple[str, str]]:
         return
     parts = [part for part in _SEVERAL.split(line) if part]
     pairs = [_pair(part) for part in parts]
-    found = [pair for pair in pairs if pair]
-    if len(parts) > 1 and len(found) == len(parts):
-        yield from found
+    labelled_pairs = [pair for pair in pairs if pair]
+    if len(parts) > 1 and len(labelled_pairs) == len(parts):
+        yield from labelled_pairs
     elif whole := _pair(line):
         yield whole
 
@@ -180,7 +180,7 @@ def _pair(part: str) -> tuple[str, str] | None:
     return (match[1] or match[2] or match[3], match[4]) if match else None
 
 
-def real_properties(given: Mapping[str, Any]) -> dict[str, Any]:
+def real_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties title, version, author, created and modified, without what a program fills in by itself.
 
     Left out are names of files and programs as titles, names of libraries and accounts as authors, the date of a
@@ -191,16 +191,16 @@ def real_properties(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     out: dict[str, Any] = {}
     for name, refused in (("title", _NO_TITLE), ("author", _NO_AUTHOR), ("version", re.compile(r"\W*"))):
-        text = " ".join(str(given.get(name) or "").split())
+        text = " ".join(str(properties.get(name) or "").split())
         if text and len(text) <= _MOST and text.isprintable() and not refused.fullmatch(text):
             out[name] = text
     for name in ("created", "modified"):
-        found = given.get(name)
-        if not isinstance(found, datetime):
+        value = properties.get(name)
+        if not isinstance(value, datetime):
             continue
-        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-        if found.year >= _FIRST_YEAR and found != _LIBRARY_DATE:
-            out[name] = found
+        value = (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
+        if value.year >= _FIRST_YEAR and value != _LIBRARY_DATE:
+            out[name] = value
     return out
 
 
@@ -218,10 +218,10 @@ def labelled(line: str) -> list[str]:
     >>> labelled("Harbour Bank Version: 3.2 Owner: Risk")
     ['Harbour Bank Version: 3.2', 'Bank Version: 3.2', 'Version: 3.2', 'Owner: Risk']
     """
-    found = list(_LABEL.finditer(line))
-    ends = [*(match.start() for match in found[1:]), len(line)]
+    labels = list(_LABEL.finditer(line))
+    ends = [*(match.start() for match in labels[1:]), len(line)]
     out = []
-    for match, end in zip(found, ends):
+    for match, end in zip(labels, ends):
         words = match[1].split()
         value = line[match.end() : end].strip(" |-–")
         out += [f"{' '.join(words[start:])}: {value}" for start in range(len(words))]

@@ -98,7 +98,7 @@ class LoadedDocument:
         return self._placed(self.path)
 
     def _placed(self, name: str) -> str:
-        return ":".join(str(one) for one in (name, self.part, self.line) if one)
+        return ":".join(str(part) for part in (name, self.part, self.line) if part)
 
 
 def file_notice(code: NoticeCode, message: str, **detail: Any) -> Notice:
@@ -146,8 +146,8 @@ def missing(lines: Sequence[str], text: str) -> list[str]:
 
 def quoted(parts: Sequence[str]) -> str:
     """Return texts one after the other, and how many characters more there are where they are long."""
-    whole = " / ".join(" ".join(part.split()) for part in parts)
-    return whole if len(whole) <= _MOST else f"{whole[:_MOST].rstrip()} … ({len(whole) - _MOST:,} characters more)"
+    text = " / ".join(" ".join(part.split()) for part in parts)
+    return text if len(text) <= _MOST else f"{text[:_MOST].rstrip()} … ({len(text) - _MOST:,} characters more)"
 
 
 def contents_left_out(lines: Sequence[str], text: str, pages: Sequence[int] = ()) -> Notice:

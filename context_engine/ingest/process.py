@@ -106,10 +106,10 @@ class Process:
 
     def answer(self) -> tuple[bytes, bytes] | None:
         """Return its next message; None where it has ended."""
-        found = frame_of(self._out)
-        if found and found[0] == READY:
+        message = frame_of(self._out)
+        if message and message[0] == READY:
             self._base = _resident(self._popen.pid)
-        return found
+        return message
 
     def grown(self) -> int:
         """Return the bytes of memory that it and what it started hold beyond what it began with; 0 if not known."""
@@ -202,9 +202,9 @@ def _folder() -> str | None:
 def _resident(pid: int) -> int:
     """Return the resident bytes of a process and of all that it started; 0 where the system does not tell."""
     total = 0
-    for one in _family(pid):
+    for member in _family(pid):
         try:
-            total += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            total += int(Path(f"/proc/{member}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (OSError, ValueError, IndexError, AttributeError):
             continue
     return total
@@ -212,14 +212,14 @@ def _resident(pid: int) -> int:
 
 def _family(pid: int) -> list[int]:
     """Return a process, those it started, those they started and so on, as far as the system tells."""
-    found = [pid]
-    for one in found:
+    family = [pid]
+    for member in family:
         try:
-            for children in Path(f"/proc/{one}/task").glob("*/children"):
-                found += map(int, children.read_text().split())
+            for children in Path(f"/proc/{member}/task").glob("*/children"):
+                family += map(int, children.read_text().split())
         except (OSError, ValueError):
             continue
-    return found
+    return family
 
 
 def serve() -> None:
@@ -258,16 +258,16 @@ def _do(message: bytes, out: BinaryIO) -> None:
     guard = int(options.settings.file_timeout_s) + _ORPHAN_S
     for job in jobs:
         _limit(base + (options.settings.file_memory_mb << 20) if base else None)
-        found = read_file(job, options, known) if cutting else load_file(job, options)
+        items = read_file(job, options, known) if cutting else load_file(job, options)
         try:
             _alarm(guard)
-            for kind, group in _grouped(found):
+            for kind, group in _grouped(items):
                 body = pickle.dumps(group, protocol=pickle.HIGHEST_PROTOCOL)
                 _alarm(0)
                 write_frame(out, kind, body)
                 _alarm(guard)
         except MemoryError:
-            del found
+            del items
             write_frame(out, FULL)
             return
         finally:

@@ -41,7 +41,7 @@ class FolderScan:
 
     def closed_above(self, path: str) -> str | None:
         """Return the folder that was not listed and holds, or held, a file."""
-        return next((one for one in sorted(self.closed) if one == "." or path.startswith(f"{one}/")), None)
+        return next((folder for folder in sorted(self.closed) if folder == "." or path.startswith(f"{folder}/")), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,11 @@ class HeldDocuments:
             gave_any: whether it gave any, of whatever source.
             allow_empty: a source of which it gave none may lose all.
         """
-        held = self.sink.documents(source_id)
-        few = gave_any and len(held) <= MOST_UNCONFIRMED
+        documents = self.sink.documents(source_id)
+        few = gave_any and len(documents) <= MOST_UNCONFIRMED
         return plan_prune(
             source_id,
-            held.keys() - set(seen),
+            documents.keys() - set(seen),
             partial(self.file_of, source_id),
             self.scan,
             emptied=not seen,

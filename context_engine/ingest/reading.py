@@ -25,24 +25,24 @@ Known = Mapping[str, Mapping[tuple[str, str], str]]
 Loaded = tuple[Assignment, LoadedDocument | Skipped]
 
 
-def too_long(given: int, settings: IngestSettings) -> str:
+def too_long(count: int, settings: IngestSettings) -> str:
     """Return why a file was left that took too long, after so many documents.
 
     >>> too_long(0, IngestSettings())
     'took longer than 30 s to be read: nothing of it is kept. Split it, or raise file_timeout_s in ingest.json'
     """
-    return f"took longer than {settings.file_timeout_s:g} s to be read: {_end(given, 'file_timeout_s')}"
+    return f"took longer than {settings.file_timeout_s:g} s to be read: {_end(count, 'file_timeout_s')}"
 
 
-def too_much(given: int, settings: IngestSettings) -> str:
+def too_much(count: int, settings: IngestSettings) -> str:
     """Return why a file was left that took too much memory, after so many documents."""
-    return f"takes more than {settings.file_memory_mb:,} MB of memory to be read: {_end(given, 'file_memory_mb')}"
+    return f"takes more than {settings.file_memory_mb:,} MB of memory to be read: {_end(count, 'file_memory_mb')}"
 
 
-def lost(given: int, settings: IngestSettings) -> str:
+def lost(count: int, settings: IngestSettings) -> str:
     """Return why a file was left whose process ended, after so many documents."""
     ended = "the process that read it ended, perhaps for want of memory"
-    return f"{ended} (file_memory_mb is {settings.file_memory_mb:,}): {_end(given, 'file_memory_mb')}"
+    return f"{ended} (file_memory_mb is {settings.file_memory_mb:,}): {_end(count, 'file_memory_mb')}"
 
 
 def most_chars(file: Path, settings: IngestSettings) -> int:
@@ -55,9 +55,9 @@ def most_chunks(file: Path, settings: IngestSettings) -> int:
     return settings.file_max_chunks * _shares(file)
 
 
-def over(given: int, most: int, what: str) -> str:
+def over(count: int, most: int, unit: str) -> str:
     """Return why a file was left that gives too many "chars" or "chunks", after so many documents."""
-    return f"gives more than {most:,} {what.replace('chars', 'characters')}: {_end(given, f'file_max_{what}')}"
+    return f"gives more than {most:,} {unit.replace('chars', 'characters')}: {_end(count, f'file_max_{unit}')}"
 
 
 def _shares(file: Path) -> int:
@@ -67,8 +67,8 @@ def _shares(file: Path) -> int:
         return 1
 
 
-def _end(given: int, key: str) -> str:
-    kept = f"what it gave before is kept ({documents(given)})" if given else "nothing of it is kept"
+def _end(count: int, key: str) -> str:
+    kept = f"what it gave before is kept ({documents(count)})" if count else "nothing of it is kept"
     return f"{kept}. Split it, or raise {key} in ingest.json"
 
 
@@ -137,17 +137,17 @@ def load_file(job: FileJob, options: IngestOptions) -> Iterator[Loaded]:
         yield from _loaded(job, taker, options)
 
 
-def cut_file(found: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
+def cut_file(loaded: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
     """Yield what `load_file` gave, cut: with it the same as `read_file`."""
-    for _, of_one in groupby(found, key=lambda one: one[0].source_id):
+    for _, of_one in groupby(loaded, key=lambda loaded_item: loaded_item[0].source_id):
         yield from _cut(of_one, job, options, known)
 
 
-def _cut(found: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
+def _cut(loaded_items: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
     """Yield what was loaded for one source, cut, up to the limit of chunks; an unchanged document counts as one."""
     most = most_chunks(job.file, options.settings)
-    made = given = 0
-    for taker, loaded in found:
+    made = kept = 0
+    for taker, loaded in loaded_items:
         if isinstance(loaded, Skipped):
             yield taker.source_id, loaded
             continue
@@ -156,25 +156,25 @@ def _cut(found: Iterable[Loaded], job: FileJob, options: IngestOptions, known: K
         chunks = None if same else chunks_of(document, options.counter)
         made += 1 if chunks is None else len(chunks)
         if made > most:
-            yield taker.source_id, Skipped(taker.path, over(given, most, "chunks"))
+            yield taker.source_id, Skipped(taker.path, over(kept, most, "chunks"))
             return
         yield CutDocument(taker, document, chunks)
-        given += 1
+        kept += 1
 
 
 def _loaded(job: FileJob, taker: Assignment, options: IngestOptions) -> Iterator[Loaded]:
     most = most_chars(job.file, options.settings)
-    characters = given = 0
-    found: Iterable[LoadedDocument | Skipped] | None = job.documents
-    if found is None:
-        found = load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings)
-    for one in found:
-        characters += 0 if isinstance(one, Skipped) else len(one.text)
+    characters = kept = 0
+    items: Iterable[LoadedDocument | Skipped] | None = job.documents
+    if items is None:
+        items = load(job.file, job.root, most_bytes=options.most_bytes, name=taker.path, settings=options.settings)
+    for item in items:
+        characters += 0 if isinstance(item, Skipped) else len(item.text)
         if characters > most:
-            yield taker, Skipped(taker.path, over(given, most, "chars"))
+            yield taker, Skipped(taker.path, over(kept, most, "chars"))
             return
-        yield taker, one
-        given += not isinstance(one, Skipped)
+        yield taker, item
+        kept += not isinstance(item, Skipped)
 
 
 def prepared(

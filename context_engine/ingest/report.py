@@ -57,12 +57,15 @@ class KeptDocuments(NamedTuple):
             "source_id": self.source_id,
             "reason": str(self.reason),
             "cause": self.cause,
-            "documents": [{"document_id": one, "version": version} for one, version in self.documents],
+            "documents": [{"document_id": document_id, "version": version} for document_id, version in self.documents],
         }
 
     def notice(self) -> Notice:
         """Return what a reader of the report should know."""
-        names = [f"{one} version {version}" if version else one for one, version in self.documents[:_MOST_NAMED]]
+        names = [
+            f"{document_id} version {version}" if version else document_id
+            for document_id, version in self.documents[:_MOST_NAMED]
+        ]
         more = ", …" if len(self.documents) > _MOST_NAMED else ""
         message = f"{documents(len(self.documents))} ({', '.join(names)}{more}) {self.cause}"
         return Notice(self.reason, f"source {self.source_id}", message, {"count": len(self.documents)})
@@ -106,7 +109,7 @@ class IngestReport:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The notices as lines, each with what it is about."""
-        return tuple(f"{one.subject}: {one.message}" for one in self.notices)
+        return tuple(f"{notice.subject}: {notice.message}" for notice in self.notices)
 
     @property
     def added(self) -> int:
@@ -116,12 +119,12 @@ class IngestReport:
     @property
     def emptied(self) -> tuple[KeptDocuments, ...]:
         """What was not pruned because the folder holds nothing of the source any more."""
-        return tuple(one for one in self.kept if one.reason is NoticeCode.SOURCE_EMPTIED)
+        return tuple(documents for documents in self.kept if documents.reason is NoticeCode.SOURCE_EMPTIED)
 
     @property
     def errors(self) -> tuple[Skipped, ...]:
         """What was skipped although it should have worked."""
-        return tuple(one for one in self.skipped if one.error)
+        return tuple(skipped for skipped in self.skipped if skipped.error)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report, ready for JSON."""
@@ -134,9 +137,9 @@ class IngestReport:
             "removed": self.removed,
             "chunks": self.chunks,
             "cut_by": {kind: self.cut_by.get(kind, 0) for kind in ("declared", "sections", "fields", "windows")},
-            "refused": [one._asdict() for one in self.refused],
-            "kept": [one.to_dict() for one in self.kept],
-            "skipped": [one._asdict() for one in self.skipped],
+            "refused": [refused._asdict() for refused in self.refused],
+            "kept": [kept.to_dict() for kept in self.kept],
+            "skipped": [skipped._asdict() for skipped in self.skipped],
             "warnings": list(self.warnings),
             "samples": [chunk.to_dict() for chunk in self.samples],
             "elapsed_s": round(self.elapsed_s, 3),

@@ -179,18 +179,20 @@ class _Run:
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
-    def keep(self, held: ScannedFile) -> bool:
+    def keep(self, file: ScannedFile) -> bool:
         """Count the documents of a file that did not change; False if one of them stands elsewhere by now."""
-        documents = held.documents
-        if any((one.document_id, one.version) in self.seen.get(one.source_id, {}) for one in documents):
+        documents = file.documents
+        if any(
+            (document.document_id, document.version) in self.seen.get(document.source_id, {}) for document in documents
+        ):
             return False
-        for one in documents:
-            self.seen.setdefault(one.source_id, {})[one.document_id, one.version] = one.place
+        for document in documents:
+            self.seen.setdefault(document.source_id, {})[document.document_id, document.version] = document.place
         self.documents += len(documents)
         self.unchanged += len(documents)
-        self.cut_by.update(one.cut_by for one in documents)
-        self.notices += held.notices
-        self.untyped.update({(source_id, code, reason): count for source_id, code, reason, count in held.untyped})
+        self.cut_by.update(document.cut_by for document in documents)
+        self.notices += file.notices
+        self.untyped.update({(source_id, code, reason): count for source_id, code, reason, count in file.untyped})
         return True
 
     def file(self, job: FileJob, items: Iterator[Item]) -> ScannedFile | None:
@@ -254,8 +256,8 @@ class _Run:
     def _report_document(self, taker: Assignment, document: PreparedDocument, place: str) -> None:
         """Note what is reported of a document: what could not be read of it, and a type that is not known."""
         of_file = document.loaded.notices  # about the file, not its first record
-        for one in document.notices:
-            self.notices.append(one._replace(subject=document.loaded.path if one in of_file else place))
+        for notice in document.notices:
+            self.notices.append(notice._replace(subject=document.loaded.path if notice in of_file else place))
         doc_type = document.base.doc_type or "default"
         table = DEFAULT_STRATEGIES if self.options.strategies is None else self.options.strategies
         if doc_type not in table:
@@ -325,11 +327,11 @@ class _Run:
 
     def report(self, files: int, elapsed_s: float) -> IngestReport:
         """Return the counts; what the sink refused counts as refused alone."""
-        refused = tuple(RefusedDocument(*one) for one in getattr(self.sink, "refusals", ()))
-        for one in refused:
-            key = (one.document_id, one.version)
-            self.chunks -= self.written.get((one.source_id, *key), 0)
-            self.replaced -= key in self.before.get(one.source_id, {})
+        refused = tuple(RefusedDocument(*refusal) for refusal in getattr(self.sink, "refusals", ()))
+        for document in refused:
+            key = (document.document_id, document.version)
+            self.chunks -= self.written.get((document.source_id, *key), 0)
+            self.replaced -= key in self.before.get(document.source_id, {})
         return IngestReport(
             files=files,
             documents=self.documents,
@@ -339,7 +341,7 @@ class _Run:
             removed=self.removed,
             refused=refused,
             skipped=tuple(self.skipped),
-            notices=(*self.notices, *self._untyped(), *(one.notice() for one in self.kept)),
+            notices=(*self.notices, *self._untyped(), *(kept.notice() for kept in self.kept)),
             kept=tuple(self.kept),
             cut_by=dict(self.cut_by),
             samples=tuple(self.samples),
@@ -348,6 +350,6 @@ class _Run:
         )
 
     def _untyped(self) -> Iterator[Notice]:
-        for (source_id, code, reason), count in sorted(self.untyped.items(), key=lambda one: one[0][0]):
+        for (source_id, code, reason), count in sorted(self.untyped.items(), key=lambda entry: entry[0][0]):
             message = f"{documents(count)}: {reason}"
             yield Notice(code, f"source {source_id}", message, {"count": count})

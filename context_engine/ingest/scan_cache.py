@@ -75,16 +75,19 @@ class ScanCache:
             return None
         how = _how(job, options)
         self._stamps[name] = (how, now)
-        held = self._files.get(name)
-        if self._force or held is None or held["how"] != how or held["stamp"] != now:
+        remembered = self._files.get(name)
+        if self._force or remembered is None or remembered["how"] != how or remembered["stamp"] != now:
             return None
-        found = [ScannedDocument(*one) for one in held["documents"]]
-        same = (known.get(one.source_id, {}).get((one.document_id, one.version)) == one.content_hash for one in found)
+        documents = [ScannedDocument(*document) for document in remembered["documents"]]
+        same = (
+            known.get(document.source_id, {}).get((document.document_id, document.version)) == document.content_hash
+            for document in documents
+        )
         if not all(same):
             return None
-        notices = [Notice(_CODES[code], *rest) for code, *rest in held["notices"]]
-        untyped = [(source, _CODES[code], reason, count) for source, code, reason, count in held["untyped"]]
-        return ScannedFile(found, notices, untyped)
+        notices = [Notice(_CODES[code], *rest) for code, *rest in remembered["notices"]]
+        untyped = [(source, _CODES[code], reason, count) for source, code, reason, count in remembered["untyped"]]
+        return ScannedFile(documents, notices, untyped)
 
     def learn(self, job: FileJob, made: ScannedFile | None) -> None:
         """Remember what a file gave; None forgets it."""
@@ -98,7 +101,7 @@ class ScanCache:
     def save(self, root: Path) -> None:
         """Write the memory; files below a folder that were not met are forgotten. A failure costs only time."""
         inside = f"{_name(root)}{os.sep}"
-        kept = {name: one for name, one in self._files.items() if name in self._stamps or not name.startswith(inside)}
+        kept = {name: file for name, file in self._files.items() if name in self._stamps or not name.startswith(inside)}
         temporary = self._path.with_suffix(f".{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,9 +113,9 @@ class ScanCache:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
-        files = held["files"] if held["form"] == _FORM and _CODES.keys() >= set(held["codes"]) else {}
-        return {name: one for name, one in files.items() if {"how", "stamp", *ScannedFile._fields} <= set(one)}
+        content = json.loads(path.read_text(encoding="utf-8"))
+        files = content["files"] if content["form"] == _FORM and _CODES.keys() >= set(content["codes"]) else {}
+        return {name: file for name, file in files.items() if {"how", "stamp", *ScannedFile._fields} <= set(file)}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
@@ -139,6 +142,9 @@ def _how(job: FileJob, options: IngestOptions) -> str:
         options.most_bytes,
         options.settings.model_dump(mode="json"),
         {name: row.to_dict() for name, row in table.items()},
-        [(one.source_id, one.path, one.rule.model_dump(mode="json") if one.rule else None) for one in job.takers],
+        [
+            (taker.source_id, taker.path, taker.rule.model_dump(mode="json") if taker.rule else None)
+            for taker in job.takers
+        ],
     ]
     return sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()

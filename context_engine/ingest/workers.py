@@ -72,8 +72,8 @@ def read_all(
             if not job.takers:
                 yield job, iter(())
                 continue
-            found = shares[number % width].items(job)
-            yield job, found if cutting else cut_file(found, job, options, known)
+            items = shares[number % width].items(job)
+            yield job, items if cutting else cut_file(items, job, options, known)
             number += 1
     finally:
         ended.set()
@@ -111,8 +111,8 @@ def cut_loaded(
 
 
 def _read(job: FileJob, options: IngestOptions) -> Generator[Item]:
-    with closing(read_all([job], options, {})) as found:
-        for _, items in found:
+    with closing(read_all([job], options, {})) as files:
+        for _, items in files:
             yield from items
 
 
@@ -152,7 +152,7 @@ class _Task(NamedTuple):
     cutting: bool
 
     def of(self, jobs: Sequence[FileJob]) -> bytes:
-        known = {source: dict(held) for source, held in self.known.items()} if self.cutting else {}
+        known = {source: dict(hashes) for source, hashes in self.known.items()} if self.cutting else {}
         return pickle.dumps((self.options, known, list(jobs), self.cutting))
 
 
@@ -197,16 +197,16 @@ class _Share:
 
     def items(self, job: FileJob) -> Iterator[Any]:
         """Yield what the next file of the share gave."""
-        given = skip = 0
+        given_out = skip = 0
         while True:
             message = self._messages.get()
             self._room.release()
             if message.flaw:
                 raise message.flaw
             if message.again:
-                skip = given
+                skip = given_out
             if message.loss:
-                reason = message.loss(given, self._settings)
+                reason = message.loss(given_out, self._settings)
                 for taker in job.takers:
                     yield taker.source_id if self._task.cutting else taker, Skipped(taker.path, reason)
                 return
@@ -214,7 +214,7 @@ class _Share:
             fresh = items[skip:]
             skip -= len(items) - len(fresh)
             yield from fresh
-            given += len(fresh)
+            given_out += len(fresh)
             if message.last:
                 return
 

@@ -61,7 +61,9 @@ def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> st
         return "has parts whose names lead out of the archive: it is no document an office program wrote"
     if kind == "XLSX" and "xl/workbook.bin" in names:
         return "is a binary workbook (.xlsb): save it as .xlsx"
-    found = next((one for start, one in _KINDS.items() if any(_is_main(name, start) for name in names)), None)
+    found = next(
+        (name_of_kind for start, name_of_kind in _KINDS.items() if any(_is_main(name, start) for name in names)), None
+    )
     if found != kind:
         return f"is {found or 'a zip archive that is no Office file'}, not {kind}: its suffix does not fit its content"
     if any(PurePosixPath(name).name.lower() == "vbaproject.bin" or _MODULE.match(name) for name in names):
@@ -126,11 +128,11 @@ class XmlParts:
         MissingExtra: lxml is not installed.
     """
 
-    def __init__(self, archive: ZipFile, what: str) -> None:
+    def __init__(self, archive: ZipFile, kind: str) -> None:
         try:
             from lxml import etree
         except ImportError as error:
-            raise MissingExtra(what, "documents") from error
+            raise MissingExtra(kind, "documents") from error
         self._etree = etree
         self._archive = archive
         self._names = {_plain(name): name for name in archive.namelist()}

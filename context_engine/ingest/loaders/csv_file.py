@@ -40,11 +40,11 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     notices = FileNotices(file.name)
     notices.add(*guesses)
     with stream:
-        found = False
-        for one in notices.with_documents(_documents(stream, file, notices)):
-            found = True
-            yield one
-    if not found:
+        any_document = False
+        for item in notices.with_documents(_documents(stream, file, notices)):
+            any_document = True
+            yield item
+    if not any_document:
         yield Skipped(file.name, EMPTY, error=False)
 
 
@@ -54,14 +54,14 @@ def separator(lines: Sequence[str], suffix: str = ".csv") -> str:
     >>> separator(["Desk;Limit", "Rates;1,5", "Credit;2,25"])
     ';'
     """
-    best, found = (0.0, 0), "\t" if suffix == ".tsv" else ","
+    best, best_sign = (0.0, 0), "\t" if suffix == ".tsv" else ","
     for sign in _SEPARATORS:
         widths = [len(row) for row in _cut(lines, sign) if row]
         width, times = Counter(widths).most_common(1)[0] if widths else (0, 0)
         score = (round(times / len(widths), 1), width) if width > 1 else (0.0, 0)
         if score > best:
-            best, found = score, sign
-    return found
+            best, best_sign = score, sign
+    return best_sign
 
 
 def _cut(lines: Sequence[str], sign: str) -> list[list[str]]:
@@ -87,11 +87,11 @@ def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterat
     yield from (Skipped(file.name, reason) for reason in broken)
 
 
-def _on_line(found: LoadedDocument | Skipped) -> LoadedDocument | Skipped:
+def _on_line(item: LoadedDocument | Skipped) -> LoadedDocument | Skipped:
     """Return a record with the line it stands on; of several lines the last."""
-    if isinstance(found, Skipped) or not found.record:
-        return found
-    return replace(found, location={"line": found.line})
+    if isinstance(item, Skipped) or not item.record:
+        return item
+    return replace(item, location={"line": item.line})
 
 
 def _declared(sample: Sequence[str]) -> tuple[str, int] | None:

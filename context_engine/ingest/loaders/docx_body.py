@@ -69,7 +69,7 @@ class DocxBody:
             elif tag == f"{W}altChunk":
                 yield from self._chunk(child)
             elif tag == f"{W}sdt" and _is_contents(child):
-                self.left_out.contents += [self._text(one, []) for one in child.iter(f"{W}p")]
+                self.left_out.contents += [self._text(paragraph, []) for paragraph in child.iter(f"{W}p")]
             elif tag == ALTERNATIVES:
                 yield from self.blocks(chosen(child))
             elif tag not in self._reader.gone:
@@ -86,14 +86,14 @@ class DocxBody:
         style = self._styles.get(name)
         level = outline_level(properties, style)
         bold = level is None and not style.is_title
-        found = self._reader.read(element, bold=bold, hidden=name in self._hidden)
-        text = found.text.strip()
+        paragraph = self._reader.read(element, bold=bold, hidden=name in self._hidden)
+        text = paragraph.text.strip()
         label, depth = self._label(properties, name, style)
         if style.is_contents:
             self.left_out.contents.append(text)
         elif text:
             yield self._block(text, level, label, depth, is_title=style.is_title)
-        yield from self._beside(found)
+        yield from self._beside(paragraph)
 
     def _block(self, text: str, level: int | None, label: str | None, depth: int, *, is_title: bool) -> MarkdownBlock:
         if is_title and not self.title:
@@ -106,13 +106,13 @@ class DocxBody:
             return MarkdownBlock(f"{'  ' * depth}{label} {text}", item=True)
         return MarkdownBlock(plain(numbered))
 
-    def _beside(self, found: Paragraph) -> Iterator[MarkdownBlock]:
+    def _beside(self, paragraph: Paragraph) -> Iterator[MarkdownBlock]:
         """Yield what hangs on a paragraph: text boxes, charts and diagrams, the notes it refers to."""
-        for box in found.boxes:
+        for box in paragraph.boxes:
             yield from self.blocks(box)
-        for name in found.drawn:
+        for name in paragraph.drawn:
             yield from self._drawn(name)
-        for name in found.notes:
+        for name in paragraph.notes:
             note = self._notes.pop(name, None)
             if note is None:
                 continue
@@ -120,8 +120,8 @@ class DocxBody:
             text = one_line(self._text(note, aside))
             if text:
                 yield MarkdownBlock(_comment(note, text) if name.startswith("comment") else f"[^{name}]: {text}")
-            for one in aside:
-                yield from self._beside(one)
+            for block in aside:
+                yield from self._beside(block)
 
     def _table(self, element: Any) -> Iterator[MarkdownBlock]:
         rows = [row for row in self._children(element, "tr") if not self._is_gone(row)]
@@ -133,8 +133,8 @@ class DocxBody:
         table = pipe_table(self._cells(rows, aside))
         if table:
             yield table
-        for one in aside:
-            yield from self._beside(one)
+        for block in aside:
+            yield from self._beside(block)
 
     def _cells(self, rows: Sequence[Any], aside: list[Paragraph]) -> list[list[str]]:
         """Return the cells of a table; one over several rows stands in each, one over several columns in the first."""
@@ -177,11 +177,11 @@ class DocxBody:
     def _plain(self, element: Any, aside: list[Paragraph]) -> str:
         properties = element.find(f"{W}pPr")
         name = value_of(properties, "pStyle") or ""
-        found = self._reader.read(element, bold=False, hidden=name in self._hidden)
+        paragraph = self._reader.read(element, bold=False, hidden=name in self._hidden)
         label, _ = self._label(properties, name, self._styles.get(name))
-        if found.boxes or found.drawn or found.notes:
-            aside.append(found)
-        return f"{label} {found.text}" if label and found.text.strip() else found.text
+        if paragraph.boxes or paragraph.drawn or paragraph.notes:
+            aside.append(paragraph)
+        return f"{label} {paragraph.text}" if label and paragraph.text.strip() else paragraph.text
 
     def _children(self, parent: Any, name: str) -> Iterator[Any]:
         """Yield the rows of a table or the cells of a row, those in content controls and tracked changes too."""
@@ -196,7 +196,7 @@ class DocxBody:
     def _is_gone(self, row: Any) -> bool:
         """Whether a row is one that a tracked change takes away."""
         changed = row.findall(f"{W}trPr/*")
-        return any(one.tag in self._reader.gone for one in changed)
+        return any(change.tag in self._reader.gone for change in changed)
 
     def _label(self, properties: Any | None, name: str, style: Style) -> tuple[str | None, int]:
         """Return (the label of a paragraph, its level in the list)."""
@@ -215,12 +215,14 @@ def _comment(element: Any, text: str) -> str:
 
 
 def _span(properties: Any | None, name: str, default: int) -> int:
-    given = value_of(properties, name) or ""
-    return min(int(given), _MOST_SPAN) if given.isascii() and given.isdecimal() and len(given) < 7 else default
+    number = value_of(properties, name) or ""
+    return min(int(number), _MOST_SPAN) if number.isascii() and number.isdecimal() and len(number) < 7 else default
 
 
 def _is_contents(element: Any) -> bool:
-    return any("table of contents" in (one.get(f"{W}val") or "").lower() for one in element.iter(f"{W}docPartGallery"))
+    return any(
+        "table of contents" in (gallery.get(f"{W}val") or "").lower() for gallery in element.iter(f"{W}docPartGallery")
+    )
 
 
 class Style(NamedTuple):
@@ -256,8 +258,8 @@ class Styles:
     """
 
     def __init__(self, root: Any | None) -> None:
-        found = () if root is None else root.iter(f"{W}style")
-        self._elements = {one.get(f"{W}styleId", ""): one for one in found}
+        elements = () if root is None else root.iter(f"{W}style")
+        self._elements = {style.get(f"{W}styleId", ""): style for style in elements}
         self._root = root
         self._read: dict[str, Style] = {}
         self._hidden: frozenset[str] | None = None
@@ -266,13 +268,13 @@ class Styles:
         """Return a style by its id; one that is not defined says nothing."""
         if name not in self._read:
             chain = self._chain(name)
-            properties = [one.find(f"{W}pPr") for one in chain]
-            lists = [one.find(f"{W}numPr") for one in properties if one is not None]
+            properties = [style.find(f"{W}pPr") for style in chain]
+            lists = [properties_of.find(f"{W}numPr") for properties_of in properties if properties_of is not None]
             self._read[name] = Style(
-                tuple(value_of(one, "name") or "" for one in chain),
-                _first(value_of(one, "outlineLvl") for one in properties),
-                _first(value_of(one, "numId") for one in lists),
-                _first(value_of(one, "ilvl") for one in lists),
+                tuple(value_of(style, "name") or "" for style in chain),
+                _first(value_of(element, "outlineLvl") for element in properties),
+                _first(value_of(numbering, "numId") for numbering in lists),
+                _first(value_of(numbering, "ilvl") for numbering in lists),
             )
         return self._read[name]
 
@@ -284,9 +286,14 @@ class Styles:
         return self._hidden
 
     def _hides(self, name: str) -> bool:
-        said = (one.find(f"{W}rPr") for one in self._chain(name))
+        run_properties = (style.find(f"{W}rPr") for style in self._chain(name))
         return next(
-            (is_on(one, "vanish") for one in said if one is not None and one.find(f"{W}vanish") is not None), False
+            (
+                is_on(element, "vanish")
+                for element in run_properties
+                if element is not None and element.find(f"{W}vanish") is not None
+            ),
+            False,
         )
 
     def _chain(self, name: str) -> list[Any]:
@@ -304,12 +311,12 @@ def outline_level(properties: Any | None, style: Style) -> int | None:
         properties: the paragraph's `w:pPr`.
         style: of the paragraph.
     """
-    given = value_of(properties, "outlineLvl") or style.outline
-    if given and given.isdecimal():
-        return int(given) if int(given) < _LEVELS else None
+    level = value_of(properties, "outlineLvl") or style.outline
+    if level and level.isdecimal():
+        return int(level) if int(level) < _LEVELS else None
     named = next((match for name in style.names if (match := _HEADING.fullmatch(name))), None)
     return int(named[1]) - 1 if named else None
 
 
 def _first(values: Any) -> str | None:
-    return next((one for one in values if one), None)
+    return next((value for value in values if value), None)

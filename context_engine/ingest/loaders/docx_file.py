@@ -111,12 +111,14 @@ class DocxDocument:
     def notices(self, text: str) -> tuple[Notice, ...]:
         """Return what of the document is not in its text."""
         main = self._package.main
-        left = [one.left_out for one in self._readers]
-        hidden = sum(one.hidden for one in left)
-        contents = [line for one in left for line in one.contents if line]
-        symbols = {font: one.symbols[font] for one in left for font in one.symbols}
-        embedded = [one for kind in sorted(_EMBEDDED) for one in self._package.related(main, kind)]
-        outside = [one.target for one in self._package.relations(main).values() if one.kind == "subDocument"]
+        left = [reader.left_out for reader in self._readers]
+        hidden = sum(part.hidden for part in left)
+        contents = [line for parts in left for line in parts.contents if line]
+        symbols = {font: parts.symbols[font] for parts in left for font in parts.symbols}
+        embedded = [part for kind in sorted(_EMBEDDED) for part in self._package.related(main, kind)]
+        outside = [
+            relation.target for relation in self._package.relations(main).values() if relation.kind == "subDocument"
+        ]
         return (
             *damaged(self._package.parts.problems),
             *hidden_words(hidden),
@@ -144,9 +146,9 @@ class DocxDocument:
         out = {}
         for kind, name, before in _NOTES:
             root = self._package.root(main, kind)
-            for one in root.iter(f"{W}{name}") if root is not None else ():
-                if one.get(f"{W}type", "normal") == "normal":
-                    out[f"{before}{one.get(f'{W}id') or ''}"] = one
+            for note in root.iter(f"{W}{name}") if root is not None else ():
+                if note.get(f"{W}type", "normal") == "normal":
+                    out[f"{before}{note.get(f'{W}id') or ''}"] = note
         return out
 
     def _margins(self, main: str) -> Iterator[str]:
@@ -163,11 +165,11 @@ class DocxDocument:
 
     def _chunk(self, part: str, element: Any) -> Sequence[MarkdownBlock]:
         """Tell of a file that stands in the document as a chunk in another format."""
-        found = self._package.relations(part).get(element.get(f"{REL}id") or "")
-        name = posixpath.basename(found.target) if found else "one that is missing"
+        relation = self._package.relations(part).get(element.get(f"{REL}id") or "")
+        name = posixpath.basename(relation.target) if relation else "one that is missing"
         size = (
-            f", {self._package.parts.size(found.target):,} bytes"
-            if found and found.target in self._package.parts
+            f", {self._package.parts.size(relation.target):,} bytes"
+            if relation and relation.target in self._package.parts
             else ""
         )
         self._unread.append(_unread("a file embedded in the text is not read", [f"{name}{size}"]))
@@ -189,7 +191,7 @@ def is_page_number(text: str) -> bool:
 
 def damaged(problems: Iterable[str]) -> list[Notice]:
     """Return what could not be read of a file's parts, each once."""
-    return [file_notice(NoticeCode.PART_DAMAGED, one) for one in dict.fromkeys(problems)]
+    return [file_notice(NoticeCode.PART_DAMAGED, problem) for problem in dict.fromkeys(problems)]
 
 
 def hidden_words(count: int) -> list[Notice]:
@@ -203,6 +205,6 @@ def _symbols(font: str, count: int) -> Notice:
     return file_notice(NoticeCode.SYMBOLS_LEFT_OUT, left, count=count)
 
 
-def _unread(what: str, names: Iterable[str]) -> Notice:
-    given = list(names)
-    return file_notice(NoticeCode.EMBEDDED_NOT_READ, f"{what}: {', '.join(given)}", names=given)
+def _unread(subject: str, names: Iterable[str]) -> Notice:
+    shown = list(names)
+    return file_notice(NoticeCode.EMBEDDED_NOT_READ, f"{subject}: {', '.join(shown)}", names=shown)

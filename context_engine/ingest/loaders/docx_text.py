@@ -87,8 +87,8 @@ def symbol(font: str, code: str) -> str | None:
         return None
     known = _FONTS.get(font.strip().lower())
     if known is not None:
-        found = known.get(place - _PRIVATE if place >= _PRIVATE else place)
-        return None if found == "\ufffd" else found
+        character = known.get(place - _PRIVATE if place >= _PRIVATE else place)
+        return None if character == "\ufffd" else character
     return chr(place) if 0x20 <= place < 0xD800 else None
 
 
@@ -124,12 +124,12 @@ def _limits(element: Any, read: Read) -> str:
 
 
 def _brackets(element: Any, read: Read) -> str:
-    inner = _sign(element, "d", "sepChr", "|").join(read(one).strip() for one in element.findall(f"{M}e"))
+    inner = _sign(element, "d", "sepChr", "|").join(read(argument).strip() for argument in element.findall(f"{M}e"))
     return f"{_sign(element, 'd', 'begChr', '(')}{inner}{_sign(element, 'd', 'endChr', ')')}"
 
 
 def _matrix(element: Any, read: Read) -> str:
-    rows = (", ".join(read(one).strip() for one in row.findall(f"{M}e")) for row in element.findall(f"{M}mr"))
+    rows = (", ".join(read(cell).strip() for cell in row.findall(f"{M}e")) for row in element.findall(f"{M}mr"))
     return f"[{'; '.join(rows)}]"
 
 
@@ -200,38 +200,38 @@ class ParagraphReader:
             bold: whether bold words inside a paragraph that is not bold as a whole are marked.
             hidden: whether the paragraph's style hides it.
         """
-        found = _RunText([], [], [])
-        text = _marked("".join(self._parts(element, found, is_bold=False)), bold=bold)
+        run_text = _RunText([], [], [])
+        text = _marked("".join(self._parts(element, run_text, is_bold=False)), bold=bold)
         if hidden:
             self._left_out.hidden += len(text.split())
             text = ""
-        return Paragraph(text, tuple(found.boxes), tuple(found.notes), tuple(found.drawn))
+        return Paragraph(text, tuple(run_text.boxes), tuple(run_text.notes), tuple(run_text.drawn))
 
-    def _parts(self, parent: Any, found: _RunText, *, is_bold: bool) -> Iterator[str]:
+    def _parts(self, parent: Any, run_text: _RunText, *, is_bold: bool) -> Iterator[str]:
         for child in parent:
             tag = child.tag
             if tag == f"{W}r":
-                yield from self._run(child, found)
+                yield from self._run(child, run_text)
             elif tag in _TEXTS:
                 text = child.text or ""
                 yield f"{_BOLD}{text}{_BOLD}" if is_bold and text else text
             elif tag in self.gone:
                 continue
             elif tag in self._marked:
-                yield self._change(child, found)
+                yield self._change(child, run_text)
             elif tag in _READERS:
-                yield _READERS[tag](self, child, found)
+                yield _READERS[tag](self, child, run_text)
             elif tag == ALTERNATIVES:
-                yield from self._parts(chosen(child), found, is_bold=is_bold)
+                yield from self._parts(chosen(child), run_text, is_bold=is_bold)
             else:
-                yield from self._parts(child, found, is_bold=is_bold)
+                yield from self._parts(child, run_text, is_bold=is_bold)
 
-    def _run(self, run: Any, found: _RunText) -> Iterator[str]:
+    def _run(self, run: Any, run_text: _RunText) -> Iterator[str]:
         properties = run.find(f"{W}rPr")
         if not self._is_hidden(properties):
-            yield from self._parts(run, found, is_bold=is_on(properties, "b"))
+            yield from self._parts(run, run_text, is_bold=is_on(properties, "b"))
             return
-        text = "".join(self._parts(run, found, is_bold=False))
+        text = "".join(self._parts(run, run_text, is_bold=False))
         self._left_out.hidden += len(text.split())
 
     def _is_hidden(self, properties: Any | None) -> bool:
@@ -241,18 +241,18 @@ class ParagraphReader:
             return is_on(properties, "vanish")
         return value_of(properties, "rStyle") in self._hidden
 
-    def _change(self, element: Any, found: _RunText) -> str:
-        text = "".join(self._parts(element, found, is_bold=False))
+    def _change(self, element: Any, run_text: _RunText) -> str:
+        text = "".join(self._parts(element, run_text, is_bold=False))
         return f"[{self._marked[element.tag]}: {text}]" if text.strip() else text
 
-    def _math(self, element: Any, found: _RunText) -> str:
-        return MATH[element.tag](element, lambda part: "".join(self._parts(part, found, is_bold=False)))
+    def _math(self, element: Any, run_text: _RunText) -> str:
+        return MATH[element.tag](element, lambda part: "".join(self._parts(part, run_text, is_bold=False)))
 
-    def _ruby(self, element: Any, found: _RunText) -> str:
+    def _ruby(self, element: Any, run_text: _RunText) -> str:
         base, above = element.find(f"{W}rubyBase"), element.find(f"{W}rt")
-        said = "" if above is None else "".join(self._parts(above, found, is_bold=False)).strip()
-        text = "" if base is None else "".join(self._parts(base, found, is_bold=False))
-        return f"{text}({said})" if said else text
+        reading = "" if above is None else "".join(self._parts(above, run_text, is_bold=False)).strip()
+        text = "" if base is None else "".join(self._parts(base, run_text, is_bold=False))
+        return f"{text}({reading})" if reading else text
 
     def _sign(self, element: Any, _: _RunText) -> str:
         return _SIGNS[element.tag]
@@ -267,22 +267,22 @@ class ParagraphReader:
             self._left_out.symbols[font or "a font that is not named"] += 1
         return text or ""
 
-    def _note(self, element: Any, found: _RunText) -> str:
+    def _note(self, element: Any, run_text: _RunText) -> str:
         name = f"{NOTES[element.tag]}{element.get(f'{W}id') or ''}"
-        found.notes.append(name)
+        run_text.notes.append(name)
         return "" if name.startswith("comment") else f"[^{name}]"
 
-    def _box(self, element: Any, found: _RunText) -> str:
-        found.boxes.append(element)
+    def _box(self, element: Any, run_text: _RunText) -> str:
+        run_text.boxes.append(element)
         return ""
 
-    def _drawing(self, element: Any, found: _RunText) -> str:
-        found.drawn.append(element.get(f"{REL}{_DRAWN[element.tag]}") or "")
+    def _drawing(self, element: Any, run_text: _RunText) -> str:
+        run_text.drawn.append(element.get(f"{REL}{_DRAWN[element.tag]}") or "")
         return ""
 
     def _picture(self, element: Any, _: _RunText) -> str:
-        said = " ".join((element.get("descr") or "").split())
-        return "" if _BY_ITSELF.fullmatch(said) else f" [Picture: {said}] "
+        description = " ".join((element.get("descr") or "").split())
+        return "" if _BY_ITSELF.fullmatch(description) else f" [Picture: {description}] "
 
     def _word_art(self, element: Any, _: _RunText) -> str:
         return element.get("string") or ""
@@ -293,7 +293,7 @@ class ParagraphReader:
         return "[x] " if state is not None and state.get(f"{W}val", "1") in ("1", "true", "on") else "[ ] "
 
     def _list_box(self, element: Any, _: _RunText) -> str:
-        entries = [one.get(f"{W}val") or "" for one in element.iter(f"{W}listEntry")]
+        entries = [entry.get(f"{W}val") or "" for entry in element.iter(f"{W}listEntry")]
         index = value_of(element, "result") or value_of(element, "default") or "0"
         return entries[int(index)] if index.isdecimal() and int(index) < len(entries) else ""
 

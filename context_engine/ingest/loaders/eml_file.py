@@ -51,48 +51,48 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
         readable: whether a file of this name is of a supported format.
     """
     message = message_from_bytes(file.read(), policy=policy.default)
-    found = _MailContent(file.name)
-    _read(message, found, 0)
-    taken = [one for one in found.attached if readable(one[0])][:_MOST_ATTACHMENTS]
-    left = [f"{name} ({len(data):,} bytes)" for name, data in found.attached if (name, data) not in taken]
+    mail = _MailContent(file.name)
+    _read(message, mail, 0)
+    taken = [attachment for attachment in mail.attached if readable(attachment[0])][:_MOST_ATTACHMENTS]
+    left = [f"{name} ({len(data):,} bytes)" for name, data in mail.attached if (name, data) not in taken]
     if left:
         unread = f"attachments are not read: {', '.join(left)}"
-        found.notices.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, unread, names=left))
-    text = joined(found.blocks)
-    if not found.blocks or not message.keys():
+        mail.notices.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, unread, names=left))
+    text = joined(mail.blocks)
+    if not mail.blocks or not message.keys():
         yield Skipped(file.name, "has no header lines of a message, or no text")
     else:
-        yield LoadedDocument(path=file.name, text=text, fields=_fields(message), notices=tuple(found.notices))
+        yield LoadedDocument(path=file.name, text=text, fields=_fields(message), notices=tuple(mail.notices))
     for name, data in taken:
         yield from _documents(file.name, name, data, read)
 
 
-def _read(message: EmailMessage, found: _MailContent, depth: int) -> None:
+def _read(message: EmailMessage, mail: _MailContent, depth: int) -> None:
     subject = _line(message, "Subject")
     if subject:
-        found.blocks.append(heading(min(depth + 1, 6), subject))
+        mail.blocks.append(heading(min(depth + 1, 6), subject))
     lines = [f"{name}: {text}" for name in _SHOWN if (text := _line(message, name))]
     if lines:
-        found.blocks.append(MarkdownBlock("\n".join(lines)))
-    _part(message, found, depth)
+        mail.blocks.append(MarkdownBlock("\n".join(lines)))
+    _part(message, mail, depth)
 
 
-def _part(part: EmailMessage, found: _MailContent, depth: int) -> None:
+def _part(part: EmailMessage, mail: _MailContent, depth: int) -> None:
     kind = part.get_content_type()
     name = one_line(part.get_filename() or "")
     if kind == "message/rfc822" and depth < _MOST_NESTED:
         for inner in _parts(part):
-            _read(inner, found, depth + 1)
+            _read(inner, mail, depth + 1)
     elif kind == "multipart/alternative" and part.is_multipart():
-        _alternative(_parts(part), found, depth)
+        _alternative(_parts(part), mail, depth)
     elif part.is_multipart():
         for one in _parts(part):
-            _part(one, found, depth)
+            _part(one, mail, depth)
     elif _is_text(part) and part.get_content_disposition() != "attachment" and not name:
-        found.blocks += _text(part, found)
+        mail.blocks += _text(part, mail)
     else:
         data = part.get_payload(decode=True)
-        found.attached.append((name or f"part.{part.get_content_subtype()}", data if isinstance(data, bytes) else b""))
+        mail.attached.append((name or f"part.{part.get_content_subtype()}", data if isinstance(data, bytes) else b""))
 
 
 def _is_text(part: EmailMessage) -> bool:
@@ -100,46 +100,46 @@ def _is_text(part: EmailMessage) -> bool:
     return part.get_content_maintype() in ("text", "multipart")
 
 
-def _alternative(parts: list[EmailMessage], found: _MailContent, depth: int) -> None:
+def _alternative(parts: list[EmailMessage], mail: _MailContent, depth: int) -> None:
     """Read the form of a text that says most; what is none of its forms is read as well."""
-    forms = [one for one in parts if one.get_content_type() in _FORMS or one.is_multipart()]
+    forms = [part for part in parts if part.get_content_type() in _FORMS or part.is_multipart()]
     best = sorted(
-        forms, key=lambda one: _FORMS.index(one.get_content_type()) if one.get_content_type() in _FORMS else -1
+        forms, key=lambda part: _FORMS.index(part.get_content_type()) if part.get_content_type() in _FORMS else -1
     )
-    for one in best:
-        before = len(found.blocks)
-        _part(one, found, depth)
-        if len(found.blocks) > before:
+    for part in best:
+        before = len(mail.blocks)
+        _part(part, mail, depth)
+        if len(mail.blocks) > before:
             break
-    for one in parts:
-        if one not in forms:
-            _part(one, found, depth)
+    for part in parts:
+        if part not in forms:
+            _part(part, mail, depth)
 
 
-def _text(part: EmailMessage, found: _MailContent) -> list[MarkdownBlock]:
+def _text(part: EmailMessage, mail: _MailContent) -> list[MarkdownBlock]:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes) or not data.strip():
         return []
-    text = _decoded(data, part.get_content_charset(), found)
+    text = _decoded(data, part.get_content_charset(), mail)
     if part.get_content_type() == "text/html":
         page = page_text(text)
-        found.notices += page.notices
+        mail.notices += page.notices
         text = page.text
     return [MarkdownBlock(text.strip())] if text.strip() else []
 
 
-def _decoded(data: bytes, charset: str | None, found: _MailContent) -> str:
+def _decoded(data: bytes, charset: str | None, mail: _MailContent) -> str:
     """Return a text in the encoding that the message names, where it names another in one that can be told."""
     try:
         return data.decode(charset or "ascii").replace("\r\n", "\n")
     except (LookupError, UnicodeDecodeError):
         pass
-    known = decoded(data, found.name)
+    known = decoded(data, mail.name)
     if isinstance(known, Skipped):
         problem = f"the text is not {charset or 'ASCII'}: what cannot be read in it is shown as \ufffd"
-        found.notices.append(file_notice(NoticeCode.DOCUMENT_REPAIRED, problem))
+        mail.notices.append(file_notice(NoticeCode.DOCUMENT_REPAIRED, problem))
         return data.decode("utf-8", "replace").replace("\x00", "")
-    found.notices += known.notices
+    mail.notices += known.notices
     return known.text
 
 
@@ -148,13 +148,13 @@ def _documents(path: str, name: str, data: bytes, read: ReadFile) -> Iterator[Lo
     with tempfile.TemporaryDirectory(prefix="context-engine-") as folder:
         place = Path(folder) / f"attached{Path(name).suffix.lower()}"
         place.write_bytes(data)
-        for one in read(place):
-            if isinstance(one, Skipped):
-                yield one._replace(path=path, reason=f"attachment {name}: {one.reason}")
+        for document in read(place):
+            if isinstance(document, Skipped):
+                yield document._replace(path=path, reason=f"attachment {name}: {document.reason}")
                 continue
-            notices = tuple(note._replace(message=f"attachment {name}: {note.message}") for note in one.notices)
-            part = ":".join(filter(None, (name, one.part)))
-            yield replace(one, path=path, part=part, notices=notices)
+            notices = tuple(note._replace(message=f"attachment {name}: {note.message}") for note in document.notices)
+            part = ":".join(filter(None, (name, document.part)))
+            yield replace(document, path=path, part=part, notices=notices)
 
 
 def _fields(message: EmailMessage) -> dict[str, Any]:
@@ -183,4 +183,4 @@ def _line(message: EmailMessage, name: str) -> str:
 
 
 def _parts(part: EmailMessage) -> list[EmailMessage]:
-    return [one for one in part.iter_parts() if isinstance(one, EmailMessage)] if part.is_multipart() else []
+    return [inner for inner in part.iter_parts() if isinstance(inner, EmailMessage)] if part.is_multipart() else []

@@ -72,10 +72,10 @@ def open_text(file: SourceFile) -> tuple[TextIO, tuple[Notice, ...]] | Skipped:
 
     The file is read through once to find its encoding; memory does not grow with it.
     """
-    found = encoding_of(file)
-    if isinstance(found, Skipped):
-        return found
-    return io.TextIOWrapper(file.open(), encoding=found.name, newline=None), found.notices
+    encoding = encoding_of(file)
+    if isinstance(encoding, Skipped):
+        return encoding
+    return io.TextIOWrapper(file.open(), encoding=encoding.name, newline=None), encoding.notices
 
 
 def encoding_of(file: SourceFile) -> _Encoding | Skipped:
@@ -128,13 +128,13 @@ def _whole(data: bytes, name: str, declared: str | None) -> _Encoding | Skipped:
 
 
 def _guessed(sample: bytes, name: str, line: int) -> _Encoding | Skipped:
-    found = None if len(sample) < _LEAST else "cp1252" if _western(sample) else _detected(sample)
-    if isinstance(found, MissingExtra):
-        return Skipped(name, f"is not UTF-8: save it as UTF-8. {found}", line)
-    if found is None:
+    encoding = None if len(sample) < _LEAST else "cp1252" if _western(sample) else _detected(sample)
+    if isinstance(encoding, MissingExtra):
+        return Skipped(name, f"is not UTF-8: save it as UTF-8. {encoding}", line)
+    if encoding is None:
         return Skipped(name, "is not UTF-8, and its encoding is not known: save it as UTF-8", line)
-    guess = f"is not UTF-8 (line {line}): read as {found}, which is a guess"
-    return _Encoding(found, (file_notice(NoticeCode.ENCODING_GUESSED, guess, encoding=found, line=line),))
+    guess = f"is not UTF-8 (line {line}): read as {encoding}, which is a guess"
+    return _Encoding(encoding, (file_notice(NoticeCode.ENCODING_GUESSED, guess, encoding=encoding, line=line),))
 
 
 def _western(sample: bytes) -> bool:

@@ -93,23 +93,25 @@ class Boilerplate:
 
     def notices(self) -> tuple[Notice, ...]:
         """Return what was set aside, one for each kind, and the frames."""
-        found = [_set_aside(kind, list(dict.fromkeys(texts))) for kind, texts in self._kept.items()]
+        notices = [_set_aside(kind, list(dict.fromkeys(texts))) for kind, texts in self._kept.items()]
         if self._frames:
             left = f"frames are not read: {', '.join(self._frames)}"
-            found.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=list(self._frames)))
-        return tuple(found)
+            notices.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=list(self._frames)))
+        return tuple(notices)
 
     def _kind(self, node: LexborNode, tag: str) -> str | None:
         if tag in _INSTEAD or tag == "frame":
             return "text shown in place of something else"
-        given = node.attributes
-        if given and (
-            "hidden" in given or given.get("aria-hidden") == "true" or _HIDDEN.search(given.get("style") or "")
+        attributes = node.attributes
+        if attributes and (
+            "hidden" in attributes
+            or attributes.get("aria-hidden") == "true"
+            or _HIDDEN.search(attributes.get("style") or "")
         ):
             return _HIDDEN_TEXT
         if tag in _CONTROLS:
             return "controls of forms"
-        if tag in self._around or (given and (given.get("role") in _ROLES or _is_boilerplate(given))):
+        if tag in self._around or (attributes and (attributes.get("role") in _ROLES or _is_boilerplate(attributes))):
             return _NAVIGATION
         return None
 
@@ -118,8 +120,8 @@ def _set_aside(kind: str, texts: list[str]) -> Notice:
     return file_notice(NoticeCode.BOILERPLATE_LEFT_OUT, f"{kind} set aside: {quoted(texts)}", kind=kind)
 
 
-def _is_boilerplate(given: dict[str, str | None]) -> bool:
-    names = f"{given.get('id') or ''} {given.get('class') or ''}".lower().split()
+def _is_boilerplate(attributes: dict[str, str | None]) -> bool:
+    names = f"{attributes.get('id') or ''} {attributes.get('class') or ''}".lower().split()
     return not _BOILERPLATE.isdisjoint(names)
 
 
@@ -132,43 +134,43 @@ def _said(node: LexborNode, tag: str) -> str:
 
 def shown(node: LexborNode, aside: Boilerplate) -> str:
     """Return what a picture or control shows, with a space around it; what could be chosen and is not goes aside."""
-    given = node.attributes
+    attributes = node.attributes
     if node.tag in ("img", "area"):
-        text = one_line(given.get("alt") or "")
+        text = one_line(attributes.get("alt") or "")
         return f" [Picture: {text}] " if any(map(str.isalnum, text)) and not _NAMES_A_FILE.fullmatch(text) else ""
     if node.tag == "textarea":
         return f" {one_line(node.text() or '')} "
     if node.tag == "select":
         return f" {_chosen(node, aside)} "
-    return f" {_input(given, aside)} "
+    return f" {_input(attributes, aside)} "
 
 
-def _input(given: dict[str, str | None], aside: Boilerplate) -> str:
-    kind = (given.get("type") or "text").strip().lower()
-    value = one_line(given.get("value") or "")
+def _input(attributes: dict[str, str | None], aside: Boilerplate) -> str:
+    kind = (attributes.get("type") or "text").strip().lower()
+    value = one_line(attributes.get("value") or "")
     if kind in _NOT_SHOWN:
         return ""
     if kind in ("checkbox", "radio"):
-        return "[x]" if "checked" in given else "[ ]"
+        return "[x]" if "checked" in attributes else "[ ]"
     if kind in _PRESSED:
-        aside.keep(_KIND, value or one_line(given.get("alt") or ""))
+        aside.keep(_KIND, value or one_line(attributes.get("alt") or ""))
         return ""
     if not value:
-        aside.keep(_KIND, one_line(given.get("placeholder") or ""))
+        aside.keep(_KIND, one_line(attributes.get("placeholder") or ""))
     return value
 
 
 def _chosen(node: LexborNode, aside: Boilerplate) -> str:
     options = node.css("option")
-    chosen = [one for one in options if "selected" in one.attributes]
+    chosen = [option for option in options if "selected" in option.attributes]
     if not chosen and "multiple" not in node.attributes:
         chosen = options[:1]
-    ids = {one.mem_id for one in chosen}
-    others = (one_line(one.text() or "") for one in options if one.mem_id not in ids)
-    groups = (one_line(one.attributes.get("label") or "") for one in node.css("optgroup"))
+    ids = {option.mem_id for option in chosen}
+    others = (one_line(option.text() or "") for option in options if option.mem_id not in ids)
+    groups = (one_line(group.attributes.get("label") or "") for group in node.css("optgroup"))
     for text in (*groups, *others):
         aside.keep(_KIND, text)
-    return ", ".join(text for one in chosen if (text := one_line(one.text() or "")))
+    return ", ".join(text for option in chosen if (text := one_line(option.text() or "")))
 
 
 class HtmlBlocks:
@@ -338,7 +340,7 @@ def _is_leaf(node: LexborNode) -> bool:
 
 def _is_table(node: LexborNode) -> bool:
     """Whether a table holds data; one with headings or tables in it, or a single column, lays out a page."""
-    if any(one.mem_id != node.mem_id for one in node.css(_STRUCTURED)):
+    if any(inner.mem_id != node.mem_id for inner in node.css(_STRUCTURED)):
         return False
     return any(len(_cells(row)) > 1 for row in node.css("tr"))
 
@@ -348,8 +350,8 @@ def _cells(row: LexborNode) -> list[LexborNode]:
 
 
 def _span(cell: LexborNode, name: str) -> int:
-    given = (cell.attributes.get(name) or "1").strip()[:4]
-    return min(max(int(given), 1), _MOST_SPAN) if given.isascii() and given.isdecimal() else 1
+    number = (cell.attributes.get(name) or "1").strip()[:4]
+    return min(max(int(number), 1), _MOST_SPAN) if number.isascii() and number.isdecimal() else 1
 
 
 def _lines(text: str) -> str:

@@ -69,16 +69,16 @@ def load_html(file: SourceFile, *, template: bool = False) -> Iterator[LoadedDoc
         template: whether a program fills values in: its tags are left out.
     """
     data = file.read()
-    found = _decoded(data, file.name)
-    if isinstance(found, Skipped):
-        yield found
+    text = _decoded(data, file.name)
+    if isinstance(text, Skipped):
+        yield text
         return
     try:
-        page = page_text(without_templating(found.text) if template else found.text)
+        page = page_text(without_templating(text.text) if template else text.text)
     except ValueError as error:
         yield Skipped(file.name, str(error))
         return
-    notices = (*found.notices, *page.notices)
+    notices = (*text.notices, *page.notices)
     if page.refreshed and len(page.text.split()) <= _MOST_STUB:
         yield Skipped(file.name, LEADS_ELSEWHERE, error=False)
         return
@@ -128,7 +128,7 @@ def page_text(text: str) -> Page:
         raise ValueError(f"has elements nested over {_MOST_DEPTH:,} deep")
     page = LexborHTMLParser(_as_html(text) if _XHTML.match(text) else text)
     blocks, aside = _read(page)
-    title = one_line(" ".join(one.text() for one in page.css("head > title")))
+    title = one_line(" ".join(title_node.text() for title_node in page.css("head > title")))
     if title and not any(block.text.startswith("#") for block in blocks) and blocks:
         blocks.insert(0, heading(1, title))
     body = joined(blocks)
@@ -139,9 +139,9 @@ def page_text(text: str) -> Page:
 
 def _refreshed(page: LexborHTMLParser) -> bool:
     refresh = (
-        one.attributes for one in page.css("meta") if (one.attributes.get("http-equiv") or "").lower() == "refresh"
+        meta.attributes for meta in page.css("meta") if (meta.attributes.get("http-equiv") or "").lower() == "refresh"
     )
-    return any(_REFRESH.match(one.get("content") or "") for one in refresh)
+    return any(_REFRESH.match(attributes.get("content") or "") for attributes in refresh)
 
 
 def _as_html(text: str) -> str:
@@ -177,29 +177,29 @@ def _read(page: LexborHTMLParser) -> tuple[list[MarkdownBlock], Boilerplate]:
             inner.aside.beside(beside)
             inner.aside.take(outer.aside)
             return blocks, inner.aside
-    whole = HtmlBlocks(body, whole_page=True)
-    return whole.blocks(), whole.aside
+    full_page = HtmlBlocks(body, whole_page=True)
+    return full_page.blocks(), full_page.aside
 
 
 def _main(page: LexborHTMLParser) -> LexborNode | None:
     for selector in _MAIN:
-        found = page.css(selector)
-        if len(found) == 1:
-            return found[0]
+        candidates = page.css(selector)
+        if len(candidates) == 1:
+            return candidates[0]
     return None
 
 
 def _fields(page: LexborHTMLParser) -> dict[str, Any]:
     title = page.css_first("h1") or page.css_first("title")
-    given: dict[str, Any] = {"title": one_line(title.text()) if title else None}
+    properties: dict[str, Any] = {"title": one_line(title.text()) if title else None}
     named: dict[str, str] = {}
     for meta in page.css("meta"):
         key = meta.attributes.get("name") or meta.attributes.get("property") or ""
         named.setdefault(key.lower(), meta.attributes.get("content") or "")
-    given["author"] = named.get("author")
+    properties["author"] = named.get("author")
     for field, keys in _DATES.items():
-        given[field] = next((found for key in keys if (found := moment(named.get(key, "")))), None)
-    return real_properties(given)
+        properties[field] = next((date for key in keys if (date := moment(named.get(key, "")))), None)
+    return real_properties(properties)
 
 
 def load_template(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:

@@ -89,7 +89,7 @@ def _line(reader: JsonReader, line: str, path: str, number: int, notices: FileNo
         return Skipped(path, f"the line is not JSON: {error.msg} (character {error.pos + 1:,})", number)
     if line[found.end :].strip():
         return Skipped(path, f"the line is not JSON: more follows its value (character {found.end + 1:,})", number)
-    notices.add(*(_repaired(f"line {number}: {one}") for one in found.repairs))
+    notices.add(*(_repaired(f"line {number}: {repair}") for repair in found.repairs))
     record = record_document(found.value, path, number)
     return record if isinstance(record, Skipped) else replace(record, location={"line": number})
 
@@ -118,7 +118,7 @@ def _records(text: TextIO, path: str, notices: FileNotices, most: int, block: in
                 yield Skipped(path, "holds no record", error=False)
         elif stream.sign() == "{":
             shape = _shape(stream)
-            yield from records.object(opened(), shape, whole=stream.taken <= most)
+            yield from records.object(opened(), shape, whole_file=stream.taken <= most)
         else:
             value = stream.value()
             yield Skipped(path, f"the file {value.reason}" if isinstance(value, Unread) else _NO_OBJECT)
@@ -205,7 +205,7 @@ class _JsonRecords:
         for value in stream.elements():
             yield self._record(stream, value, part=part)
 
-    def object(self, stream: JsonStream, shape: _Shape, *, whole: bool) -> Found:
+    def object(self, stream: JsonStream, shape: _Shape, *, whole_file: bool) -> Found:
         """Yield the records of an object.
 
         Args:
@@ -216,7 +216,7 @@ class _JsonRecords:
         if stream.sign() == "{" and shape.alike:
             for key in stream.members():
                 yield self._record(stream, _identified(stream.value(), key))
-        elif shape.envelope is None and whole:
+        elif shape.envelope is None and whole_file:
             value = stream.value()
             if isinstance(value, Unread):
                 raise Broken(value.reason)
@@ -227,19 +227,19 @@ class _JsonRecords:
     def _enveloped(self, stream: JsonStream, lists: Sequence[str]) -> Found:
         """Yield the objects of the lists, and as a record what stands beside them."""
         rest: dict[str, Any] = {}
-        held = 0
+        size = 0
         for key in stream.members():
             if stream.sign() == "[" and key in lists:
                 yield from self.listed(stream, part=key if len(lists) > 1 else "")
                 continue
             before = stream.taken
             rest[key] = stream.value()
-            held += stream.taken - before + len(key)
+            size += stream.taken - before + len(key)
             if isinstance(rest[key], Unread):
                 yield Skipped(self._path, f"the field {key[:60]!r} {rest.pop(key).reason}")
-            if held > self._most:
+            if size > self._most:
                 yield self._record(stream, rest)
-                rest, held = {}, 0
+                rest, size = {}, 0
         if rest:
             yield record_document(rest, self._path, None)
 
@@ -247,8 +247,8 @@ class _JsonRecords:
         self.number += 1
         if isinstance(value, Unread):
             return Skipped(self._path, f"the record {value.reason}", self.number)
-        self._notices.add(*(_repaired(f"record {self.number}: {one}") for one in stream.repairs))
-        return record_document(value, self._path, self.number, part=part, what="the record")
+        self._notices.add(*(_repaired(f"record {self.number}: {repair}") for repair in stream.repairs))
+        return record_document(value, self._path, self.number, part=part, place="the record")
 
 
 def _repaired(sentence: str) -> Notice:

@@ -142,9 +142,9 @@ def _deeper(value: Any) -> bool:
     for _ in range(MOST_DEPTH + 1):
         level = [
             inner
-            for one in level
-            if isinstance(one, (dict, list))
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for value in level
+            if isinstance(value, (dict, list))
+            for inner in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
             return False
@@ -197,7 +197,7 @@ class JsonStream:
         self.sign()
         while True:
             try:
-                found = self._reader.read(self._text, self._at)
+                value = self._reader.read(self._text, self._at)
             except json.JSONDecodeError as error:
                 cut = error.pos >= len(self._text) - _NEAR or error.msg.startswith("Unterminated")
                 if cut and self._filled():
@@ -205,9 +205,9 @@ class JsonStream:
                 return self._passed(error)
             except TooDeep:
                 return self._passed(None)
-            if not _NUMBER_GOES_ON.match(self._text, found.end) or not self._filled():
-                self._at, self.repairs = found.end, found.repairs
-                return found.value
+            if not _NUMBER_GOES_ON.match(self._text, value.end) or not self._filled():
+                self._at, self.repairs = value.end, value.repairs
+                return value.value
 
     def elements(self) -> Iterator[Any]:
         """Take a list and yield its values; each is to be used before the next is asked for.
@@ -242,8 +242,8 @@ class JsonStream:
         if sign == ",":
             self._at += 1
         elif sign != end:
-            what = f"',' or {end!r} is expected" if sign else "the text ends in the middle"
-            raise Broken(self._placed(f"is not JSON: {what}"))
+            problem = f"',' or {end!r} is expected" if sign else "the text ends in the middle"
+            raise Broken(self._placed(f"is not JSON: {problem}"))
 
     def _passed(self, error: json.JSONDecodeError | None) -> Unread:
         """Pass over a value that cannot be read and say why.
@@ -281,9 +281,9 @@ class JsonStream:
                 if not depth:
                     return unread
 
-    def _placed(self, what: str, at: int | None = None) -> str:
+    def _placed(self, problem: str, at: int | None = None) -> str:
         line = self._lines + self._text.count("\n", 0, self._at if at is None else at) + 1
-        return f"{what} (line {line})"
+        return f"{problem} (line {line})"
 
     def _filled(self) -> bool:
         """Read on; False at the end of the text, or where a value is too long to be held."""

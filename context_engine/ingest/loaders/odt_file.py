@@ -52,8 +52,8 @@ def _refused(parts: XmlParts) -> str | None:
     kind = parts.data("mimetype").strip()
     if kind and not kind.startswith(_TYPE):
         named = re.fullmatch(rb"application/vnd\.oasis\.opendocument\.([a-z-]{1,40})", kind)
-        found = f"an OpenDocument {named[1].decode()}" if named else "something else"
-        return f"is {found}, not a text (.odt): its suffix does not fit its content"
+        actual = f"an OpenDocument {named[1].decode()}" if named else "something else"
+        return f"is {actual}, not a text (.odt): its suffix does not fit its content"
     if b"encryption-data" in parts.data("META-INF/manifest.xml"):
         return "is encrypted: save it without a password"
     return None
@@ -82,7 +82,10 @@ def _loaded(parts: XmlParts, file: SourceFile) -> LoadedDocument | Skipped:
     if not text.strip():
         pictures = any(parts.names(folder) for folder in ("Pictures/", "Object"))
         return without_text(file.name, notices, pictures=pictures)
-    header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(text)}
+    header = {
+        **header_fields("\n".join(label for margin in margins for label in labelled(margin))),
+        **header_fields(text),
+    }
     return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices, properties=True)
 
 
@@ -90,8 +93,8 @@ def _margins(styles: Any, body: OdtBody) -> list[str]:
     out: list[str] = []
     for name, label in _MARGINS:
         for ending in ("", "-first", "-left"):
-            for one in styles.iter(qualified("style", f"{name}{ending}")):
-                text = one_line(joined(body.blocks(one)))
+            for element in styles.iter(qualified("style", f"{name}{ending}")):
+                text = one_line(joined(body.blocks(element)))
                 out += [] if is_page_number(text) or text == body.title else [f"{label}: {text}"]
     return list(dict.fromkeys(out))
 
@@ -109,16 +112,18 @@ def _object(parts: XmlParts, name: str, unread: list[Notice]) -> Sequence[Markdo
     if formula is not None:
         return [MarkdownBlock(one_line(formula.text or ""))] if (formula.text or "").strip() else ()
     inner = OdtBody([root], "accept", lambda _: ())
-    found = [root] if root.find(f".//{qualified('office', 'body')}") is None else root.iter(qualified("office", "body"))
-    return [block for one in found for block in inner.blocks(one)]
+    bodies = (
+        [root] if root.find(f".//{qualified('office', 'body')}") is None else root.iter(qualified("office", "body"))
+    )
+    return [block for body in bodies for block in inner.blocks(body)]
 
 
 def _fields(parts: XmlParts) -> dict[str, Any]:
     root = parts.root("meta.xml")
     if root is None:
         return {}
-    given: dict[str, Any] = {name: root.findtext(f".//{tag}") or "" for name, tag in _META.items()}
+    properties: dict[str, Any] = {name: root.findtext(f".//{tag}") or "" for name, tag in _META.items()}
     stamped = re.compile(r"(\.\d{6})\d+")  # nanoseconds
     for name in ("created", "modified"):
-        given[name] = moment(stamped.sub(r"\1", given[name]))
-    return real_properties(given)
+        properties[name] = moment(stamped.sub(r"\1", properties[name]))
+    return real_properties(properties)

@@ -51,8 +51,10 @@ class OdtLists:
     """
 
     def __init__(self, roots: Sequence[Any]) -> None:
-        found = (one for root in roots for one in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style"))
-        self._styles = {_name(one): _levels(one) for one in found}
+        list_styles = (
+            list_style for root in roots for list_style in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style")
+        )
+        self._styles = {_name(list_style): _levels(list_style) for list_style in list_styles}
         self._open: list[str] = []
         self._counts: dict[tuple[str, int], int] = {}
 
@@ -90,10 +92,10 @@ class OdtLists:
         before = self._counts.get((style, level))
         first = start or form.get(f"{TEXT}start-value") or "1"
         self._counts[style, level] = _whole(first) if before is None or start else before + 1
-        for lower in [one for one in self._counts if one[0] == style and one[1] > level]:
+        for lower in [counted for counted in self._counts if counted[0] == style and counted[1] > level]:
             del self._counts[lower]
         shown = _whole(form.get(f"{TEXT}display-levels") or "1")
-        parts = [self._numeral(style, one) for one in range(max(1, level - shown + 1), level + 1)]
+        parts = [self._numeral(style, place) for place in range(max(1, level - shown + 1), level + 1)]
         number = ".".join(filter(None, parts)) if parts[-1] else ""
         around = f"{form.get(f'{_STYLE}num-prefix') or ''}{number}{form.get(f'{_STYLE}num-suffix') or ''}".strip()
         return around or BULLET
@@ -111,9 +113,9 @@ def _name(style: Any) -> str:
 def _levels(style: Any) -> dict[int, Any]:
     numbered = style.iterfind("*")
     return {
-        int(level): one
-        for one in numbered
-        if one.tag in _NUMBERED and (level := one.get(f"{TEXT}level") or "").isdecimal()
+        int(level): form
+        for form in numbered
+        if form.tag in _NUMBERED and (level := form.get(f"{TEXT}level") or "").isdecimal()
     }
 
 
@@ -144,13 +146,13 @@ class OdtBody:
         self._drawn_by = drawn
         self._lists = OdtLists(roots)
         self._styles = {
-            one.get(f"{_STYLE}name") or "": one for root in roots for one in root.iter(f"{_STYLE}style")
+            style.get(f"{_STYLE}name") or "": style for root in roots for style in root.iter(f"{_STYLE}style")
         }  # those of the text come last and go before those that are shared
         self._changes = changes
         self._regions = {
-            one.get(f"{TEXT}id") or one.get("{http://www.w3.org/XML/1998/namespace}id") or "": one
+            region.get(f"{TEXT}id") or region.get("{http://www.w3.org/XML/1998/namespace}id") or "": region
             for root in roots
-            for one in root.iter(f"{TEXT}changed-region")
+            for region in root.iter(f"{TEXT}changed-region")
         }
         self._dropping: set[str] = set()
         self._beside: list[MarkdownBlock] = []
@@ -160,10 +162,10 @@ class OdtBody:
         self.hidden = 0
         self.contents: list[str] = []
         self._hiding = {
-            (one.get(f"{_STYLE}name") or "").lower()
+            (style.get(f"{_STYLE}name") or "").lower()
             for root in roots
-            for one in root.iter(f"{_STYLE}style")
-            if any(text.get(f"{TEXT}display") == "none" for text in one.iterfind(f"{_STYLE}text-properties"))
+            for style in root.iter(f"{_STYLE}style")
+            if any(text.get(f"{TEXT}display") == "none" for text in style.iterfind(f"{_STYLE}text-properties"))
         }
 
     def blocks(self, parent: Any, mark: str = "") -> Iterator[MarkdownBlock]:
@@ -180,7 +182,7 @@ class OdtBody:
             elif tag == f"{TABLE}table":
                 yield from self._table(child)
             elif tag in _INDEXES:
-                self.contents += filter(None, (self._line(one) for one in child.iter(f"{TEXT}p")))
+                self.contents += filter(None, (self._line(line) for line in child.iter(f"{TEXT}p")))
             elif tag in (f"{TEXT}change", f"{TEXT}change-start", f"{TEXT}change-end"):
                 text = self._change(child)
                 yield from [MarkdownBlock(text)] if text else []
@@ -210,8 +212,8 @@ class OdtBody:
         yield from self._aside()
 
     def _aside(self) -> list[MarkdownBlock]:
-        found, self._beside = self._beside, []
-        return found
+        aside, self._beside = self._beside, []
+        return aside
 
     def _line(self, element: Any) -> str:
         return one_line(self._inline(element))
@@ -260,7 +262,7 @@ class OdtBody:
 
     def _comment(self, element: Any) -> None:
         author = one_line(element.findtext(f"{_DC}creator") or "")
-        lines = [self._line(one) for one in element.iter(f"{TEXT}p")]
+        lines = [self._line(line) for line in element.iter(f"{TEXT}p")]
         text = " ".join(filter(None, lines))
         if text:
             self._beside.append(MarkdownBlock(f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"))
@@ -282,7 +284,7 @@ class OdtBody:
         deletion = region.find(f"{TEXT}deletion")
         if element.tag != f"{TEXT}change" or deletion is None:
             return ""
-        text = " ".join(self._line(one) for one in deletion.iter(f"{TEXT}p", f"{TEXT}h"))
+        text = " ".join(self._line(line) for line in deletion.iter(f"{TEXT}p", f"{TEXT}h"))
         return f"[deleted: {text}]" if self._changes == "both" else text
 
     def _drawn(self, element: Any) -> list[MarkdownBlock]:
@@ -290,8 +292,12 @@ class OdtBody:
         if element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
             name = (element.get(f"{_XLINK}href") or "").removeprefix("./")
             return list(self._drawn_by(name)) if element.find(f".//{TEXT}p") is None else list(self.blocks(element))
-        said = one_line(element.findtext(f"{_SVG}desc") or "")
-        out = [MarkdownBlock(f"[Picture: {said}]")] if said and element.find(f"{_DRAW}image") is not None else []
+        description = one_line(element.findtext(f"{_SVG}desc") or "")
+        out = (
+            [MarkdownBlock(f"[Picture: {description}]")]
+            if description and element.find(f"{_DRAW}image") is not None
+            else []
+        )
         return [*out, *self.blocks(element)]
 
     def _table(self, element: Any) -> Iterator[MarkdownBlock]:
@@ -332,8 +338,8 @@ class OdtBody:
         """Return what stands in a cell or a note as one line; notes in it are kept for below."""
         beside, self._beside = self._beside, []
         blocks = list(self.blocks(parent))
-        aside = [one for one in blocks if one.text.startswith(("[^", "[Comment"))]
-        text = " ".join(one_line(_bare(one.text)) for one in blocks if one not in aside)
+        aside = [block for block in blocks if block.text.startswith(("[^", "[Comment"))]
+        text = " ".join(one_line(_bare(block.text)) for block in blocks if block not in aside)
         self._beside = [*beside, *aside, *self._beside]
         return text
 
@@ -342,8 +348,8 @@ class OdtBody:
         out: list[str] = []
         while style and style.lower() not in out and len(out) < 20:
             out.append(style.lower())
-            found = self._styles.get(style)
-            style = "" if found is None else found.get(f"{_STYLE}parent-style-name") or ""
+            names = self._styles.get(style)
+            style = "" if names is None else names.get(f"{_STYLE}parent-style-name") or ""
         return out
 
     def _is_hidden(self, element: Any) -> bool:
@@ -360,8 +366,8 @@ class OdtBody:
 
 
 def _count(cell: Any, name: str) -> int:
-    given = cell.get(f"{TABLE}{name}") or "1"
-    return min(int(given), _MOST_REPEATED) if given.isascii() and given.isdecimal() and len(given) < 9 else 1
+    number = cell.get(f"{TABLE}{name}") or "1"
+    return min(int(number), _MOST_REPEATED) if number.isascii() and number.isdecimal() and len(number) < 9 else 1
 
 
 def _bare(text: str) -> str:

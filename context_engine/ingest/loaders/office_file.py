@@ -58,7 +58,7 @@ _KINDS: Final = {
 def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the documents of an old Word, Excel or PowerPoint file."""
     kind = _KINDS[file.path.suffix.lower()]
-    command = next((found for name in _COMMANDS if (found := shutil.which(name))), None)
+    command = next((program for name in _COMMANDS if (program := shutil.which(name))), None)
     if command is None:
         yield Skipped(file.name, f"is an old {kind.called} file: install LibreOffice, or save it as {kind.suffix}")
         return
@@ -67,25 +67,25 @@ def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         yield Skipped(file.name, "has a password: save it without one")
         return
     with tempfile.TemporaryDirectory(prefix="context-engine-", ignore_cleanup_errors=True) as folder:
-        given = Path(folder) / f"given{file.path.suffix.lower()}"  # a name that no command line trips over
-        given.write_bytes(data)
-        made = _converted(command, given, kind.suffix[1:], file.settings.file_timeout_s * _SHARE)
+        copy = Path(folder) / f"given{file.path.suffix.lower()}"  # a name that no command line trips over
+        copy.write_bytes(data)
+        made = _converted(command, copy, kind.suffix[1:], file.settings.file_timeout_s * _SHARE)
         if isinstance(made, str):
             yield Skipped(file.name, made)
             return
         yield from kind.load(replace(file, path=made))
 
 
-def _converted(command: str, given: Path, form: str, seconds: float) -> Path | str:
+def _converted(command: str, copy: Path, form: str, seconds: float) -> Path | str:
     """Return the file that LibreOffice made, or why it made none."""
-    folder = given.parent
+    folder = copy.parent
     profile = folder / "profile"
     (profile / "user").mkdir(parents=True)
     (profile / "user" / "registrymodifications.xcu").write_text(_SETTINGS, encoding="utf-8")
     options = ["--headless", "--norestore", "--nolockcheck", "--nodefault", "--nofirststartwizard"]
     made = folder / "made" / f"given.{form}"
     line = [command, f"-env:UserInstallation={profile.as_uri()}", *options, "--convert-to", form]
-    if not _run([*line, "--outdir", str(made.parent), str(given)], folder, seconds):
+    if not _run([*line, "--outdir", str(made.parent), str(copy)], folder, seconds):
         return f"took LibreOffice more than {seconds:g} s: save it as .{form}"
     if not made.is_file():
         return f"cannot be opened by LibreOffice: it is damaged, or has a password. Save it as .{form} without one"

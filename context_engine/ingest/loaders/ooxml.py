@@ -54,8 +54,8 @@ class OoxmlPackage:
         MissingExtra: lxml is not installed.
     """
 
-    def __init__(self, archive: ZipFile, main: str, what: str) -> None:
-        self.parts = XmlParts(archive, what)
+    def __init__(self, archive: ZipFile, main: str, kind: str) -> None:
+        self.parts = XmlParts(archive, kind)
         self._relations: dict[str, Mapping[str, Relation]] = {}
         self.main = next((name for name in self._targets("", "officeDocument") if name in self.parts), main)
 
@@ -73,16 +73,16 @@ class OoxmlPackage:
 
     def related(self, part: str, kind: str) -> list[str]:
         """Return the parts of a kind that a part refers to, as far as they are there."""
-        found = self._targets(part, kind)
-        missing = [name for name in found if name not in self.parts]
+        targets = self._targets(part, kind)
+        missing = [name for name in targets if name not in self.parts]
         for name in missing:
             self._tell(f"{name} is missing")
-        return [name for name in found if name in self.parts]
+        return [name for name in targets if name in self.parts]
 
     def root(self, part: str, kind: str) -> Any | None:
         """Return the root of the first part of a kind that a part refers to, else of one that is called so."""
-        found = self.related(part, kind)
-        name = found[0] if found else posixpath.join(posixpath.dirname(part), f"{kind}.xml")
+        targets = self.related(part, kind)
+        name = targets[0] if targets else posixpath.join(posixpath.dirname(part), f"{kind}.xml")
         return self.parts.root(name) if name in self.parts else None
 
     def core_properties(self) -> dict[str, Any]:
@@ -96,22 +96,30 @@ class OoxmlPackage:
         """Return the properties that a person defined, as (name, value)."""
         names = [name for name in self._targets("", "custom-properties") if name in self.parts]
         root = self.parts.root(names[0]) if names else None
-        return [] if root is None else [(one.get("name") or "", "".join(one.itertext()).strip()) for one in root]
+        return (
+            []
+            if root is None
+            else [(element.get("name") or "", "".join(element.itertext()).strip()) for element in root]
+        )
 
     def _targets(self, part: str, kind: str) -> list[str]:
-        return [one.target for one in self.relations(part).values() if one.kind == kind and not one.outside]
+        return [
+            relation.target
+            for relation in self.relations(part).values()
+            if relation.kind == kind and not relation.outside
+        ]
 
     def _read_relations(self, part: str) -> dict[str, Relation]:
         folder, name = posixpath.split(part)
         file = posixpath.join(folder, "_rels", f"{name}.rels")
         root = self.parts.root(file) if file in self.parts else None
         out: dict[str, Relation] = {}
-        for one in root if root is not None else ():
-            target = unquote(one.get("Target") or "").replace("\\", "/")
-            outside = one.get("TargetMode") == "External"
-            whole = target if outside else posixpath.normpath(posixpath.join(f"/{folder}", target)).lstrip("/")
-            kind = (one.get("Type") or "").rstrip("/").rsplit("/", 1)[-1]
-            out.setdefault(one.get("Id") or f"?{len(out)}", Relation(kind, whole, outside))
+        for relation in root if root is not None else ():
+            target = unquote(relation.get("Target") or "").replace("\\", "/")
+            outside = relation.get("TargetMode") == "External"
+            path = target if outside else posixpath.normpath(posixpath.join(f"/{folder}", target)).lstrip("/")
+            kind = (relation.get("Type") or "").rstrip("/").rsplit("/", 1)[-1]
+            out.setdefault(relation.get("Id") or f"?{len(out)}", Relation(kind, path, outside))
         return out
 
     def _tell(self, problem: str) -> None:
@@ -121,9 +129,9 @@ class OoxmlPackage:
 
 def chosen(element: Any) -> Any:
     """Return the first way of an `mc:AlternateContent` that holds text, else the first; the others repeat it."""
-    ways = [one for one in element if one.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
-    said = (one for one in ways if any((text.text or "").strip() for text in one.iter("{*}t")))
-    return next(said, ways[0] if ways else element)
+    ways = [way for way in element if way.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
+    spoken = (way for way in ways if any((text.text or "").strip() for text in way.iter("{*}t")))
+    return next(spoken, ways[0] if ways else element)
 
 
 def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[MarkdownBlock]:
@@ -145,20 +153,20 @@ def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[Markdown
 
 def _chart(root: Any) -> Iterator[MarkdownBlock]:
     series = list(root.iter(f"{_C}ser"))
-    titles = [one_line(_said(one)) for one in root.iter(f"{_C}title")]
+    titles = [one_line(_said(title)) for title in root.iter(f"{_C}title")]
     if not series:  # a kind of chart that is not known: whatever is written in it
-        text = one_line(" ".join(one.text or "" for one in root.iter() if isinstance(one.text, str)))
+        text = one_line(" ".join(node.text or "" for node in root.iter() if isinstance(node.text, str)))
         yield from [MarkdownBlock(f"Chart: {text}")] if text else []
         return
     yield MarkdownBlock(f"Chart: {'; '.join(filter(None, titles))}".rstrip(": "))
     rows: dict[str, list[str]] = {}
-    for column, one in enumerate(series):
-        names, values = _points(one, "cat", "xVal"), _points(one, "val", "yVal")
-        sizes = _points(one, "bubbleSize")
+    for column, chart_series in enumerate(series):
+        names, values = _points(chart_series, "cat", "xVal"), _points(chart_series, "val", "yVal")
+        sizes = _points(chart_series, "bubbleSize")
         for place in sorted({*names, *values})[:_MOST_POINTS]:
             row = rows.setdefault(names.get(place) or str(place + 1), [""] * len(series))
             row[column] = " ".join(filter(None, (row[column], values.get(place, ""), sizes.get(place, ""))))
-    head = ["", *(one_line(_name(one)) for one in series)]
+    head = ["", *(one_line(_name(chart_series)) for chart_series in series)]
     table = pipe_table([head, *([name, *row] for name, row in rows.items())])
     yield from [table] if table else []
 
@@ -176,12 +184,12 @@ def _points(series: Any, *kinds: str) -> dict[int, str]:
 
 
 def _name(series: Any) -> str:
-    given = series.find(f"{_C}tx")
-    return "" if given is None else " ".join(one.text or "" for one in given.iter(f"{_C}v"))
+    text = series.find(f"{_C}tx")
+    return "" if text is None else " ".join(value.text or "" for value in text.iter(f"{_C}v"))
 
 
 def _diagram(root: Any) -> Iterator[MarkdownBlock]:
-    points = (one for one in root.iter(f"{_DGM}pt") if (one.get("type") or "") in _POINTS)
+    points = (point for point in root.iter(f"{_DGM}pt") if (point.get("type") or "") in _POINTS)
     for text in map(one_line, map(_said, points)):
         if text:
             yield MarkdownBlock(f"- {text}", item=True)
@@ -189,5 +197,5 @@ def _diagram(root: Any) -> Iterator[MarkdownBlock]:
 
 def _said(element: Any) -> str:
     """Return the text inside an element, a space between its paragraphs."""
-    paragraphs = ("".join(text.text or "" for text in one.iter(f"{A}t")) for one in element.iter(f"{A}p"))
+    paragraphs = ("".join(text.text or "" for text in paragraph.iter(f"{A}t")) for paragraph in element.iter(f"{A}p"))
     return " ".join(paragraphs)

@@ -126,7 +126,7 @@ def _in_head(filled: Sequence[_Filled], first: int, row: int) -> bool:
     if reaching > 1 or (reaching and any(cell.columns > 1 for cell in above)):
         return True
     narrow = [cell for cell in above if cell.columns == 1]
-    return bool(lower) and not any(one.covers(one.row, cell.column) for one in narrow for cell in lower)
+    return bool(lower) and not any(inner.covers(inner.row, cell.column) for inner in narrow for cell in lower)
 
 
 def _head(filled: Sequence[_Filled], first: int, end: int, width: int) -> tuple[_Text, ...]:
@@ -191,10 +191,10 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
             if run.place:
                 grid, cell = run.place
                 cells[grid][cell].append(clean(text.bare[run.start : run.end]))
-    found = [table_of(grid, held) for grid, held in zip(grids, cells)]
+    found = [table_of(grid, cells_of_grid) for grid, cells_of_grid in zip(grids, cells)]
     tables = {number: table for number, table in enumerate(found) if table}
     parts = [part for text, runs in zip(texts, cut) for part in _parts(reader, text, runs, tables)]
-    lines = {number: tuple(line for one, line in parts if one == number) for number in tables}
+    lines = {number: tuple(line for number_of_line, line in parts if number_of_line == number) for number in tables}
     out = []
     for number, line in parts:
         if number is None:
@@ -208,7 +208,7 @@ class _Finder:
     """Finds the cell that a point stands in; of grids within grids the innermost."""
 
     def __init__(self, grids: Sequence[Grid]) -> None:
-        self._grids = sorted(enumerate(grids), key=lambda one: _area(one[1]))
+        self._grids = sorted(enumerate(grids), key=lambda numbered: _area(numbered[1]))
         self._cells: list[dict[tuple[int, int], int]] = [
             {
                 (row, column): number
@@ -279,14 +279,17 @@ def _parts(
     def number(run: _Run) -> int | None:
         return run.place[0] if run.place and run.place[0] in tables else None
 
-    groups = [(one, list(group)) for one, group in groupby(runs, key=number)]
+    groups = [(part, list(group)) for part, group in groupby(runs, key=number)]
     if len(groups) < 2:
         return [(groups[0][0] if groups else None, text.line)]
     lines = [
-        (one, reader.line_at(text.bare[group[0].start : group[-1].end], text.unit + units(text.bare[: group[0].start])))
-        for one, group in groups
+        (
+            part,
+            reader.line_at(text.bare[group[0].start : group[-1].end], text.unit + units(text.bare[: group[0].start])),
+        )
+        for part, group in groups
     ]
-    return [(one, line) for one, line in lines if line.text]
+    return [(part, line) for part, line in lines if line.text]
 
 
 def _line_of(table: PdfTable, grid: Grid, turn: int) -> PdfLine:

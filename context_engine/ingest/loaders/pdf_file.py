@@ -73,10 +73,10 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
             yield Skipped(file.name, why)
             return
         try:
-            found = _read(document)
+            content = _read(document)
         finally:
             document.close()
-    yield Skipped(file.name, found) if isinstance(found, str) else _document(found, file.name)
+    yield Skipped(file.name, content) if isinstance(content, str) else _document(content, file.name)
 
 
 class _PdfContent(NamedTuple):
@@ -104,8 +104,8 @@ def _read(document: Any) -> _PdfContent | str:
     return _PdfContent(pages, _properties(document.get_metadata_dict()), _bookmarks(document))
 
 
-def _document(found: _PdfContent, name: str) -> LoadedDocument | Skipped:
-    pages, fields, bookmarks = found
+def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
+    pages, fields, bookmarks = content
     read = without_margin_tables([page.lines for page in pages])
     edges = without_running_heads(read)
     contents = without_contents(edges.pages)
@@ -183,9 +183,9 @@ def _quoted(notes: Sequence[str]) -> str:
     return shown + (f"; and {len(notes) - _MOST_NAMED} more" if len(notes) > _MOST_NAMED else "")
 
 
-def _properties(given: dict[str, str]) -> dict[str, Any]:
-    dates = {"created": _moment(given.get("CreationDate")), "modified": _moment(given.get("ModDate"))}
-    return real_properties({"title": given.get("Title"), "author": given.get("Author"), **dates})
+def _properties(properties: dict[str, str]) -> dict[str, Any]:
+    dates = {"created": _moment(properties.get("CreationDate")), "modified": _moment(properties.get("ModDate"))}
+    return real_properties({"title": properties.get("Title"), "author": properties.get("Author"), **dates})
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -188,7 +188,7 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
 
     if len(rulings) > MOST_RULINGS:
         raise TooManyRulings
-    edges = table.merge_edges([_edge(one) for one in dict.fromkeys(rulings)], *[_TOLERANCE] * 4)
+    edges = table.merge_edges([_edge(ruling) for ruling in dict.fromkeys(rulings)], *[_TOLERANCE] * 4)
     long = [edge for edge in edges if edge["x1"] - edge["x0"] + edge["bottom"] - edge["top"] >= _LEAST_RULING]
     upright = sum(edge["orientation"] == "v" for edge in long)
     if upright * (len(long) - upright) > _MOST_PAIRS:
@@ -196,8 +196,8 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
     crossings = table.edges_to_intersections(long, _TOLERANCE, _TOLERANCE)
     if len(crossings) > _MOST_CROSSINGS:
         raise TooManyRulings
-    found = table.cells_to_tables(table.intersections_to_cells(crossings))
-    grids = [_grid(boxes) for boxes in found]
+    tables = table.cells_to_tables(table.intersections_to_cells(crossings))
+    grids = [_grid(boxes) for boxes in tables]
     return [grid for grid in grids if min(len(grid.edges), len(grid.heights)) >= _LEAST_EACH]
 
 

@@ -102,10 +102,10 @@ def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bo
     if above.table is None or line.table is None or line.table.titles:
         return False
     first, second = above.table.edges, line.table.edges
-    if len(first) != len(second) or any(abs(one - two) > _SAME_EDGE for one, two in zip(first, second)):
+    if len(first) != len(second) or any(abs(left - two) > _SAME_EDGE for left, two in zip(first, second)):
         return False
     head = line.table.rows[0]
-    at_end = next(one for one in reversed(page) if not one.edge or one is above) is above
+    at_end = next(line for line in reversed(page) if not line.edge or line is above) is above
     numbers = any(sign.isdigit() for cell in head for text in cell for sign in text)
     return at_end or numbers or _said(head) == _said(above.table.rows[0])
 
@@ -119,8 +119,8 @@ def _with_rows(above: PdfLine, line: PdfLine, page: int) -> PdfLine:
     if not rows:
         return above
     breaks = (*table.breaks, (len(table.rows), page))
-    whole = table._replace(rows=(*table.rows, *rows), lines=(*table.lines, *rest.lines), breaks=breaks)
-    return above._replace(table=whole, text=f"{above.text} {' '.join(_said(row) for row in rows)}")
+    joined = table._replace(rows=(*table.rows, *rows), lines=(*table.lines, *rest.lines), breaks=breaks)
+    return above._replace(table=joined, text=f"{above.text} {' '.join(_said(row) for row in rows)}")
 
 
 def _said(row: Sequence[Sequence[str]]) -> str:
@@ -308,11 +308,11 @@ def _joint(out: list[str], text: str, words: Counter[str]) -> str:
     first, rest = _LAST_CUT.search(out[-1]), _WORD.match(text)
     if first is None or rest is None:
         return " "
-    whole = _whole(first[1], rest[0], words)
-    if whole == first[1] + rest[0]:
+    cut_word = _whole(first[1], rest[0], words)
+    if cut_word == first[1] + rest[0]:
         out[-1] = out[-1][:-1]
         return ""
-    return " " if whole.endswith(" " + rest[0]) else ""
+    return " " if cut_word.endswith(" " + rest[0]) else ""
 
 
 def _unbroken(lines: Iterable[str], words: Counter[str]) -> str:

@@ -92,23 +92,25 @@ def _without_numbers(
 
     A number is a page's if it names a page and stands alone, or goes up with the pages.
     """
-    found = [[list(_numbers(line)) if line.edge else [] for line in lines] for lines in pages]
-    counts = Counter(key for page, lines in enumerate(found) for key in {_key(one, page) for one in chain(*lines)})
+    numbers = [[list(_numbers(line)) if line.edge else [] for line in lines] for lines in pages]
+    counts = Counter(
+        key for page, lines in enumerate(numbers) for key in {_key(number, page) for number in chain(*lines)}
+    )
     left_out: dict[str, list[int]] = {}
     out = []
-    for page, (lines, candidates) in enumerate(zip(pages, found)):
+    for page, (lines, candidates) in enumerate(zip(pages, numbers)):
         bare = []
         for line, ones in zip(lines, candidates):
-            real = [one for one in ones if one.sure or counts[_key(one, page)] >= often]
-            for one in real:
-                left_out.setdefault(one.wording, []).append(one.number)
+            real = [number for number in ones if number.sure or counts[_key(number, page)] >= often]
+            for number in real:
+                left_out.setdefault(number.wording, []).append(number.number)
             bare.append(line._replace(text=_cut(line.text, real), parts=()) if real else line)
         out.append(bare)
     return out, left_out
 
 
-def _key(one: _Number, page: int) -> tuple[str, int]:
-    return one.wording, one.number - page
+def _key(number: _Number, page: int) -> tuple[str, int]:
+    return number.wording, number.number - page
 
 
 def _numbers(line: PdfLine) -> Iterator[_Number]:
@@ -145,16 +147,16 @@ def _value(number: str) -> int:
     if number.isdecimal():
         return int(number)
     values = [_LETTERS[letter] for letter in number.lower()]
-    return sum(-one if one < after else one for one, after in pairwise([*values, 0]))
+    return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
 
 
 def _cut(text: str, numbers: Sequence[_Number]) -> str:
     """Return a line without its page numbers and without what separated them."""
     pieces = []
     start = 0
-    for one in numbers:
-        pieces.append(text[start : one.start])
-        start = one.end
+    for number in numbers:
+        pieces.append(text[start : number.start])
+        start = number.end
     pieces.append(text[start:])
     return " ".join(piece.strip(_LOOSE) for piece in pieces if piece.strip(_LOOSE))
 
@@ -169,15 +171,15 @@ def _notices(numbers: Mapping[str, Sequence[int]], dropped: Sequence[int], runni
         )
         yield file_notice(NoticeCode.RUNNING_HEADS_LEFT_OUT, left, count=total, pages=where)
     if numbers:
-        said = (f'"{wording}" ({_listed(found)})' for wording, found in islice(numbers.items(), _MOST_WORDINGS))
+        wordings = (f'"{wording}" ({_listed(pages)})' for wording, pages in islice(numbers.items(), _MOST_WORDINGS))
         more = f"; and {len(numbers) - _MOST_WORDINGS} more forms" if len(numbers) > _MOST_WORDINGS else ""
-        left = f"page numbers left out: {'; '.join(said)}{more}"
+        left = f"page numbers left out: {'; '.join(wordings)}{more}"
         yield file_notice(NoticeCode.PAGE_NUMBERS_LEFT_OUT, left)
 
 
-def _listed(found: Sequence[int]) -> str:
+def _listed(pages: Sequence[int]) -> str:
     """Return numbers in order, those that follow one another as a range: "1, 3–7"."""
-    once = sorted(set(found))
+    once = sorted(set(pages))
     breaks = [0, *(at for at in range(1, len(once)) if once[at] != once[at - 1] + 1), len(once)]
     runs = [(once[start], once[stop - 1]) for start, stop in pairwise(breaks)]
     more = f", … {once[-1]}" if len(runs) > _MOST_LISTED else ""
@@ -269,15 +271,15 @@ class _Row(NamedTuple):
 
 
 def _rows(page: int, lines: Sequence[PdfLine]) -> Iterator[_Row]:
-    held: list[PdfLine] = []
+    row: list[PdfLine] = []
     for above, line in pairwise([None, *lines]):
         assert line
-        if held and above and not _beside(above, line):
-            yield _Row(page, held)
-            held = []
-        held.append(line)
-    if held:
-        yield _Row(page, held)
+        if row and above and not _beside(above, line):
+            yield _Row(page, row)
+            row = []
+        row.append(line)
+    if row:
+        yield _Row(page, row)
 
 
 def _beside(above: PdfLine, line: PdfLine) -> bool:

@@ -118,7 +118,7 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
             continue
         try:
             note = _note(annotation, form, state)
-            said = _bare(note.said) if note else ""
+            said = _bare(note.text) if note else ""
             unseen = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
             if note is None:
                 drawn = drawn or (not unseen and _draws_text(annotation, form))
@@ -138,7 +138,7 @@ def _draws_text(annotation: Any, form: Form | None) -> bool:
         return False
     objects = (raw.FPDFAnnot_GetObject(annotation, number) for number in range(_MOST_OBJECTS))
     kinds = (raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_FORM)
-    return any(raw.FPDFPageObj_GetType(one) in kinds for one in takewhile(bool, objects))
+    return any(raw.FPDFPageObj_GetType(item) in kinds for item in takewhile(bool, objects))
 
 
 def _is_mute(annotation: Any, form: Form) -> bool:
@@ -153,7 +153,7 @@ class _Note(NamedTuple):
     """An annotation with its label; `said` is what the page's own text may say already, at the same place."""
 
     labelled: str
-    said: str
+    text: str
 
 
 def _note(annotation: Any, form: Form | None, state: str) -> _Note | None:
@@ -162,8 +162,8 @@ def _note(annotation: Any, form: Form | None, state: str) -> _Note | None:
     kind = raw.FPDFAnnot_GetSubtype(annotation)
     if kind == _WIDGET:
         return _field(annotation, form, state) if form else None
-    said = "" if kind in (_LINK, _POPUP) else _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
-    return _Note(f"[{_KINDS.get(kind, 'Note')}: {said}]", said) if said else None
+    text = "" if kind in (_LINK, _POPUP) else _string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+    return _Note(f"[{_KINDS.get(kind, 'Note')}: {text}]", text) if text else None
 
 
 def _field(annotation: Any, form: Form, state: str) -> _Note | None:
@@ -173,8 +173,8 @@ def _field(annotation: Any, form: Form, state: str) -> _Note | None:
     name = _string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation).rstrip(": ")
     name = name or _plain_name(_string(raw.FPDFAnnot_GetFormFieldName, form, annotation))
     if kind in (_CHECK_BOX, _RADIO):
-        said = _checked(annotation, form, kind, state)
-        return _Note(f"{name}: {said}", "") if said else None
+        text = _checked(annotation, form, kind, state)
+        return _Note(f"{name}: {text}", "") if text else None
     value = ""
     if kind in (_COMBO, _LIST):
         value = ", ".join(_chosen(annotation, form)) or _string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
@@ -210,7 +210,7 @@ def _chosen(annotation: Any, form: Form) -> Iterator[str]:
             yield _string(raw.FPDFAnnot_GetOptionLabel, form, annotation, number)
 
 
-def _stands_there(annotation: Any, text_page: Any, said: str) -> bool:
+def _stands_there(annotation: Any, text_page: Any, text: str) -> bool:
     """Whether the page's text says something (bare letters) where the annotation stands."""
     from pypdfium2 import raw
 
@@ -219,20 +219,20 @@ def _stands_there(annotation: Any, text_page: Any, said: str) -> bool:
         return False
     low, high = sorted((box.bottom, box.top))
     left, right = sorted((box.left, box.right))
-    there = text_page.get_text_bounded(left - 1, low - 1, right + 1, high + 1)
-    return said in _bare(there)
+    printed = text_page.get_text_bounded(left - 1, low - 1, right + 1, high + 1)
+    return text in _bare(printed)
 
 
 def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text)).casefold()
 
 
-def _string(read: Callable[..., int], *given: Any) -> str:
+def _string(read: Callable[..., int], *arguments: Any) -> str:
     """Return what a function of PDFium writes into a buffer as UTF-16, on one line."""
-    size = min(read(*given, None, 0), 2 * _MOST_TEXT)
+    size = min(read(*arguments, None, 0), 2 * _MOST_TEXT)
     if size <= 2:
         return ""
     buffer = (ctypes.c_ushort * (size // 2 + 1))()
-    read(*given, buffer, size)
+    read(*arguments, buffer, size)
     text = bytes(buffer)[: size - 2].decode("utf-16-le", "replace").split("\0", 1)[0]
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())

@@ -65,7 +65,7 @@ def open_grids(rulings: Sequence[Ruling], lines: Sequence[PlacedLine], taken: Se
         lines: of the page.
         taken: grids that are known already.
     """
-    rules = [one for one in _rules(rulings) if not any(_inside(one, grid) for grid in taken)]
+    rules = [rule for rule in _rules(rulings) if not any(_inside(rule, grid) for grid in taken)]
     grids: list[Grid] = []
     number = 0
     while number < len(rules):
@@ -83,13 +83,13 @@ def _separators(rules: Sequence[_Rule], levels: Sequence[_Level]) -> int:
     """Return how many rules are those of one table: all that stands between two of them fits its columns."""
     count = 1
     for above, rule in pairwise(rules):
-        inside = [one for one in levels if rule.height - _SAME <= one.bottom < above.height - _SAME]
+        inside = [level for level in levels if rule.height - _SAME <= level.bottom < above.height - _SAME]
         same = len(rule.edges) == len(above.edges) and all(
-            abs(one - two) <= _SAME * 2 for one, two in zip(rule.edges, above.edges)
+            abs(left - two) <= _SAME * 2 for left, two in zip(rule.edges, above.edges)
         )
-        if not same or not inside or not all(one.columns for one in inside):
+        if not same or not inside or not all(level.columns for level in inside):
             break
-        if max(one.size for one in inside) > min(one.size for one in inside) * _LARGER:
+        if max(level.size for level in inside) > min(level.size for level in inside) * _LARGER:
             break
         reached = inside[-1].bottom - rule.height < _HEAD_NEAR * inside[-1].size
         if not reached or above.height - inside[0].bottom > _ROW_FAR * inside[0].size:
@@ -101,11 +101,13 @@ def _separators(rules: Sequence[_Rule], levels: Sequence[_Level]) -> int:
 def _rules(rulings: Sequence[Ruling]) -> Iterator[_Rule]:
     """Yield each rule in parts that meet, from the top."""
     level = sorted(
-        {one for one in rulings if one.level and one.end - one.start >= _LEAST_PART}, key=lambda one: -one.at
+        {ruling for ruling in rulings if ruling.level and ruling.end - ruling.start >= _LEAST_PART},
+        key=lambda ruling: -ruling.at,
     )
-    for _, group in groupby(_numbered(level), key=lambda one: one[0]):
+    for _, group in groupby(_numbered(level), key=lambda numbered: numbered[0]):
         parts = sorted(
-            {(round(one.start), round(one.end)): one for _, one in group}.values(), key=lambda one: one.start
+            {(round(ruling.start), round(ruling.end)): ruling for _, ruling in group}.values(),
+            key=lambda ruling: ruling.start,
         )
         edges = _edges(parts)
         if len(edges) > _LEAST_COLUMNS:
@@ -128,10 +130,10 @@ def _edges(parts: Sequence[Ruling]) -> tuple[float, ...]:
 def _numbered(level: Sequence[Ruling]) -> Iterator[tuple[int, Ruling]]:
     """Yield rulings with a number that those of one height share."""
     number = 0
-    for above, one in pairwise([None, *level]):
-        assert one
-        number += above is not None and above.at - one.at > _SAME
-        yield number, one
+    for above, ruling in pairwise([None, *level]):
+        assert ruling
+        number += above is not None and above.at - ruling.at > _SAME
+        yield number, ruling
 
 
 def _inside(rule: _Rule, grid: Grid) -> bool:
@@ -149,21 +151,21 @@ def _grid(rules: Sequence[_Rule], levels: Sequence[_Level], floor: float) -> Gri
     """
     edges, top, bottom = rules[0].edges, rules[0].height, rules[-1].height
     parts = [
-        [one for one in levels if lower.height - _SAME <= one.bottom < upper.height - _SAME]
+        [level for level in levels if lower.height - _SAME <= level.bottom < upper.height - _SAME]
         for upper, lower in pairwise(rules)
     ]
-    head = _head([one for one in reversed(levels) if one.bottom >= top - _SAME], top)
+    head = _head([level for level in reversed(levels) if level.bottom >= top - _SAME], top)
     if not _names_columns(head, edges):
         head = parts.pop(0) if parts else []
     if not _names_columns(head, edges):
         return None
-    parts.append(_body([one for one in levels if one.bottom < bottom - _SAME], bottom, head[0].size, floor))
+    parts.append(_body([level for level in levels if level.bottom < bottom - _SAME], bottom, head[0].size, floor))
     rows = [row for part in parts for row in _rows(part)]
     if not rows or not all(map(_rows, filter(None, parts))):
         return None
-    high = max(one.top for one in head) + 1
-    whole = [head, *rows]
-    between = [(_low(above) + max(one.top for one in below)) / 2 for above, below in pairwise(whole)]
+    high = max(level.top for level in head) + 1
+    bands = [head, *rows]
+    between = [(_low(above) + max(level.top for level in below)) / 2 for above, below in pairwise(bands)]
     heights = (high, *between, _low(rows[-1]) - 1)
     cells = [
         Cell(left, low, right, up, row, column, 1, 1)
@@ -174,29 +176,29 @@ def _grid(rules: Sequence[_Rule], levels: Sequence[_Level], floor: float) -> Gri
 
 
 def _low(levels: Sequence[_Level]) -> float:
-    return min(one.bottom for one in levels)
+    return min(level.bottom for level in levels)
 
 
 def _names_columns(head: Sequence[_Level], edges: Sequence[float]) -> bool:
-    return len(frozenset().union(*(one.columns for one in head))) >= _LEAST_HEAD * (len(edges) - 1)
+    return len(frozenset().union(*(level.columns for level in head))) >= _LEAST_HEAD * (len(edges) - 1)
 
 
 def _levels(edges: Sequence[float], lines: Sequence[PlacedLine]) -> list[_Level]:
     """Return what stands between the edges of the columns, line by line from the top."""
-    across = [one for one in lines if one.words and one.line.left < edges[-1] and one.line.right > edges[0]]
-    across.sort(key=lambda one: -one.line.bottom)
+    across = [line for line in lines if line.words and line.line.left < edges[-1] and line.line.right > edges[0]]
+    across.sort(key=lambda line: -line.line.bottom)
     groups: list[list[PlacedLine]] = []
-    for one in across:
-        if groups and groups[-1][0].line.bottom - one.line.bottom < one.line.size / 2:
-            groups[-1].append(one)
+    for line in across:
+        if groups and groups[-1][0].line.bottom - line.line.bottom < line.line.size / 2:
+            groups[-1].append(line)
         else:
-            groups.append([one])
+            groups.append([line])
     return [_level(edges, group) for group in groups]
 
 
 def _level(edges: Sequence[float], group: Sequence[PlacedLine]) -> _Level:
-    size = max(one.line.size for one in group)
-    words = sorted(word for one in group for word in one.words)
+    size = max(line.line.size for line in group)
+    words = sorted(word for line in group for word in line.words)
     columns = [bisect(edges, (left + right) / 2) - 1 for left, right in words]
     inside = all(
         0 <= column < len(edges) - 1 and edges[column] - _SAME <= left and right <= edges[column + 1] + _SAME
@@ -206,34 +208,34 @@ def _level(edges: Sequence[float], group: Sequence[PlacedLine]) -> _Level:
         first == second or after[0] - before[1] >= _GAP * size
         for (first, before), (second, after) in pairwise(zip(columns, words))
     )
-    bottom, top = min(one.line.bottom for one in group), max(one.line.top for one in group)
+    bottom, top = min(line.line.bottom for line in group), max(line.line.top for line in group)
     return _Level(bottom, top, size, frozenset(columns) if inside and apart else frozenset())
 
 
 def _head(above: Sequence[_Level], height: float) -> list[_Level]:
     """Return the lines of the head, from the rule up."""
     head: list[_Level] = []
-    for one in above:
+    for level in above:
         near = (
-            one.bottom - head[-1].bottom <= _LINE_NEAR * one.size
+            level.bottom - head[-1].bottom <= _LINE_NEAR * level.size
             if head
-            else one.bottom - height < _HEAD_NEAR * one.size
+            else level.bottom - height < _HEAD_NEAR * level.size
         )
-        if not near or not one.columns or (head and abs(one.size - head[0].size) > _SAME):
+        if not near or not level.columns or (head and abs(level.size - head[0].size) > _SAME):
             break
-        head.append(one)
+        head.append(level)
     return head
 
 
 def _body(below: Sequence[_Level], height: float, size: float, floor: float) -> list[_Level]:
     """Return the lines of the table below its head, from the rule down to what is none of it."""
     body: list[_Level] = []
-    for one in below:
-        near = (body[-1].bottom if body else height) - one.bottom <= _ROW_FAR * size
-        next_head = one.bottom >= floor and one.bottom - floor < _HEAD_NEAR * one.size
-        if not near or not one.columns or one.size > size * _LARGER or next_head:
+    for level in below:
+        near = (body[-1].bottom if body else height) - level.bottom <= _ROW_FAR * size
+        next_head = level.bottom >= floor and level.bottom - floor < _HEAD_NEAR * level.size
+        if not near or not level.columns or level.size > size * _LARGER or next_head:
             break
-        body.append(one)
+        body.append(level)
     return body
 
 
@@ -241,14 +243,14 @@ def _rows(levels: Sequence[_Level]) -> list[list[_Level]]:
     """Return the lines of each row; none where it is not sure which lines are one row."""
     if not levels:
         return []
-    if all(0 in one.columns and len(one.columns) > _LEAST_COLUMNS for one in levels):
-        return [[one] for one in levels]
+    if all(0 in level.columns and len(level.columns) > _LEAST_COLUMNS for level in levels):
+        return [[level] for level in levels]
     gaps = [above.bottom - below.bottom for above, below in pairwise(levels)]
     wide = min(gaps, default=0.0) * _WIDER
     if gaps and max(gaps) > wide:
         starts = [0, *(number for number, gap in enumerate(gaps, start=1) if gap > wide)]
     else:
-        starts = [number for number, one in enumerate(levels) if 0 in one.columns]
+        starts = [number for number, level in enumerate(levels) if 0 in level.columns]
     rows = [list(levels[start:end]) for start, end in pairwise([*starts, len(levels)])]
     lines_of_two = len(rows) > 1 and all(len(row) == 1 and len(row[0].columns) <= _LEAST_COLUMNS for row in rows)
     return rows if starts[:1] == [0] and all(map(_is_one_row, rows)) and not lines_of_two else []
@@ -256,4 +258,4 @@ def _rows(levels: Sequence[_Level]) -> list[list[_Level]]:
 
 def _is_one_row(levels: Sequence[_Level]) -> bool:
     """Whether lines begin in the first column, and no other of them begins there and goes on in another."""
-    return 0 in levels[0].columns and not any(0 in one.columns and len(one.columns) > 1 for one in levels[1:])
+    return 0 in levels[0].columns and not any(0 in level.columns and len(level.columns) > 1 for level in levels[1:])

@@ -75,7 +75,7 @@ def _may_be_woven(line: PdfLine, below: PdfLine) -> bool:
 
 
 def _two_long(texts: Sequence[PdfLine | LinePart]) -> bool:
-    return sum(len(one.text) * 2 >= _LEAST_LENGTH for one in texts) > 1
+    return sum(len(text.text) * 2 >= _LEAST_LENGTH for text in texts) > 1
 
 
 def _rows(lines: Sequence[PdfLine]) -> list[_Row]:
@@ -138,7 +138,7 @@ def _free(row: _Row) -> list[_Gap]:
 
 
 def _common(gutters: Sequence[_Gap], free: Sequence[_Gap], least: float) -> list[_Gap]:
-    both = [(max(one[0], other[0]), min(one[1], other[1])) for one in gutters for other in free]
+    both = [(max(gutter[0], other[0]), min(gutter[1], other[1])) for gutter in gutters for other in free]
     return [gap for gap in both if gap[1] - gap[0] > least]
 
 
@@ -244,12 +244,12 @@ class _Found(NamedTuple):
 
 def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _Found:
     """Return the lines with those of tables put together, where enough rulings are drawn for a table."""
-    lines = [one.line for one in texts]
+    lines = [text.line for text in texts]
     if not texts:
         return _Found(lines)
     started = time.perf_counter()
     turn = Counter(line.turn for line in lines).most_common(1)[0][0]
-    rulings = [turned_ruling(one, turn) for one in rulings_of(page)]
+    rulings = [turned_ruling(ruling, turn) for ruling in rulings_of(page)]
     try:
         grids = grids_of(rulings) if may_hold_tables(rulings) else []
     except TooManyRulings:
@@ -257,7 +257,7 @@ def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _Found:
     except ImportError:
         return _Found(lines, unsought=str(MissingExtra("reading tables in .pdf files", "documents")))
     if may_head_tables(rulings):
-        placed = [PlacedLine(one.line, reader.words_of(one, turn)) for one in texts if one.line.turn == turn]
+        placed = [PlacedLine(text.line, reader.words_of(text, turn)) for text in texts if text.line.turn == turn]
         grids += open_grids(rulings, placed, grids)
     if not grids:
         return _Found(lines)
@@ -274,13 +274,15 @@ def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], note
     try:
         text_page = flat.get_textpage()
         try:
-            found = from_the_top([one.line for one in PageText(flat, text_page).lines()[0]], page.get_rotation() // 90)
+            lines = from_the_top(
+                [line.line for line in PageText(flat, text_page).lines()[0]], page.get_rotation() // 90
+            )
         finally:
             text_page.close()
     finally:
         flat.close()
-    before, said = {one.line.text for one in texts}, " ".join(notes.shown)
-    new = [line.text for line in found if line.text not in before and line.text not in said]
+    before, shown = {text.line.text for text in texts}, " ".join(notes.shown)
+    new = [line.text for line in lines if line.text not in before and line.text not in shown]
     return [f"[Drawn: {text}]" for text in new if any(map(str.isalnum, text))]
 
 

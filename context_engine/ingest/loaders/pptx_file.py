@@ -80,12 +80,12 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
 def _slides(package: OoxmlPackage) -> Sequence[str]:
     """Return the parts of the slides in their order; those that the presentation lists, else all there are."""
     root = package.parts.root(package.main)
-    listed = [] if root is None else [one.get(f"{REL}id") or "" for one in root.iter(f"{P}sldId")]
+    listed = [] if root is None else [slide.get(f"{REL}id") or "" for slide in root.iter(f"{P}sldId")]
     relations = package.relations(package.main)
-    parts = [relations[one].target for one in listed if one in relations]
-    missing = [one for one in parts if one not in package.parts]
-    package.parts.problems += [f"{one} is missing" for one in missing]
-    return parts or [one for one in package.parts.names("ppt/slides/") if one.endswith(".xml")]
+    parts = [relations[relation].target for relation in listed if relation in relations]
+    missing = [part for part in parts if part not in package.parts]
+    package.parts.problems += [f"{part} is missing" for part in missing]
+    return parts or [part for part in package.parts.names("ppt/slides/") if part.endswith(".xml")]
 
 
 def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread: list[Notice]) -> str:
@@ -100,7 +100,7 @@ def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread
         return ""
     blocks = read_slide(root, package, part, number, seen)
     blocks += comments_of(package, part)
-    embedded = [posixpath.basename(one) for kind in _EMBEDDED for one in package.related(part, kind)]
+    embedded = [posixpath.basename(target) for kind in _EMBEDDED for target in package.related(part, kind)]
     if embedded:
         left = f"slide {number}: embedded files are not read: {', '.join(embedded)}"
         unread.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=embedded))
@@ -129,8 +129,8 @@ def comments_of(package: OoxmlPackage, part: str) -> list[MarkdownBlock]:
     out = []
     for name in package.related(part, "comments"):
         root = package.parts.root(name)
-        for one in () if root is None else root.iter(f"{P}text", f"{A}t"):
-            text = one_line(one.text or "")
+        for element in () if root is None else root.iter(f"{P}text", f"{A}t"):
+            text = one_line(element.text or "")
             out += [MarkdownBlock(f"[Comment: {text}]")] if text else []
     return out
 
@@ -177,10 +177,10 @@ class _Slide:
             rows = [[_said(cell) for cell in row.iterfind(f"{A}tc")] for row in table.iterfind(f"{A}tr")]
             block = pipe_table(rows)
             yield from [block] if block else []
-        for one in frame.iter(_C, _CX):
-            yield from drawn_text(self._package, self._part, one.get(f"{REL}id") or "")
-        for one in frame.iter(_DGM):
-            yield from drawn_text(self._package, self._part, one.get(f"{REL}dm") or "")
+        for element in frame.iter(_C, _CX):
+            yield from drawn_text(self._package, self._part, element.get(f"{REL}id") or "")
+        for element in frame.iter(_DGM):
+            yield from drawn_text(self._package, self._part, element.get(f"{REL}dm") or "")
 
 
 def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
@@ -188,16 +188,16 @@ def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
         root = package.parts.root(name)
         tree = None if root is None else root.find(f"{P}cSld/{P}spTree")
         shapes = _Slide(package, name, set())
-        text = " ".join(one.text.strip().removeprefix("- ") for one in shapes.blocks(tree))
+        text = " ".join(block.text.strip().removeprefix("- ") for block in shapes.blocks(tree))
         if text:
             yield MarkdownBlock(f"Notes: {text}")
 
 
 def _paragraphs(body: Any) -> Iterator[tuple[int, str]]:
     """Yield (level, text) of each paragraph that says something."""
-    for one in body.iterfind(f"{A}p"):
-        text = one_line("".join(_texts(one)))
-        level = (one.find(f"{A}pPr") if one.find(f"{A}pPr") is not None else one).get("lvl") or "0"
+    for paragraph in body.iterfind(f"{A}p"):
+        text = one_line("".join(_texts(paragraph)))
+        level = (paragraph.find(f"{A}pPr") if paragraph.find(f"{A}pPr") is not None else paragraph).get("lvl") or "0"
         if text:
             yield min(int(level), _MOST_DEPTH) if level.isdecimal() else 0, text
 
@@ -211,7 +211,7 @@ def _texts(paragraph: Any) -> Iterator[str]:
         elif child.tag == f"{A}fld" and child.get("type") == "slidenum":
             continue
         else:
-            yield from (one.text or "" for one in child.iter(f"{A}t", _MATH))
+            yield from (element.text or "" for element in child.iter(f"{A}t", _MATH))
 
 
 def _said(cell: Any) -> str:

@@ -46,39 +46,39 @@ class FileNotices:
 
     def add(self, *notices: Notice) -> None:
         """Take notices; the same sentence is kept once."""
-        for one in notices:
-            if one.message in self._known:
+        for notice in notices:
+            if notice.message in self._known:
                 continue
             if len(self._known) < _MOST_NOTICES:
-                self._known.add(one.message)
-                self._fresh.append(one)
+                self._known.add(notice.message)
+                self._fresh.append(notice)
             else:
                 self._more += 1
 
-    def with_documents(self, found: Iterable[LoadedDocument | Skipped]) -> Iterator[LoadedDocument | Skipped]:
+    def with_documents(self, items: Iterable[LoadedDocument | Skipped]) -> Iterator[LoadedDocument | Skipped]:
         """Yield what was found, each document with the notices since the one before; none of them is lost."""
-        held: LoadedDocument | None = None
+        waiting: LoadedDocument | None = None
         try:
-            for one in found:
-                if held is not None:
-                    yield held
-                    held = None
-                if isinstance(one, Skipped):
-                    yield one
+            for item in items:
+                if waiting is not None:
+                    yield waiting
+                    waiting = None
+                if isinstance(item, Skipped):
+                    yield item
                 else:
-                    held = self._with_notices(one) if self._fresh else one
+                    waiting = self._with_notices(item) if self._fresh else item
         except Exception:
-            yield from self._end(held)
+            yield from self._end(waiting)
             raise
-        yield from self._end(held)
+        yield from self._end(waiting)
 
-    def _end(self, held: LoadedDocument | None) -> Iterator[LoadedDocument | Skipped]:
+    def _end(self, waiting: LoadedDocument | None) -> Iterator[LoadedDocument | Skipped]:
         if self._more:
             more = f"and {self._more:,} more of such lines"
             self._fresh.append(file_notice(NoticeCode.FURTHER_NOTICES, more, count=self._more))
-        if held is not None:
-            yield self._with_notices(held)
-        yield from (Skipped(self._path, one.message, error=False) for one in self._fresh)
+        if waiting is not None:
+            yield self._with_notices(waiting)
+        yield from (Skipped(self._path, notice.message, error=False) for notice in self._fresh)
 
     def _with_notices(self, document: LoadedDocument) -> LoadedDocument:
         notices, self._fresh = self._fresh, []
@@ -92,7 +92,7 @@ def record_document(
     *,
     title: str | None = None,
     part: str = "",
-    what: str = "the line",
+    place: str = "the line",
 ) -> LoadedDocument | Skipped:
     """Return a record as a document whose text has a line a field; claims (version, tier, …) stand on it, not in it.
 
@@ -102,10 +102,10 @@ def record_document(
         number: 1-based line, row or number of the record, None for one that is known by its file alone.
         title: what the text begins with; from the fields `title` or `name` and the id if None.
         part: the sheet.
-        what: what an error calls the record's place.
+        place: what an error calls the record's place.
     """
     if not isinstance(record, Mapping) or not record:
-        return Skipped(path, f"{what} is not an object with fields", number)
+        return Skipped(path, f"{place} is not an object with fields", number)
     shown = {key: value for key, value in record.items() if key not in RECORD_FIELDS}
     body = record_text(_title(record) if title is None else title, shown)
     if not body.strip():
@@ -129,12 +129,12 @@ def bounded(stream: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def until_hopeless(found: Iterable[LoadedDocument | Skipped], path: str) -> Iterator[LoadedDocument | Skipped]:
+def until_hopeless(items: Iterable[LoadedDocument | Skipped], path: str) -> Iterator[LoadedDocument | Skipped]:
     """Yield what was found, and stop with an error where hardly anything in the file can be read."""
     good = bad = 0
-    for one in found:
-        yield one
-        good, bad = good + (not isinstance(one, Skipped)), bad + isinstance(one, Skipped)
+    for item in items:
+        yield item
+        good, bad = good + (not isinstance(item, Skipped)), bad + isinstance(item, Skipped)
         if bad >= _MOST_BAD and bad > good:
             reason = f"{bad} of the first {good + bad} records cannot be read: the rest of the file is left"
             yield Skipped(path, reason)
@@ -210,19 +210,19 @@ def _spoken(names: Sequence[str], values: Mapping[str, Sequence[str]], count: in
 
 def _is_wordy(values: Sequence[str]) -> bool:
     """Whether values are mostly short words, no numbers."""
-    said = [value for value in values if value]
+    filled = [value for value in values if value]
     words = sum(
-        any(map(str.isalpha, value)) and not any(map(str.isdigit, value)) and "…" not in value for value in said
+        any(map(str.isalpha, value)) and not any(map(str.isdigit, value)) and "…" not in value for value in filled
     )
-    return words * 2 > len(said)
+    return words * 2 > len(filled)
 
 
 def _better(chosen: Sequence[str], names: Sequence[str], values: Mapping[str, Sequence[str]]) -> str | None:
     """Return the field that tells the most rows apart beside those chosen, None where none tells more."""
     most, best = _combined(chosen, values), None
     for name in names:
-        if name not in chosen and (found := _combined([*chosen, name], values)) > most:
-            most, best = found, name
+        if name not in chosen and (distinct := _combined([*chosen, name], values)) > most:
+            most, best = distinct, name
     return best
 
 

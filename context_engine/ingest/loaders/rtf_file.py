@@ -64,17 +64,20 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     margins = list(dict.fromkeys(f"{place}: {text}" for place, text in reader.margins if not is_page_number(text)))
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
     text = joined([*blocks[:first], *map(MarkdownBlock, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
-    whole = text.decode("utf-16", "replace")  # two halves of a character that stood apart are one again
+    markdown = text.decode("utf-16", "replace")  # two halves of a character that stood apart are one again
     objects = f"embedded objects are not read: {reader.objects}"
     unread = [file_notice(NoticeCode.EMBEDDED_NOT_READ, objects)] if reader.objects else []
     notices = (*hidden_words(reader.hidden), *unread)
-    if not whole.strip():
+    if not markdown.strip():
         yield without_text(file.name, notices, pictures=b"\\pict" in data or b"\\object" in data)
         return
-    header = {**header_fields("\n".join(label for one in margins for label in labelled(one))), **header_fields(whole)}
-    fields = real_properties({name: said.strip() for name, said in reader.fields.items()})
+    header = {
+        **header_fields("\n".join(label for margin in margins for label in labelled(margin))),
+        **header_fields(markdown),
+    }
+    fields = real_properties({name: value.strip() for name, value in reader.fields.items()})
     fields |= {"title": reader.title} if reader.title else {}
-    yield LoadedDocument(path=file.name, text=whole, fields=fields, header=header, notices=notices, properties=True)
+    yield LoadedDocument(path=file.name, text=markdown, fields=fields, header=header, notices=notices, properties=True)
 
 
 @dataclass(slots=True)
@@ -353,7 +356,7 @@ class RtfReader:
             flow.nested.clear()
         elif flow.cells:
             above = flow.rows[-1] if flow.rows else []
-            for place in [one for one, merged in enumerate(flow.goes_on[: len(flow.cells)]) if merged]:
+            for place in [column for column, merged in enumerate(flow.goes_on[: len(flow.cells)]) if merged]:
                 if place < len(above) and not flow.cells[place].strip():
                     flow.cells[place] = above[place]
             flow.rows.append(flow.cells)

@@ -113,11 +113,11 @@ class SourceFile:
         return io.BufferedReader(_Bounded(raw, size), 1 << 16)
 
 
-def _regular(found: os.stat_result) -> os.stat_result:
-    kind = kind_of(found.st_mode)
+def _regular(state: os.stat_result) -> os.stat_result:
+    kind = kind_of(state.st_mode)
     if kind:
         raise UnreadableFile(f"is {kind}, which is not read: only files are")
-    return found
+    return state
 
 
 class _Bounded(io.RawIOBase):

@@ -162,7 +162,7 @@ def row_record(
         fields.setdefault("sheet", sheet)
     if caption:
         fields.setdefault("table", caption)
-    return record_document(fields, path, row.number, title=title, part=part, what="the row")
+    return record_document(fields, path, row.number, title=title, part=part, place="the row")
 
 
 def row_fields(row: TableRow, names: Sequence[str]) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def pairs_record(
         notes = [row.notes[index] for index in (label, value) if index in row.notes]
         if notes:
             record[f"{name} (comment)"] = " / ".join(notes)
-    return record_document(record, path, number, title=title, part=part, what="the row")
+    return record_document(record, path, number, title=title, part=part, place="the row")
 
 
 def column_name(names: Sequence[str], index: int) -> str:
@@ -297,7 +297,7 @@ def letter(index: int) -> str:
 def table_bands(rows: Sequence[TableRow]) -> list[range]:
     """Return the columns of each table in a block; one range where it is one table."""
     used = sorted({index for row in rows for index in filled_columns(row)})
-    whole = [range(used[0], used[-1] + 1)]
+    one_band = [range(used[0], used[-1] + 1)]
     bands: list[range] = []
     for index in used:
         if bands and bands[-1].stop == index:
@@ -305,14 +305,14 @@ def table_bands(rows: Sequence[TableRow]) -> list[range]:
         else:
             bands.append(range(index, index + 1))
     if len(bands) < 2 or any(len(band) < _LEAST_WIDTH for band in bands):
-        return whole
+        return one_band
     parts = [[cut for row in rows if (cut := within(row, band)) and len(filled_columns(cut)) > 1] for band in bands]
     if not all(parts):
-        return whole
+        return one_band
     heads = [{one_line(str(part[0].cells[index])) for index in filled_columns(part[0])} for part in parts]
     alike = any(first & second for first, second in pairwise(heads))
     starts, ends = ({part[end].number for part in parts} for end in (0, -1))
-    return bands if alike or len(starts) > 1 or max(ends) - min(ends) >= _APART else whole
+    return bands if alike or len(starts) > 1 or max(ends) - min(ends) >= _APART else one_band
 
 
 def within(row: TableRow, band: range) -> TableRow | None:

@@ -44,16 +44,16 @@ _FIELDS: Final = ("redirect_to", "redirect", "redirect_url")
 
 def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a Markdown or text file."""
-    found = decoded(file.read(), file.name)
-    if isinstance(found, Skipped):
-        yield found
+    text = decoded(file.read(), file.name)
+    if isinstance(text, Skipped):
+        yield text
         return
     try:
-        fields, end = front_matter(found.text)
+        fields, end = front_matter(text.text)
     except BrokenFrontMatter as error:
         yield Skipped(file.name, one_line(str(error)), error.line)
         return
-    body = found.text[end:]
+    body = text.text[end:]
     if why := _nothing(body, fields):
         yield Skipped(file.name, why, error=False)
         return
@@ -63,8 +63,8 @@ def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         offset=end,
         fields=fields,
         header=header_fields(body),
-        location={"line": found.text.count("\n", 0, end) + 1},
-        notices=found.notices,
+        location={"line": text.text.count("\n", 0, end) + 1},
+        notices=text.notices,
     )
 
 

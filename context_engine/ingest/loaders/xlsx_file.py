@@ -52,11 +52,11 @@ def load_xlsx(file: SourceFile) -> Found:
             except TooManyTexts:
                 yield Skipped(file.name, "has more shared texts than fit into memory: split the workbook")
                 return
-            found = False
-            for one in notices.with_documents(workbook.documents()):
-                found = True
-                yield one
-            if not found:
+            any_document = False
+            for item in notices.with_documents(workbook.documents()):
+                any_document = True
+                yield item
+            if not any_document:
                 yield Skipped(file.name, "has no cell with a value", error=False)
 
 
@@ -86,7 +86,7 @@ class _Workbook:
             place = SheetPlace(
                 self._file.name, self._notices, sheet.title, part, ids=ids, heads=self._book.heads(sheet.path)
             )
-            yield from (_on_sheet(one, sheet.title) for one in self._sheet(sheet, place))
+            yield from (_on_sheet(item, sheet.title) for item in self._sheet(sheet, place))
 
     def _sheet(self, sheet: SheetPart, place: SheetPlace) -> Found:
         texts = SheetTexts(place)
@@ -118,8 +118,8 @@ class _Workbook:
             left = f"{name}: {_cells(rows.hidden)} in hidden rows or columns not read; hidden_cells: read reads them"
             self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=rows.hidden))
         if rows.unsaved:
-            what = "1 formula cell" if rows.unsaved == 1 else f"{rows.unsaved:,} formula cells"
-            problem = f"{name}: no saved value in {what}: the formula was kept instead"
+            formulas = "1 formula cell" if rows.unsaved == 1 else f"{rows.unsaved:,} formula cells"
+            problem = f"{name}: no saved value in {formulas}: the formula was kept instead"
             self._notices.add(file_notice(NoticeCode.FORMULA_WITHOUT_VALUE, problem, count=rows.unsaved))
         if rows.beyond:
             left = f"{name}: {_cells(rows.beyond)} beyond the last column not read"
@@ -133,8 +133,8 @@ class _Workbook:
             with self._archive.open(sheet.path) as source:
                 for row in _until_broken(rows.rows(source), []):
                     count += sum(cell is not None for cell in row.cells)
-        what = _cells(count) if sheet.worksheet else "it is"
-        left = f"sheet {sheet.title!r} is hidden: {what} not read; hidden_cells: read reads them"
+        subject = _cells(count) if sheet.worksheet else "it is"
+        left = f"sheet {sheet.title!r} is hidden: {subject} not read; hidden_cells: read reads them"
         self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count))
 
     def _id_rows(self, sheet: SheetPart) -> int:
@@ -153,11 +153,11 @@ class _Workbook:
             return self._book.texts
 
 
-def _on_sheet(found: LoadedDocument | Skipped, sheet: str) -> LoadedDocument | Skipped:
+def _on_sheet(item: LoadedDocument | Skipped, sheet: str) -> LoadedDocument | Skipped:
     """Return a document with the sheet it stands on, and the row of a record."""
-    if isinstance(found, Skipped):
-        return found
-    return replace(found, location={"sheet": sheet, **({"row": found.line} if found.record else {})})
+    if isinstance(item, Skipped):
+        return item
+    return replace(item, location={"sheet": sheet, **({"row": item.line} if item.record else {})})
 
 
 def _until_broken(rows: Iterator[TableRow], broken: list[str]) -> Iterator[TableRow]:

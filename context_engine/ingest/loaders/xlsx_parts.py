@@ -64,21 +64,21 @@ class Book:
     @property
     def from_1904(self) -> bool:
         """Whether days are counted from 1904."""
-        return any(one.get("date1904") in ("1", "true") for one in self._root if local(one) == "workbookPr")
+        return any(element.get("date1904") in ("1", "true") for element in self._root if local(element) == "workbookPr")
 
     def sheets(self) -> list[SheetPart]:
         """Return the sheets in their order."""
         targets = {key: (path, kind) for key, path, kind in self._relations(self._path)}
-        found = []
-        for one in self._root.iter():
-            if local(one) != "sheet":
+        sheets = []
+        for element in self._root.iter():
+            if local(element) != "sheet":
                 continue
-            key = next((value for name, value in one.attrib.items() if name.endswith("}id") or name == "id"), "")
+            key = next((value for name, value in element.attrib.items() if name.endswith("}id") or name == "id"), "")
             path, kind = targets.get(key, ("", ""))
             worksheet = kind in ("worksheet", "") and "chartsheet" not in path
-            hidden = one.get("state", "visible") != "visible"
-            found.append(SheetPart(one_line(one.get("name", "")), path, hidden, worksheet))
-        return found
+            hidden = element.get("state", "visible") != "visible"
+            sheets.append(SheetPart(one_line(element.get("name", "")), path, hidden, worksheet))
+        return sheets
 
     def shared_texts(self) -> list[str]:
         """Read the texts that cells refer to into `texts` and return it.
@@ -91,7 +91,7 @@ class Book:
         texts = self.texts
         chars: list[str] = []
         parts: list[str] = []
-        held, reading = 0, True
+        size, reading = 0, True
 
         def phonetic(reads: bool) -> None:
             nonlocal reading
@@ -102,11 +102,11 @@ class Book:
                 parts.append("".join(chars))
 
         def item() -> None:
-            nonlocal held
+            nonlocal size
             texts.append("".join(parts))
             parts.clear()
-            held += len(texts[-1])
-            if held > _MOST_CHARS or len(texts) > _MOST_TEXTS:
+            size += len(texts[-1])
+            if size > _MOST_CHARS or len(texts) > _MOST_TEXTS:
                 raise TooManyTexts
 
         starts = Handlers(t=lambda _: chars.clear(), rPh=lambda _: phonetic(False))
@@ -125,31 +125,31 @@ class Book:
         if root is None:
             return []
         codes: dict[str, str] = {}
-        found: list[Format] = []
+        formats: list[Format] = []
         for group in root:
             if local(group) == "numFmts":
-                codes = {one.get("numFmtId", ""): one.get("formatCode", "") for one in group}
+                codes = {element.get("numFmtId", ""): element.get("formatCode", "") for element in group}
             elif local(group) == "cellXfs":
-                for one in group:
-                    number = one.get("numFmtId", "0")
+                for element in group:
+                    number = element.get("numFmtId", "0")
                     own = format_of(codes[number]) if number in codes else None
-                    found.append(known(own) if own else built_in(int(number) if number.isdecimal() else 0))
-        return found
+                    formats.append(known(own) if own else built_in(int(number) if number.isdecimal() else 0))
+        return formats
 
     def comments(self, sheet: str) -> dict[str, str]:
         """Return the comments of a sheet by cell; where there are threads, the old form of them is left out."""
         threads: dict[str, list[str]] = {}
         for path in self._targets(sheet, "threadedComment"):
-            for one in self._elements(path, "threadedComment"):
-                text = " ".join(_texts(one, "text"))
-                threads.setdefault(one.get("ref", ""), []).append(text)
-        found = {ref: " / ".join(texts) for ref, texts in threads.items()}
+            for thread in self._elements(path, "threadedComment"):
+                text = " ".join(_texts(thread, "text"))
+                threads.setdefault(thread.get("ref", ""), []).append(text)
+        comments = {ref: " / ".join(texts) for ref, texts in threads.items()}
         for path in self._targets(sheet, "comments"):
-            for one in self._elements(path, "comment"):
-                ref = one.get("ref", "")
-                if ref not in threads and len(found) < _MOST_COMMENTS:
-                    found[ref] = one_line("".join(_texts(one, "t")))
-        return {ref: text for ref, text in found.items() if text}
+            for thread in self._elements(path, "comment"):
+                ref = thread.get("ref", "")
+                if ref not in threads and len(comments) < _MOST_COMMENTS:
+                    comments[ref] = one_line("".join(_texts(thread, "t")))
+        return {ref: text for ref, text in comments.items() if text}
 
     def drawn(self, sheet: str) -> Iterator[str]:
         """Yield the texts of a sheet's text boxes, shapes, diagrams and charts."""
@@ -180,7 +180,7 @@ class Book:
     def _elements(self, path: str, name: str) -> Iterator[Element]:
         root = self._tree(path)
         if root is not None:
-            yield from (one for one in root.iter() if local(one) == name)
+            yield from (element for element in root.iter() if local(element) == name)
 
     def _tree(self, path: str) -> Element | None:
         name = self._names.get(path.lower())
@@ -197,22 +197,22 @@ class Book:
         return named[0] if named else self._names.get(f"xl/{kind}.xml".lower(), "")
 
     def _targets(self, part: str, kind: str) -> list[str]:
-        return [path for _, path, one in self._relations(part) if one == kind]
+        return [path for _, path, kind_of_part in self._relations(part) if kind_of_part == kind]
 
     def _relations(self, part: str) -> list[tuple[str, str, str]]:
         """Return (id, path of the part, kind) of what a part refers to inside the archive."""
         folder, name = posixpath.split(part)
         root = self._tree(posixpath.join(folder, "_rels", f"{name}.rels"))
-        found = []
-        for one in root if root is not None else ():
-            if one.get("TargetMode") == "External":
+        relations = []
+        for element in root if root is not None else ():
+            if element.get("TargetMode") == "External":
                 continue
-            target = one.get("Target", "").replace("\\", "/")
+            target = element.get("Target", "").replace("\\", "/")
             path = posixpath.normpath(posixpath.join(folder, target)).lstrip("/")
             real = self._names.get(path.lower())
             if real:
-                found.append((one.get("Id", ""), real, one.get("Type", "").rpartition("/")[2]))
-        return found
+                relations.append((element.get("Id", ""), real, element.get("Type", "").rpartition("/")[2]))
+        return relations
 
 
 def header_text(codes: Mapping[str, str]) -> str:

@@ -97,31 +97,31 @@ class SheetRows:
     def _clear(self, _: Mapping[str, str]) -> None:
         self._chars.clear()
 
-    def _start_column(self, given: Mapping[str, str]) -> None:
-        if given.get("hidden") in ("1", "true"):
-            first, last = _whole(given.get("min")), _whole(given.get("max"))
+    def _start_column(self, attributes: Mapping[str, str]) -> None:
+        if attributes.get("hidden") in ("1", "true"):
+            first, last = _whole(attributes.get("min")), _whole(attributes.get("max"))
             self._hidden_columns.update(range(first - 1, min(last, _LAST_COLUMN)))
 
-    def _start_row(self, given: Mapping[str, str]) -> None:
-        self._number = _whole(given.get("r")) or self._number + 1
-        self._row_hidden = given.get("hidden") in ("1", "true")
+    def _start_row(self, attributes: Mapping[str, str]) -> None:
+        self._number = _whole(attributes.get("r")) or self._number + 1
+        self._row_hidden = attributes.get("hidden") in ("1", "true")
         self._column = -1
         self._cells, self._styles = [], []
 
-    def _start_cell(self, given: Mapping[str, str]) -> None:
-        ref = given.get("r")
+    def _start_cell(self, attributes: Mapping[str, str]) -> None:
+        ref = attributes.get("r")
         self._column = _column(ref.rstrip("0123456789")) - 1 if ref else self._column + 1
-        self._kind, self._style = given.get("t", ""), given.get("s", "")
+        self._kind, self._style = attributes.get("t", ""), attributes.get("s", "")
         self._stored = self._formula = ""
         self._has_value = self._has_formula = False
         if self._inline:
             self._inline.clear()
 
-    def _start_formula(self, given: Mapping[str, str]) -> None:
+    def _start_formula(self, attributes: Mapping[str, str]) -> None:
         self._chars.clear()
         self._has_formula = True
 
-    def _start_phonetic(self, given: Mapping[str, str]) -> None:
+    def _start_phonetic(self, attributes: Mapping[str, str]) -> None:
         self._skipping = True
 
     def _end_phonetic(self) -> None:
@@ -189,7 +189,7 @@ def merges_of(archive: ZipFile, part: str) -> list[Merge]:
         while (block := source.read(_BLOCK)) and len(merges) < _MOST_MERGES:
             text = rest + block
             if b"mergeCell" in text:
-                merges += [found for match in _MERGE.finditer(text) if (found := _merge(match))]
+                merges += [merge for match in _MERGE.finditer(text) if (merge := _merge(match))]
             cut = text.rfind(b"<")
             rest = text[cut:] if cut >= 0 and b">" not in text[cut:] and len(text) - cut < 200 else b""
     return merges[:_MOST_MERGES]

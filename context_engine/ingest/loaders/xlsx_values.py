@@ -33,9 +33,9 @@ class Handlers(dict[str, Callable[..., None]]):
     """Handlers by local name; a name with a prefix is looked up once, an unknown one does nothing."""
 
     def __missing__(self, name: str) -> Callable[..., None]:
-        found = self.get(name.rpartition(":")[2], _nothing) if ":" in name else _nothing
-        self[name] = found
-        return found
+        handler = self.get(name.rpartition(":")[2], _nothing) if ":" in name else _nothing
+        self[name] = handler
+        return handler
 
 
 def parse(source: IO[bytes], starts: Handlers, ends: Handlers, chars: list[str]) -> Iterator[None]:
@@ -118,11 +118,11 @@ def format_of(code: str) -> Format:
         return Format("percent")
     if code.lower() not in ("general", "@") and re.search(r"[dmyhs]", plain, re.IGNORECASE):
         return Format("date")
-    whole = _MONEY.sub(lambda match: f'"{match[1]}"', section)
-    digits = _DIGITS.search(_LITERAL.sub(lambda match: " " * len(match[0]), whole))
-    if digits is None or _BRACKETS.search(whole) or _SCALED.search(plain):
+    written = _MONEY.sub(lambda match: f'"{match[1]}"', section)
+    digits = _DIGITS.search(_LITERAL.sub(lambda match: " " * len(match[0]), written))
+    if digits is None or _BRACKETS.search(written) or _SCALED.search(plain):
         return Format()
-    return Format("number", _unit(whole[: digits.start()]), _unit(whole[digits.start() :]))
+    return Format("number", _unit(written[: digits.start()]), _unit(written[digits.start() :]))
 
 
 def _unit(part: str) -> str:
