@@ -12,7 +12,8 @@ from context_engine.audit.checks.rows import Block
 from context_engine.audit.formats.merkle import EMPTY_ROOT, HASH_BYTES, fold, node_hash
 from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
-_LEVEL_HEIGHT = 8
+_TILE_HEIGHT: Final = 8
+"""Levels of the tree in one tile: 2**8 == TILE_WIDTH."""
 
 Upper = Mapping[tuple[int, int], bytes]
 """The tiles above level 0 as they are stored, by level and index."""
@@ -97,7 +98,7 @@ class Tree:
     def _is_pruned(self, one: UpperHash) -> bool:
         """Whether the tile that should hold a hash may be gone."""
         index = one.position // TILE_WIDTH
-        end = (index + 1) * TILE_WIDTH << _LEVEL_HEIGHT * one.level
+        end = (index + 1) * TILE_WIDTH << _TILE_HEIGHT * one.level
         return end <= self._minimum and (one.level, index) not in self._upper
 
     def _skip(self, number: int) -> Iterator[Finding]:
@@ -125,7 +126,7 @@ class Tree:
         """Return the tree over tiles that were pruned, None where the tiles above them are not there."""
         found = []
         for first, height in peaks(tiles):
-            level, within = divmod(height, _LEVEL_HEIGHT)
+            level, within = divmod(height, _TILE_HEIGHT)
             position = first >> height - within
             index, place = divmod(position, TILE_WIDTH)
             hashes = self._upper.get((level + 1, index), b"")[place * HASH_BYTES : (place + (1 << within)) * HASH_BYTES]
@@ -137,9 +138,6 @@ class Tree:
 
 def _is_tile(level: object, index: object, hashes: object) -> bool:
     return isinstance(level, int) and isinstance(index, int) and isinstance(hashes, bytes)
-
-
-_TILE_HEIGHT: Final = 8
 
 
 class UpperHash(NamedTuple):

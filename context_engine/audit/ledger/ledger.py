@@ -13,7 +13,6 @@ from context_engine.audit.ledger import read
 from context_engine.audit.ledger.append import append, keep_checkpoint
 from context_engine.audit.ledger.database import Database, open_database
 from context_engine.audit.ledger.integrate import move_pending
-from context_engine.audit.ledger.key_change import check_name, may_sign
 from context_engine.audit.ledger.look_up import (
     ChunkMention,
     Criteria,
@@ -27,7 +26,7 @@ from context_engine.audit.ledger.look_up import (
 )
 from context_engine.audit.ledger.read import StoredCheckpoint, StoredEntry
 from context_engine.audit.ledger.seals import Seals
-from context_engine.audit.ledger.signing import check_growth, last_signed
+from context_engine.audit.ledger.signing import check_growth, check_name, last_signed, may_sign
 from context_engine.audit.values import Addendum, Draft
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerCorrupt
@@ -251,7 +250,7 @@ class Ledger:
             LedgerCorrupt: what is stored does not fit together, or did not grow out of what was signed last.
         """
         self.integrate()
-        if not may_sign(self):
+        if not may_sign(self.database, self.keyring):
             raise AuditError("this ledger is signed, and its key is not here: set CONTEXT_ENGINE_AUDIT_KEY")
         signers: tuple[SigningKey, ...] = ()
         keys: tuple[VerifierKey, ...] = ()

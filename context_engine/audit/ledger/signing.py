@@ -2,22 +2,85 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from context_engine.audit.formats.checkpoint import Checkpoint, parse_checkpoint, parse_note, verify_note
-from context_engine.audit.formats.keys import VerifierKey
-from context_engine.audit.formats.merkle import verify_consistency
+from context_engine.audit.formats.keys import Keyring, VerifierKey
+from context_engine.audit.formats.merkle import leaf_hash, verify_consistency
 from context_engine.audit.formats.strict import FormatError
 from context_engine.audit.formats.tiles import TileTree
-from context_engine.audit.ledger.schema import checkpoint
-from context_engine.errors import LedgerCorrupt
+from context_engine.audit.ledger.database import Database
+from context_engine.audit.ledger.schema import IS_KEY, checkpoint, log, pending, record
+from context_engine.audit.ledger.seals import Seal, Seals
+from context_engine.errors import AuditError, LedgerCorrupt
 
+KEY_KIND: Final = "key"
+_WAITING: Final = (
+    select(pending.c.entry, pending.c.leaf, pending.c.mac, pending.c.key_id)
+    .where(pending.c.record_id.like(f"{KEY_KIND}-%"))
+    .order_by(pending.c.seq)
+)
 _NOTES: Final = select(checkpoint.c.note).order_by(checkpoint.c.size.desc())
 
 _BATCH: Final = 8
+
+
+def check_name(origin: str, keyring: Keyring) -> None:
+    """Refuse a key of another log: whoever can rename a ledger could have it sign in that log's name.
+
+    Raises:
+        AuditError: the key in force is not of the log of that origin.
+    """
+    if keyring.current.name != origin:
+        raise AuditError(
+            f"the key is of {keyring.current.name!r} and this log is {origin!r}: make a key for it with "
+            f"'context-engine audit keygen {origin}'; if it had another name before, run 'context-engine audit verify'"
+        )
+
+
+def may_sign(database: Database, keyring: Keyring | None) -> bool:
+    """Return whether checkpoints of a ledger can be made with what is known here: it has the key, or never had one.
+
+    Raises:
+        LedgerCorrupt: the last change of key cannot be read.
+    """
+    if keyring is not None:
+        return True
+    with database.connect() as connection:
+        return last_key(connection, None)[0] is None
+
+
+def last_key(connection: Connection, seals: Seals | None) -> tuple[str | None, int]:
+    """Return the verifier key that the log names last, and how many times it named one.
+
+    Args:
+        seals: tell what a holder of the key has left waiting from what somebody put there; None: there is no key, and
+            whatever waits counts.
+    """
+    count = int(connection.scalar(select(func.count(record.c.idx)).where(IS_KEY)) or 0)
+    waiting = connection.execute(_WAITING)
+    entries = [
+        bytes(entry)
+        for entry, leaf, *seal in waiting
+        if seals is None or (leaf_hash(entry) == leaf and seals.vouches(leaf, Seal(*seal)))
+    ]
+    if not entries:
+        newest = select(func.max(record.c.idx)).where(IS_KEY).scalar_subquery()
+        entries = [
+            bytes(entry) for entry in connection.execute(select(log.c.entry).where(log.c.idx == newest)).scalars()
+        ]
+    if not entries:
+        return None, count
+    try:
+        return VerifierKey.parse(str(json.loads(entries[-1])["now"])).text, count
+    except (ValueError, KeyError, TypeError) as error:
+        raise LedgerCorrupt(
+            f"the last change of key cannot be read ({type(error).__name__}): run 'context-engine audit verify'"
+        ) from None
 
 
 def last_signed(connection: Connection, origin: str, keys: Sequence[VerifierKey]) -> Checkpoint | None:

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from context_engine.audit.formats.merkle import verify_consistency, verify_inclusion
 from context_engine.audit.formats.tiles import TileTree
-from context_engine.audit.ledger import prune as drop_mentions
+from context_engine.audit.ledger import prune as pruning
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import MentionCriteria
 from context_engine.audit.ledger.prune import Retention, plan_pruning, prune
@@ -176,7 +176,7 @@ def test_the_most_rows_go_in_parts_and_the_next_process_goes_on_where_one_was_en
 ) -> None:
     filled(unsigned, *candidates_of(draft, 1500, "old"), *candidates_of(draft, 100, "young", first=1500, days=10))
     tiles: list[int | None] = []
-    first_tile = drop_mentions._first_tile
+    first_tile = pruning._first_tile
 
     def ends(database: Any, end: int) -> int | None:
         tiles.append(first_tile(database, end))
@@ -184,7 +184,7 @@ def test_the_most_rows_go_in_parts_and_the_next_process_goes_on_where_one_was_en
             raise Ended
         return tiles[-1]
 
-    monkeypatch.setattr(drop_mentions, "_first_tile", ends)
+    monkeypatch.setattr(pruning, "_first_tile", ends)
     with pytest.raises(Ended):
         prune(unsigned, YEAR, clock=FixedClock())
     assert unsigned.minimum_index == 1280 and tiles == [0, 4]
@@ -200,11 +200,13 @@ def test_a_chunk_that_a_record_names_again_meanwhile_stays(
 ) -> None:
     filled(unsigned, *candidates_of(draft, 256, "again", "gone"), *aged(draft, 10, 10, 256))
 
-    def meanwhile(unnamed: Any) -> Any:
-        filled(unsigned, *candidates_of(draft, 1, "again", first=900, days=0))
-        yield list(unnamed)
+    def meanwhile(gone: Any) -> Any:
+        going = list(gone)
+        if going and isinstance(going[0], int):  # chunks, by number; addenda go by digest
+            filled(unsigned, *candidates_of(draft, 1, "again", first=900, days=0))
+        yield going
 
-    monkeypatch.setattr(drop_mentions, "parts", meanwhile)
+    monkeypatch.setattr(pruning, "parts", meanwhile)
     prune(unsigned, YEAR, clock=FixedClock())
     with unsigned.database.connect() as connection:
         assert connection.scalars(select(chunk.c.chunk_id)).all() == ["again"]
