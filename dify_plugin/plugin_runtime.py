@@ -15,12 +15,11 @@ from dify_plugin.file.file import File
 
 from context_engine import Caller
 from context_engine.apps.dify.answer import ToolOutput
-from context_engine.apps.dify.backend import open_backend
+from context_engine.apps.dify.backend import Engines, open_backend
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.failure import guarded, guarded_tool
-from context_engine.apps.dify.model_reranker import Ask
-from context_engine.apps.dify.reading import Reading, reading_of
+from context_engine.apps.dify.plugin_settings import Reading, reading_of
+from context_engine.apps.dify.reranking import Ask
 from context_engine.apps.dify.tools import ToolName
 
 ROOT = Path(__file__).resolve().parent

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from context_engine.adapters.sources.dify.shared_datasets import shared_datasets
+from context_engine.adapters.sources.dify.settings import shared_datasets
 from context_engine.core.models import Classification, DomainSpec, Notice, NoticeCode
 from context_engine.core.policy.access import OpenAccess
 from context_engine.core.policy.access_review import holders_in_rules

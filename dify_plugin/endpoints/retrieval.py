@@ -9,7 +9,7 @@ import plugin_runtime
 from dify_plugin import Endpoint
 from werkzeug import Request, Response
 
-from context_engine.apps.dify.endpoint import answer_retrieval
+from context_engine.apps.dify.backend import answer_retrieval
 
 
 class RetrievalEndpoint(Endpoint):

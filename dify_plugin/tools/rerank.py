@@ -11,7 +11,7 @@ from dify_plugin.entities import ParameterOption
 from dify_plugin.entities.model.rerank import RerankModelConfig
 from dify_plugin.entities.tool import ToolInvokeMessage
 
-from context_engine.apps.dify.model_reranker import ModelChoice
+from context_engine.apps.dify.reranking import ModelChoice
 
 
 class RerankTool(Tool):

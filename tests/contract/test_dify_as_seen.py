@@ -22,7 +22,7 @@ from context_engine.errors import SourceForbidden, SourceUnavailable
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
 from context_engine.testing.fake_dify import RegistrationRefused
-from context_engine.testing.fake_dify.keywords import keywords_of
+from context_engine.testing.fake_dify.stored import keywords_of
 
 RECORDINGS = Path(__file__).parent / "recordings"
 MANY = FakeDataset("Many", documents=[FakeDocument("M", [f"Approval limit number {number}." for number in range(44)])])

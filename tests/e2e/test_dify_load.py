@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.dify import DifySource
-from context_engine.adapters.sources.dify.queues import shared_queue
+from context_engine.adapters.sources.dify.fair_queue import shared_queue
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import Engine
 from context_engine.core.engine.clock import SystemClock

@@ -14,10 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
-from context_engine.apps.dify.embedded import open_engine
-from context_engine.apps.dify.endpoint import answer_retrieval
-from context_engine.apps.dify.engines import Engines
+from context_engine.apps.dify.backend import Engines, answer_retrieval
 from context_engine.apps.dify.plugin_settings import load_plugin
+from context_engine.apps.dify.tools import open_engine
 
 TOKEN = "endpoint-token-0123456789abcdefghij"
 Answer = tuple[int, bytes]

@@ -16,11 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
-from context_engine.apps.dify.catalogue import catalogue
+from context_engine.apps.dify.catalogue import catalogue, refuse_unhealthy
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.embedded import open_engine
-from context_engine.apps.dify.health import refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
+from context_engine.apps.dify.tools import open_engine
 from context_engine.core.models import NOBODY, Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.errors import ConfigError, SourceUnavailable
 from context_engine.wiring import SOURCES

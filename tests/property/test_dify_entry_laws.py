@@ -15,16 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context_engine.apps.dify.answer import ToolOutput, search_answer
+from context_engine.apps.dify.backend import Engines, answer_retrieval
 from context_engine.apps.dify.catalogue import catalogue
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.embedded import OpenEngine, open_engine
-from context_engine.apps.dify.endpoint import answer_retrieval
-from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.failure import ToolFailure, guarded_tool
-from context_engine.apps.dify.fields import flag_field, text_field
-from context_engine.apps.dify.form import read_search_form
+from context_engine.apps.dify.form import flag_field, read_search_form, text_field
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
+from context_engine.apps.dify.tools import OpenEngine, open_engine
 from context_engine.core.models import NOBODY, Caller
 from context_engine.errors import ContextEngineError
 

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.adapters.sources.dify.filters import push_down
+from context_engine.adapters.sources.dify.query import push_down
 from context_engine.core.models import And, Condition, Filter, FilterOp, Not, Or
 from context_engine.core.policy.filters import matches
 from context_engine.testing import FakeDataset, FakeDocument
-from context_engine.testing.fake_dify.filters import matching_documents
+from context_engine.testing.fake_dify.retrieve import matching_documents
 from context_engine.testing.fake_dify.stored import store
 
 TYPES = {"kind": "string", "owner": "string", "year": "number", "review": "time"}

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.adapters.http import HttpAnswer
-from context_engine.apps.dify.model_reranker import ModelChoice
-from context_engine.apps.dify.model_scores import asked_beforehand, model_scores
-from context_engine.apps.dify.refusals import checked_hello, refused_by
+from context_engine.apps.dify.failure import checked_hello, refused_by
+from context_engine.apps.dify.reranking import ModelChoice, asked_beforehand, model_scores
 from context_engine.errors import ContextEngineError
 
 json_values = st.recursive(

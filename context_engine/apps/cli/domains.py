@@ -158,8 +158,7 @@ def import_datasets(location: ConfigLocation, connection: str, domain: str, outp
 def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
     from functools import partial
 
-    from context_engine.adapters.sources.dify.listing import list_datasets
-    from context_engine.adapters.sources.dify.workspace import Workspace
+    from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
     from context_engine.core.engine import SystemClock
     from context_engine.wiring import load_setup
 

@@ -75,7 +75,7 @@ def pack_command(
 ) -> None:
     """Write the plugin and the engine into one .difypkg, the same bytes at every run."""
     from context_engine.apps.packaging.pack import BrokenPlugin, PackOptions, pack
-    from context_engine.apps.packaging.wheels import DEFAULT_PLATFORM, WheelTarget
+    from context_engine.apps.packaging.requirements import DEFAULT_PLATFORM, WheelTarget
 
     if not with_wheels and (platform or python_version):
         raise click.UsageError("--platform and --python need --with-wheels")

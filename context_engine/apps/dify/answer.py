@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from context_engine.apps.dify.missing_knowledge import missing_sources_warnings, without_register
-from context_engine.apps.dify.node_output import chunk_for_model, inert_values, node_records
-from context_engine.apps.dify.plain import plain
-from context_engine.apps.dify.size import fitted
+from context_engine.apps.dify.dify_json import fitted, plain
+from context_engine.apps.dify.node_output import (
+    chunk_for_model,
+    inert_values,
+    missing_sources_warnings,
+    node_records,
+    without_register,
+)
 from context_engine.core.context import NOTHING_FOUND, ApproxTokenCounter, for_a_model, from_result
 from context_engine.core.context.render import Form
 from context_engine.core.models import Context, SearchResult

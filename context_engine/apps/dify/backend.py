@@ -1,21 +1,27 @@
-"""What answers the plugin's calls: the engine in its own process, or a server."""
+"""The backend that answers the plugin's calls, shared by credentials, and the retrieval endpoint over it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.embedded import open_engine
-from context_engine.apps.dify.external import ExternalAnswer
-from context_engine.apps.dify.model_reranker import Ask
+from context_engine.apps.dify.external import ExternalAnswer, authorised
+from context_engine.apps.dify.failure import ToolFailure, guarded
+from context_engine.apps.dify.form import flag_field, text_field
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.remote import open_remote
-from context_engine.apps.dify.retrieval import Retrieval
-from context_engine.apps.dify.tools import ToolName
+from context_engine.apps.dify.reranking import Ask
+from context_engine.apps.dify.retrieval import DEADLINE_S, Retrieval, read_retrieval, unanswered, unauthorised
+from context_engine.apps.dify.tools import ToolName, open_engine
+from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Caller
+from context_engine.errors import InvalidRequest
 
 
 class Backend(Protocol):
@@ -73,3 +79,127 @@ def open_backend(credentials: Credentials, *, root: Path, env: Mapping[str, str]
     """
     remote = open_remote(credentials)
     return remote or open_engine(load_plugin(credentials, root=root, env=env))
+
+
+_MOST_KEPT: Final = 8
+
+
+class Closable(Protocol):
+    """What is closed when nobody uses it any more."""
+
+    def close(self) -> None:
+        """Close it; called once."""
+        ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class _Kept(Generic[T]):
+    """One engine and who uses it; it is closed when it is let go and nobody uses it any more."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.opened: T | None = None
+        self.users = 0
+        self.let_go = False
+
+
+class Engines(Generic[T]):
+    """Keeps engines, or what asks them in a server, by their credentials. Safe for many threads.
+
+    Args:
+        make: opens one; called once for each set of credentials, and again after a failure.
+        most: how many are kept; the one used longest ago goes first.
+    """
+
+    def __init__(self, make: Callable[[Credentials], T], *, most: int = _MOST_KEPT) -> None:
+        self._make, self._most = make, most
+        self._lock = Lock()
+        self._kept: OrderedDict[str, _Kept[T]] = OrderedDict()
+
+    @contextmanager
+    def use(self, credentials: Credentials) -> Iterator[T]:
+        """Yield the engine of these credentials; it stays open at least until the end of the block.
+
+        Raises:
+            ConfigError: the credentials cannot be used.
+        """
+        kept, surplus = self._taken(credentials.fingerprint)
+        try:
+            for one in surplus:
+                self._close_if_unused(one)
+            with kept.lock:
+                if kept.opened is None:
+                    kept.opened = self._make(credentials)
+            yield kept.opened
+        finally:
+            with self._lock:
+                kept.users -= 1
+            self._close_if_unused(kept)
+
+    def _taken(self, key: str) -> tuple[_Kept[T], list[_Kept[T]]]:
+        with self._lock:
+            kept = self._kept.setdefault(key, _Kept())
+            kept.users += 1
+            self._kept.move_to_end(key)
+            surplus = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - self._most)]
+            for one in surplus:
+                one.let_go = True
+            return kept, surplus
+
+    def _close_if_unused(self, kept: _Kept[T]) -> None:
+        with self._lock:
+            opened = kept.opened if kept.let_go and kept.users == 0 else None
+            if opened is not None:
+                kept.opened = None
+        if opened is not None:
+            opened.close()
+
+
+_NO_TOKEN: Final = "the access token is missing or wrong; in the endpoint's settings it has at least 32 characters"
+
+Use = Callable[[Credentials], AbstractContextManager[Backend]]
+
+
+def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: bytes, use: Use) -> ExternalAnswer:
+    """Answer a request as the principal of its access token.
+
+    403 is a wrong token, 400 a request that cannot be used. An unknown domain, as is one that the principal may not
+    know, and a search that failed are a 200 with one record that says so; without notice records they are a 400 and a
+    424. Dify asks none of these again.
+
+    Args:
+        settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.
+        header: Authorization.
+        body: of the request.
+        use: opens what answers with these settings.
+    """
+    due = time.monotonic() + DEADLINE_S
+    if not authorised(settings.get("access_token"), header):
+        return unauthorised(_NO_TOKEN)
+    request = read_retrieval(body)
+    if isinstance(request, ExternalAnswer):
+        return request
+    try:
+        notices = flag_field(settings, "notice_records", True)
+        persona = text_field(settings, "persona")
+    except InvalidRequest as error:
+        return unanswered(error, notice_records=True)
+    asked = request
+
+    def search(credentials: Credentials) -> ExternalAnswer:
+        retrieval = Retrieval(
+            request=asked,
+            due=due,
+            notice_records=notices,
+            persona=persona,
+            hide=credentials.redactor.hide,
+        )
+        with use(credentials) as backend:
+            return backend.retrieve(retrieval, credentials.access_token or "")
+
+    try:
+        return guarded(settings, search)
+    except ToolFailure as error:
+        return unanswered(error, notice_records=notices)

@@ -1,27 +1,25 @@
-"""The tool `chunk_document`: a document as the chunks of a knowledge base, cut by its type."""
+"""The tool `chunk_document`: a document cut into chunks by its type, with a report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any, Final
 
-from context_engine.apps.dify.answer import ToolOutput
-from context_engine.apps.dify.chunk_form import ChunkForm, read_chunk_form
-from context_engine.apps.dify.chunk_limits import refuse_too_large
-from context_engine.apps.dify.chunk_report import chunk_report, report_text
-from context_engine.apps.dify.chunk_structures import VARIABLES, structured
-from context_engine.apps.dify.file_documents import FileDocuments, file_documents, text_documents
-from context_engine.apps.dify.given_file import GivenFile
-from context_engine.apps.dify.given_text import UNNAMED, given_text
-from context_engine.apps.dify.plain import plain
-from context_engine.apps.dify.reading import Reading
-from context_engine.apps.dify.size import fitted
-from context_engine.core.models import Chunk
+from context_engine.apps.dify.answer import ToolOutput, lines
+from context_engine.apps.dify.chunk_form import UNNAMED, ChunkForm, given_text, read_chunk_form
+from context_engine.apps.dify.chunk_structures import VARIABLES, Structured, refuse_too_large, structured
+from context_engine.apps.dify.dify_json import fitted, plain
+from context_engine.apps.dify.file_documents import FileDocuments, GivenFile, file_documents, text_documents
+from context_engine.apps.dify.plugin_settings import Reading
+from context_engine.core.chunking import Count
+from context_engine.core.models import Chunk, Notice, NoticeCode, about, distinct
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import CutDocument, PreparedDocument
 
 _NEITHER: Final = "there is nothing to cut: choose a file, or the text of the tool 'Read document'"
+
 _BOTH: Final = "both file and text are given: choose one of them"
 
 
@@ -80,3 +78,119 @@ def _unnamed(chunk: Chunk, document: PreparedDocument) -> Chunk:
         document_id=chunk.document_id if document.named else None,
         title=None if chunk.title == UNNAMED else chunk.title,
     )
+
+
+_SET_ASIDE: Final = frozenset(
+    {
+        NoticeCode.BOILERPLATE_LEFT_OUT,
+        NoticeCode.CONTENTS_LEFT_OUT,
+        NoticeCode.EMBEDDED_NOT_READ,
+        NoticeCode.HIDDEN_LEFT_OUT,
+        NoticeCode.OUTSIDE_QUESTIONS,
+        NoticeCode.PAGE_NUMBERS_LEFT_OUT,
+        NoticeCode.PAGES_NOT_READ,
+        NoticeCode.RUNNING_HEADS_LEFT_OUT,
+        NoticeCode.SYMBOLS_LEFT_OUT,
+    }
+)
+"""Notices of what a document holds and no chunk does."""
+
+_MOST_NAMED: Final = 5
+
+_WHAT: Final = {"general": "chunk", "parent_child": "parent", "qa": "question"}
+
+
+def chunk_report(
+    found: FileDocuments, cuts: Sequence[CutDocument], form: ChunkForm, made: Structured, count: Count
+) -> dict[str, Any]:
+    """Return how documents were cut, ready for JSON.
+
+    Args:
+        found: what the file gave.
+        cuts: its documents as they were cut, with what the form states of them.
+        form: how they were to be cut.
+        made: the chunks as they are given back.
+        count: counts tokens.
+    """
+    documents = [document for _, document, _ in cuts]
+    several = len(cuts) > 1
+    notices = [
+        notice
+        for one in documents
+        for notice in about(one.loaded.place if several else "", (*one.notices, *_never_in_force(one)))
+    ]
+    notices = [*distinct((*notices, *made.notices))]
+    tokens = sorted(map(count, made.embedded))
+    return {
+        "title": found.name if several else documents[0].base.title,
+        "documents": len(documents),
+        "document_type": _each(one.base.doc_type or "" for one in documents),
+        "why": _each(_asks(one) if form.structure == "qa" else _why(one) for one in documents),
+        "structure": form.structure,
+        "parent_mode": form.parent_mode if form.structure == "parent_child" else None,
+        "chunks": made.made,
+        "embedded": len(made.embedded),
+        "sections": _sections(cuts),
+        "tokens": {"least": tokens[0], "median": round(median(tokens)), "most": tokens[-1]},
+        "chunk_line": form.chunk_line,
+        "set_aside": [_said(one) for one in notices if one.code in _SET_ASIDE],
+        "warnings": [*(_said(one) for one in notices if one.code not in _SET_ASIDE), *map(str, found.skipped)],
+    }
+
+
+def report_text(report: Mapping[str, Any]) -> str:
+    """Return a report as a person reads it."""
+    what = _WHAT[report["structure"]]
+    made = f"{report['chunks']:,} {what}{'s' * (report['chunks'] != 1)}"
+    if report["structure"] == "parent_child":
+        made += f" of {report['embedded']:,} children"
+    tokens = report["tokens"]
+    rows = [
+        f"{report['title']}: {made}",
+        f"{report['document_type']}: {report['why']}",
+        f"{report['sections']:,} sections; {tokens['least']} to {tokens['most']} tokens, median {tokens['median']}",
+    ]
+    for title, said in (("Set aside", report["set_aside"]), ("Warnings", report["warnings"])):
+        rows += [f"{title}:", lines(title, said)] if said else []
+    return "\n".join(rows)
+
+
+def _why(document: PreparedDocument) -> str:
+    row = document.strategy
+    how = f"{row.method}, at most {row.chunk_size} tokens, overlap {row.overlap}"
+    return f"{document.structure.reason} ({how})" if document.structure else how
+
+
+def _asks(document: PreparedDocument) -> str:
+    return "the fields of records" if document.loaded.record else "lines marked Q and A, or headings that ask"
+
+
+def _each(words: Iterable[str]) -> str:
+    """Return different words, each once, the first few."""
+    found = list(dict.fromkeys(words))
+    return "; ".join(found[:_MOST_NAMED]) + (" …" if len(found) > _MOST_NAMED else "")
+
+
+def _sections(cuts: Sequence[CutDocument]) -> int:
+    """Return how many headings have text below them."""
+    return len(
+        {
+            (number, chunk.heading_path)
+            for number, one in enumerate(cuts)
+            for chunk in one.chunks or ()
+            if chunk.heading_path
+        }
+    )
+
+
+def _never_in_force(document: PreparedDocument) -> tuple[Notice, ...]:
+    """Return that what the form states leaves no day on which a document is in force."""
+    start, end = document.base.effective_from, document.base.effective_to
+    if start is None or end is None or start < end:
+        return ()
+    problem = f"effective_to {end} is not after effective_from: never in force"
+    return (Notice(NoticeCode.NEVER_IN_FORCE, "", problem),)
+
+
+def _said(notice: Notice) -> str:
+    return f"{notice.subject}: {notice.message}" if notice.subject else notice.message

@@ -1,12 +1,13 @@
-"""Chunks in the three structures that a knowledge base of Dify may have."""
+"""Chunks in the three structures of a Dify knowledge base, within Dify's limits."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.apps.dify.chunk_form import ChunkForm, Structure
-from context_engine.apps.dify.pictures import without_pictures
+from context_engine.apps.dify.read_document import without_pictures
 from context_engine.core.chunking import ChunkLine, Count, escaped, line_of, with_line
 from context_engine.core.models import Chunk, Notice, NoticeCode, about, messages
 from context_engine.errors import InvalidRequest
@@ -28,6 +29,7 @@ VARIABLES: Final[dict[Structure, str]] = {
 """The variable that each structure fills."""
 
 _NO_TEXT: Final = "no chunk is left: the document holds pictures alone. Run a text recognition (OCR) over it first"
+
 _NO_QUESTIONS: Final = (
     "this is no document of questions and answers. Expected are records with the fields 'question' and 'answer', lines "
     "that begin with 'Q:' and 'A:', or headings that end in a question mark, and little beside them; cut other "
@@ -157,3 +159,53 @@ def _written(chunk: Chunk, form: ChunkForm, *, document: bool = True, place: boo
 
 def _plain(text: str) -> str:
     return without_pictures(text).text
+
+
+MOST_SERIALISED: Final = 4 * 1024 * 1024
+"""Most bytes of the chunks as one message: Dify ends a plugin that writes a line of more than 5 MiB."""
+
+MOST_EMBEDDED: Final = 65_535
+"""Most bytes of one text that is embedded, or of an answer: what the vector stores of Dify have room for."""
+
+_NAMES: Final[dict[Structure, str]] = {"general": "chunk", "parent_child": "child chunk", "qa": "question"}
+
+_MEND: Final[dict[Structure, str]] = {
+    "general": "set a smaller chunk size",
+    "parent_child": "set a smaller chunk size",
+    "qa": "shorten it in the document",
+}
+
+_MOST_WORDS: Final = 60
+
+
+def refuse_too_large(made: Structured, structure: Structure) -> None:
+    """Pass over chunks that Dify can take.
+
+    Args:
+        made: the chunks.
+        structure: theirs.
+
+    Raises:
+        InvalidRequest: one is too long, or all of them are too much; names it and says what to do.
+    """
+    _refuse_long(made.embedded, _NAMES[structure], _MEND[structure])
+    if structure == "qa":
+        _refuse_long([row["answer"] for row in made.value["qa_chunks"]], "answer", _MEND[structure])
+    size = len(json.dumps(made.value, ensure_ascii=False).encode())
+    if size > MOST_SERIALISED:
+        raise InvalidRequest(
+            f"the chunks take {size / 1024 / 1024:.1f} MiB, and Dify's plugin runtime carries at most "
+            f"{MOST_SERIALISED // 1024 // 1024}: split the document"
+            + (", or choose the structure 'general', which writes its text once" if structure == "parent_child" else "")
+        )
+
+
+def _refuse_long(texts: Sequence[str], name: str, mend: str) -> None:
+    for number, text in enumerate(texts, start=1):
+        size = len(text.encode())
+        if size > MOST_EMBEDDED:
+            words = " ".join(text[: _MOST_WORDS * 2].split())[:_MOST_WORDS]
+            raise InvalidRequest(
+                f"{name} {number} ({words!r} …) has {size:,} bytes, and Dify's vector stores take at most "
+                f"{MOST_EMBEDDED:,} of one text: {mend}"
+            )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
-from context_engine.apps.dify.plain import DEEPEST, plain_text
+from context_engine.apps.dify.dify_json import DEEPEST, plain_text
 from context_engine.core.models import And, Condition, Filter, FilterOp, Or, to_moment
 from context_engine.errors import InvalidFilter, nearest
 

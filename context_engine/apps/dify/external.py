@@ -15,17 +15,17 @@ from typing import Any, Final
 
 from context_engine.apps.dify.answer import DEMO_LABEL
 from context_engine.apps.dify.conditions import read_conditions
-from context_engine.apps.dify.missing_knowledge import missing_sources, of_missing_sources
+from context_engine.apps.dify.dify_json import fitted, plain, plain_text, unusable
 from context_engine.apps.dify.node_output import (
     BELOW_NOTICE,
     content_for_model,
     document_metadata,
+    missing_sources,
     node_scores,
     notice_metadata,
+    of_missing_sources,
     title_for_model,
 )
-from context_engine.apps.dify.plain import plain, plain_text, unusable
-from context_engine.apps.dify.size import fitted
 from context_engine.core.context import for_a_model
 from context_engine.core.models import Decision, Filter, NoticeCode, SearchResult, SourceStatus
 from context_engine.core.protocols import Mask

@@ -1,15 +1,25 @@
-"""Errors as the author of a workflow reads them: what failed, where, what to do; no secret, no traceback of ours."""
+"""Errors as the author of a workflow reads them: what failed, where, and what to do."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
+from context_engine.adapters.http import HttpAnswer
 from context_engine.apps.dify.credentials import Credentials, Redactor
-from context_engine.apps.dify.plain import plain_text
+from context_engine.apps.dify.dify_json import plain_text
 from context_engine.core.models import SearchResult, SourceStatus, Status
-from context_engine.errors import AuditUnavailable, ContextEngineError, EvidenceIncomplete
+from context_engine.errors import (
+    AuditUnavailable,
+    ConfigError,
+    ContextEngineError,
+    EvidenceIncomplete,
+    NotAuthenticated,
+    SourceError,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -103,3 +113,111 @@ def _failure_of(source: SourceStatus) -> str:
 def _named(name: str, message: str) -> ToolFailure:
     made: ToolFailure = type(name, (ToolFailure,), {})(plain_text(message))
     return made
+
+
+SERVER: Final = "context-engine"
+
+TOOLS_VERSION: Final = 1
+"""Of what this plugin asks a server for; a server says the version that it answers."""
+
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+_NO_SERVER: Final = (404, 405, 501)
+
+_REFUSED: Final = (401, 403)
+
+_LONGEST: Final = 4000
+
+_RENAMED: Final = {"base_url": "server_url", "ca_bundle": "the CA certificate", "api_key": "server_token"}
+
+
+class ServerUnavailable(ContextEngineError):
+    """The server gave no answer; asked again later, it may."""
+
+    code = "server_unavailable"
+
+
+class NoServer(ContextEngineError):
+    """What answers at the address is no server of this engine, or one that is too old."""
+
+    code = "no_server"
+
+
+def renamed(message: str) -> str:
+    """Return a message about a connection in the words of the plugin's form."""
+    for name, field in _RENAMED.items():
+        message = message.replace(name, field)
+    return message
+
+
+def checked_hello(answer: HttpAnswer, url: str) -> None:
+    """Pass over a server that this plugin can ask.
+
+    Args:
+        answer: to the question who it is.
+        url: of the server.
+
+    Raises:
+        ContextEngineError: another, and what to do.
+    """
+    if answer.status != 200:
+        raise refused_by(answer, url)
+    said = body_of(answer)
+    if said.get("service") != SERVER:
+        raise unusable_answer(url)
+    version = said.get("tools_version")
+    if not isinstance(version, int) or version < TOOLS_VERSION:
+        raise NoServer(
+            f"the server {url} is too old for this plugin (version {said.get('version')}): upgrade it, then save again"
+        )
+
+
+def refused_by(answer: HttpAnswer, url: str) -> ContextEngineError:
+    """Return the error that a server's refusal stands for: its own by name, where it is one of ours."""
+    said = body_of(answer)
+    code, detail = said.get("code"), said.get("detail")
+    if answer.status in _REFUSED and code in (None, NotAuthenticated.code):
+        return NotAuthenticated(
+            f"the server {url} refuses server_token: have its operator make one with 'context-engine token add'"
+        )
+    if isinstance(code, str) and _CODE.fullmatch(code) and isinstance(detail, str) and code != "not_found":
+        log = f" (request {said.get('instance')})" if answer.status >= 500 else ""
+        return _engine_error(code, detail[:_LONGEST] + log)
+    if answer.status in _NO_SERVER:
+        return NoServer(
+            f"{url} answers {answer.status}: no context-engine is there, or one too old for this plugin. Give the "
+            "address that 'context-engine serve' prints, without a path of the API; an old server needs an upgrade"
+        )
+    return ServerUnavailable(f"the server {url} answers {answer.status}, and not in a form of its own: see its log")
+
+
+def unusable_answer(url: str) -> ContextEngineError:
+    """Return the error of an answer that no server of ours gives."""
+    return NoServer(
+        f"{url} answers, but not as a context-engine server: correct server_url, and see that no proxy or sign-in page "
+        "answers in its place"
+    )
+
+
+def _engine_error(code: str, detail: str) -> ContextEngineError:
+    """Return an error with the name that the engine in the plugin would have given it."""
+    names = {one.code: one.__name__ for one in _errors(ContextEngineError) if not issubclass(one, SourceError)}
+    name = names.get(code) or "".join(part.capitalize() for part in code.split("_"))
+    made: ContextEngineError = type(name, (ContextEngineError,), {"code": code})(detail)
+    return made
+
+
+def _errors(kind: type[ContextEngineError]) -> Iterator[type[ContextEngineError]]:
+    for one in kind.__subclasses__():
+        if one.__module__ in (ConfigError.__module__, SourceMissing.__module__):
+            yield one
+        yield from _errors(one)
+
+
+def body_of(answer: HttpAnswer) -> Mapping[str, Any]:
+    """Return the object that an answer holds, an empty one where it holds none."""
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, Mapping) else {}

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.metadata import MetadataReader
-from context_engine.adapters.sources.dify.names import readable_name
+from context_engine.adapters.sources.dify.metadata import MetadataReader, readable_name
 from context_engine.adapters.sources.dify.settings import DifySettings, MetadataNames, check_dify
+from context_engine.apps.dify.dify_json import plain, plain_text, unusable
 from context_engine.apps.dify.node_output import NOTICE_DATASET, dataset_uuid, fence_nonce
-from context_engine.apps.dify.plain import plain, plain_text, unusable
 from context_engine.core.context import parse_fences
 from context_engine.core.models import (
     Chunk,

@@ -1,41 +1,45 @@
-"""From a plugin's fields to a configuration that can be searched.
+"""The configuration of a plugin, read from its credentials: settings, ingest options and audit ledger.
 
-The domains come from the first place that has any: the line in the field `domains`; the folders `config/` and
-`manifests/` that were packed into the plugin. With `demo_bank` ticked they are the fictitious bank's, and there must be
-no others: the two are never mixed.
+The domains come from the form field `domains` if it is filled, otherwise from the folders `config/` and `manifests/`
+packed into the plugin. With `demo_bank` ticked they are the demo bank's, and any other domain is refused: the two are
+never mixed. The form's base URL, key, certificate, proxy and number of parallel calls override the connection `dify`.
 
-Base URL, key, certificate, proxy and parallel calls of the form make up the connection `dify`, over what the
-configuration says of it.
-"""
+Each replica of a plugin stands alone and its folder is replaced on upgrade, so the audit ledger is in a server."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from context_engine import demo
-from context_engine.apps.dify.certificate import read_certificates
-from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.credentials import Credentials, read_certificates
 from context_engine.apps.dify.settings_line import SettingsLine, read_line
-from context_engine.errors import ConfigError
+from context_engine.core.protocols import Recorder
+from context_engine.errors import ConfigError, MissingExtra
 from context_engine.ingest import IngestOptions
 from context_engine.settings import Config, ConfigPaths, find_data_dir, load_config
+from context_engine.settings.audit_secrets import AUDIT_LEDGER, read_audit_ledger
 from context_engine.settings.connections import read_fields
 from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.stage_overlay import STAGE_VARIABLE
 from context_engine.wiring import Setup, usable_setup
+from context_engine.wiring.audit import AuditMode, audit_mode, ledger_place, open_recorder
 
 CONNECTION: Final = "dify"
+
 _PACKED: Final = "package"
+
 _MOST_SILENT_S: Final = 30.0
+
 NO_DOMAINS: Final = (
     "no domain is configured: paste the line of 'context-engine plugin settings' into 'Domains', install a package "
     "with manifests in it ('context-engine plugin pack --manifests DIR'), or tick 'Demo bank'"
 )
+
 TWO_BANKS: Final = (
     "the demo bank is ticked and domains are configured: untick it to search your own, or take the domains out"
 )
@@ -184,3 +188,94 @@ def _demo_base(setup: Setup) -> Path:
     except ConfigError:
         user = os.getuid() if hasattr(os, "getuid") else "all"
         return demo.ensure_base(Path(tempfile.gettempdir()) / f"context-engine-{user}", setup.registry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How files are fetched and cut.
+
+    Attributes:
+        options: the chunking table, the limit of a chunk, and what a file may cost.
+        authorities: PEM of certificates to trust when a file is fetched, beside the usual ones.
+    """
+
+    options: IngestOptions = field(default_factory=IngestOptions)
+    authorities: str | None = None
+
+
+def reading_of(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> Reading:
+    """Return how a plugin reads files.
+
+    Args:
+        credentials: the form.
+        root: the plugin's folder.
+        env: the process's own if None; the form's variables win.
+
+    Raises:
+        ConfigError: the certificate or the configuration cannot be used.
+    """
+    typed = credentials.ca_certificate
+    return Reading(
+        options=load_ingest(credentials, root=root, env=env),
+        authorities=None if typed is None else read_certificates(typed),
+    )
+
+
+_IN_SERVER: Final = (
+    f"set {AUDIT_LEDGER} among the variables to a PostgreSQL database, postgresql://USER:PASSWORD@HOST/DATABASE"
+)
+
+_NO_FILE: Final = "the plugin's folder is replaced on upgrade and each replica has its own, so records need a server"
+
+_NOT_PACKED: Final = "this package holds nothing that writes to a ledger: pack it with 'plugin pack --audit'"
+
+
+class PluginAudit(NamedTuple):
+    """Whether the plugin records its searches.
+
+    Attributes:
+        mode: in force.
+        problem: why a mode that is set is not.
+    """
+
+    mode: AuditMode
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        return f"audit: {self.mode}" + (f" ({self.problem})" if self.problem else "")
+
+
+def plugin_audit(setup: Setup) -> PluginAudit:
+    """Return whether searches are recorded.
+
+    Raises:
+        ConfigError: records are required and there is no server for them, or the ledger is to be a file.
+    """
+    mode = audit_mode(setup)
+    if mode == "off":
+        return PluginAudit("off")
+    if read_audit_ledger(setup.env, setup.cwd) is None:
+        if mode == "required":
+            raise ConfigError(f"is 'required', and there is no ledger: {_NO_FILE}; {_IN_SERVER}", key="audit_mode")
+        return PluginAudit("off", problem=f"audit_mode is {mode!r}, and there is no ledger: {_IN_SERVER}")
+    if ledger_place(setup).file is not None:
+        raise ConfigError(f"names a file: {_NO_FILE}; {_IN_SERVER}", key=AUDIT_LEDGER)
+    return PluginAudit(mode)
+
+
+def plugin_recorder(setup: Setup, *, rankings: bool = False) -> Recorder | None:
+    """Return what records the plugin's searches, None where nothing does.
+
+    Args:
+        rankings: for passages that another node has found.
+
+    Raises:
+        ConfigError: see `plugin_audit`; a key that cannot be used; or the plugin was packed without what a ledger
+            needs.
+    """
+    if plugin_audit(setup).mode == "off":
+        return None
+    try:
+        return open_recorder(setup, kind="rank" if rankings else "search")
+    except MissingExtra:
+        raise ConfigError(_NOT_PACKED, key=AUDIT_LEDGER) from None

@@ -14,13 +14,10 @@ from context_engine.adapters.http import Api, ApiClient, Backoff, HttpAnswer, Ht
 from context_engine.adapters.http.retry import retry_after
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.catalogue import domain_label
-from context_engine.apps.dify.certificate import read_certificates
-from context_engine.apps.dify.credentials import Credentials
+from context_engine.apps.dify.credentials import Credentials, read_certificates
+from context_engine.apps.dify.dify_json import plain
 from context_engine.apps.dify.external import ExternalAnswer
-from context_engine.apps.dify.model_reranker import Ask
-from context_engine.apps.dify.model_scores import model_scores
-from context_engine.apps.dify.plain import plain
-from context_engine.apps.dify.refusals import (
+from context_engine.apps.dify.failure import (
     ServerUnavailable,
     body_of,
     checked_hello,
@@ -28,6 +25,7 @@ from context_engine.apps.dify.refusals import (
     renamed,
     unusable_answer,
 )
+from context_engine.apps.dify.reranking import Ask, model_scores
 from context_engine.apps.dify.retrieval import Retrieval
 from context_engine.apps.dify.tools import ToolName
 from context_engine.core.engine import SystemClock

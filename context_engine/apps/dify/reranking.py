@@ -1,14 +1,16 @@
-"""Passages that another node has found, ranked by the engine's second stage."""
+"""The tool `rerank`: passages of another node ranked by the engine, or by a rerank model of Dify."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from math import isfinite
+from typing import Any, Final, NamedTuple
 
-from context_engine.apps.dify.fields import choice_field, query_field, text_field
-from context_engine.apps.dify.form import context_form, whole_fields
-from context_engine.apps.dify.model_reranker import Ask, ModelReranker, read_model
+from context_engine.apps.dify.dify_json import plain_text
+from context_engine.apps.dify.form import choice_field, context_form, query_field, text_field, whole_fields
 from context_engine.apps.dify.node_input import MOST_PASSAGES, Passages, read_missing, read_passages
 from context_engine.core.context.render import Form
 from context_engine.core.engine import Engine
@@ -27,12 +29,129 @@ from context_engine.core.models import (
     SourceQuery,
     SourceSpec,
 )
-from context_engine.errors import SourceUnavailable
+from context_engine.core.ranking.relevance import unit_scores
+from context_engine.errors import InvalidRequest, RerankerError, SourceUnavailable
 from context_engine.service.deployment import Deployment
 from context_engine.settings import Setting, SettingsResolver
 from context_engine.settings.layers import with_layer
 
-_NAME: Final = "rerank"
+
+class ModelChoice(NamedTuple):
+    """What a model selector gives: "langgenius/cohere/cohere" and "rerank-v3"."""
+
+    provider: str
+    model: str
+
+
+Ask = Callable[[ModelChoice, str, Sequence[str]], Iterable[tuple[int, float]]]
+"""(model, query, texts) -> (index of the text, score) in any order."""
+
+
+def read_model(value: Any) -> ModelChoice | None:
+    """Return the chosen model, None where none is.
+
+    Raises:
+        InvalidRequest: not what a model selector gives.
+    """
+    if not value:
+        return None
+    given = value if isinstance(value, Mapping) else {}
+    provider, model = given.get("provider"), given.get("model")
+    if not isinstance(provider, str) or not isinstance(model, str) or not (provider and model):
+        raise InvalidRequest("rerank_model must name a provider and a model: choose one of Dify's rerank models")
+    if plain_text(provider + model) != provider + model:
+        raise InvalidRequest("rerank_model holds binary data (lone surrogates): send UTF-8 text")
+    return ModelChoice(provider, model)
+
+
+class ModelReranker:
+    """Asks a model once for all candidates.
+
+    Scores outside [0, 1] are taken for logits and go through the logistic function, all of them.
+
+    Args:
+        model: which.
+        ask: calls it.
+    """
+
+    def __init__(self, model: ModelChoice, ask: Ask) -> None:
+        self.name = model.model
+        self._model, self._ask = model, ask
+
+    def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
+        """Return one score in [0, 1] per chunk.
+
+        Raises:
+            RerankerError: the model cannot be asked, or does not score every chunk.
+        """
+        problem = ""
+        found: dict[int, float] = {}
+        try:
+            found = {int(index): float(score) for index, score in self._ask(self._model, query, _texts(chunks))}
+        except Exception as error:  # noqa: BLE001  whatever the model's plugin raises, the search goes on
+            problem = f"{self.name} could not be asked ({type(error).__name__}): check the model in Dify's settings"
+        if not problem and (sorted(found) != list(range(len(chunks))) or not all(map(isfinite, found.values()))):
+            problem = f"{self.name} scored {len(found)} of {len(chunks)} passages"
+        if problem:
+            raise RerankerError(problem)
+        return unit_scores(self.name, [found[index] for index in range(len(chunks))])
+
+
+def _texts(chunks: Sequence[Chunk]) -> list[str]:
+    return [chunk.content for chunk in chunks]
+
+
+_ERROR_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
+
+
+def model_scores(fields: Mapping[str, Any], ask: Ask) -> dict[str, Any] | None:
+    """Return the scores of the passages of a form by the SHA-256 of their texts; None where no model is chosen.
+
+    Where the model fails, `problem` is the name of the error: the server ranks without it, and says so.
+
+    Args:
+        fields: of the form: query, passages, rerank_model.
+        ask: calls the model.
+
+    Raises:
+        InvalidRequest: passages or a model that cannot be used.
+    """
+    model = read_model(fields.get("rerank_model"))
+    if model is None:
+        return None
+    passages = read_passages(fields.get("passages"), Registry(), None, trust_metadata=False)
+    texts = list(dict.fromkeys(chunk.content for _, chunks in passages.sources for chunk in chunks))
+    try:
+        found = [(int(index), float(score)) for index, score in ask(model, str(fields.get("query") or ""), texts)]
+        return {"scores": {_digest(texts[index]): score for index, score in found if 0 <= index < len(texts)}}
+    except Exception as error:  # noqa: BLE001  whatever the model's plugin raises, the ranking goes on
+        name = type(error).__name__
+    return {"scores": {}, "problem": name}
+
+
+def asked_beforehand(scores: Mapping[str, float], problem: str | None) -> Ask:
+    """Return what answers in the place of a model with the scores that it gave.
+
+    Args:
+        scores: by the SHA-256 of the text.
+        problem: the name of the error that the model failed with; None where it did not.
+    """
+
+    def ask(_model: ModelChoice, _query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
+        if problem:
+            raise type(problem if _ERROR_NAME.fullmatch(problem) else "ModelFailed", (Exception,), {})
+        digests = [_digest(text) for text in texts]
+        return [(place, scores[one]) for place, one in enumerate(digests) if one in scores]
+
+    return ask
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_RERANK: Final = "rerank"
+
 _MISSING: Final = "it did not answer the search that these passages come from"
 
 
@@ -151,7 +270,7 @@ def _domain(registry: Registry, name: str | None, passages: Passages) -> DomainS
     chosen = registry.domain(name) if name else None
     return DomainSpec.model_construct(
         version=1,
-        domain=name or _NAME,
+        domain=name or _RERANK,
         timezone=chosen.timezone if chosen else "UTC",
         sources=tuple(spec for spec, _ in passages.sources),
         settings=chosen.settings if chosen else {},

@@ -21,7 +21,7 @@ from context_engine.apps.dify.external import (
     refused,
 )
 from context_engine.apps.dify.failure import failure
-from context_engine.apps.dify.missing_knowledge import missing_sources, of_missing_sources
+from context_engine.apps.dify.node_output import missing_sources, of_missing_sources
 from context_engine.core.models import MAX_QUERY_CHARS, Caller, Principal, SearchRequest, SearchResult
 from context_engine.errors import AllSourcesFailed, InvalidRequest, UnknownDomain
 from context_engine.secrecy import hide

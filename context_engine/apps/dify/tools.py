@@ -1,23 +1,28 @@
-"""The plugin's tools over an engine, wherever it runs: in the plugin's own process, or in a server."""
+"""The plugin's tools over an engine, and the engine that runs in the plugin's own process."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from context_engine.apps.dify.answer import ToolOutput, search_answer
-from context_engine.apps.dify.audit import PluginAudit
-from context_engine.apps.dify.catalogue import catalogue
+from context_engine.apps.dify.catalogue import catalogue, domain_titles, refuse_unhealthy
+from context_engine.apps.dify.external import ExternalAnswer
 from context_engine.apps.dify.failure import refuse_incomplete
-from context_engine.apps.dify.fields import flag_field, text_field
-from context_engine.apps.dify.form import read_search_form
-from context_engine.apps.dify.model_reranker import Ask
-from context_engine.apps.dify.reranking import rerank_passages
+from context_engine.apps.dify.form import flag_field, read_search_form, text_field
+from context_engine.apps.dify.plugin_settings import PluginAudit, PluginSetup, plugin_audit, plugin_recorder
+from context_engine.apps.dify.reranking import Ask, rerank_passages
+from context_engine.apps.dify.retrieval import EXTERNAL_KNOWLEDGE, Retrieval, search_records
+from context_engine.core.engine import SystemClock
 from context_engine.core.models import Caller, Principal
+from context_engine.core.policy.access import AccessViews
 from context_engine.service.deployment import Deployment
+from context_engine.wiring import build_engine
 
 ToolName = Literal["search", "rerank", "domains"]
+
 TOOLS: Final[tuple[ToolName, ...]] = get_args(ToolName)
 
 
@@ -83,3 +88,56 @@ class Tools:
             mask=engine.mask,
             read=engine.context,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenEngine(Deployment):
+    """A deployment of the plugin's own; a `Backend`.
+
+    Attributes:
+        folder: holds what was typed in as files; removed with this value.
+    """
+
+    folder: tempfile.TemporaryDirectory[str]
+
+    def call(self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, ask: Ask) -> ToolOutput:
+        """Return what a tool gives back, to the principal of the app and the user that Dify names."""
+        tools = Tools(deployment=self, audit=plugin_audit(self.setup))
+        return tools.call(tool, fields, caller, self.principals.for_dify(caller.app, caller.principal), ask)
+
+    def titles(self, caller: Caller) -> list[tuple[str, str]]:
+        """Return (name, title to show) of each domain that a caller may know."""
+        return domain_titles(self, self.principals.for_dify(caller.app, caller.principal))
+
+    def check(self) -> None:
+        """Try every source once; see `refuse_unhealthy`."""
+        refuse_unhealthy(self)
+
+    def retrieve(self, asked: Retrieval, token: str) -> ExternalAnswer:
+        """Answer as the principal of the endpoint's access token, the only thing about a request that is checked."""
+        principal = self.principals.for_token(token, now=SystemClock().now()) or EXTERNAL_KNOWLEDGE
+        return search_records(asked, self, principal)
+
+    def close(self) -> None:
+        """Close the engine and remove the folder."""
+        super().close()
+        self.folder.cleanup()
+
+
+def open_engine(plugin: PluginSetup) -> OpenEngine:
+    """Return an engine over a plugin's configuration.
+
+    Raises:
+        ConfigError: an adapter or reranker that is not there, or records that can be kept nowhere.
+    """
+    setup = plugin.setup
+    recorder = plugin_recorder(setup)
+    return OpenEngine(
+        setup=setup,
+        engine=build_engine(setup, data_dir=plugin.data_dir, recorder=recorder, recorded=recorder is not None),
+        views=AccessViews(setup.registry, setup.access),
+        data_dir=plugin.data_dir,
+        demo=plugin.demo,
+        rankings=plugin_recorder(setup, rankings=True),
+        folder=plugin.folder,
+    )

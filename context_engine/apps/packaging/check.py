@@ -1,41 +1,241 @@
-"""The rules of a plugin that the SDK's own load (`sdk`) does not apply; what it refuses stands here no second time.
+"""The checks of a plugin: rules that the SDK's own load does not apply, and that load itself.
 
-What the SDK misses, tried with 0.10.2 on a broken copy for each rule, and who refuses it later:
+What the SDK misses, tried with 0.10.2 on a broken copy for each rule, and what would refuse it later:
 
-| rule | what it finds | where it is found otherwise |
+| rule | what it finds | where it would show otherwise |
 |---|---|---|
-| pattern, length, range | versions, authors, names, times of another form; texts too long | Dify's daemon |
-| type, choice | 1 or "yes" for true; a runner, method, tag or type of output not known | Dify's daemon and API |
+| pattern, length, range | malformed versions, authors, names and times; texts too long | Dify's daemon |
+| type, choice | 1 or "yes" for true; an unknown runner, method, tag or output type | Dify's daemon and API |
 | required | nothing under `tools`, `endpoints`, `arch`, `storage.size`; no text for the model | Dify's daemon |
-| path, icon, file | a file that is named and not there, or needed and not there | Dify's daemon |
+| path, icon, file | a named or needed file that does not exist | Dify's daemon |
 | tags | a tag that the provider inherits and must not have | Dify's API |
-| duplicate, default, options, scope | a field twice; a default that is no value of its field | Dify's API |
-| language | a label without zh_Hans, or in a language that Dify does not read | by its reader |
-| permission, plugins, one-provider | rights that do nothing; kinds that exclude each other | nowhere |
+| duplicate, default, options, scope | a field twice; a default of the wrong type | Dify's API |
+| language | a label without zh_Hans, or in a language that Dify does not read | its reader |
+| permission, plugins, one-provider | rights without effect; kinds that exclude each other | nowhere |
 | output-schema | variables that overwrite Dify's own or cannot be picked | the workflow's editor |
 | stem, credentials, no-init | files and keys that the SDK passes over | nowhere |
 | no-print, no-event-loop, python | what breaks the protocol or the runtime; a broken `main.py` | the running plugin |
 | readme, privacy, ignore | what the marketplace asks for | its review |
 | never-ships, size | keys and passwords; more than 50 MiB | nowhere; at the upload |
 | requirements, version, toml | requirements or a version unlike the carried package's | the installation |
-| yaml | a file that cannot be read or holds a key twice | Dify's daemon |
-"""
+| yaml | an unreadable file, or a key twice | Dify's daemon |"""
 
 from __future__ import annotations
 
+import ast
+import json
+import os
+import re
+import subprocess
+import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
 
-from context_engine.apps.packaging.code import check_code
-from context_engine.apps.packaging.documents import check_documents
-from context_engine.apps.packaging.files import Files, read_folder, read_package
+from context_engine.apps.packaging.files import (
+    MAX_BYTES,
+    Files,
+    negations,
+    never_ships,
+    read_folder,
+    read_package,
+    size_line,
+)
 from context_engine.apps.packaging.findings import PluginFinding, PluginReport
 from context_engine.apps.packaging.manifest import check_manifest
 from context_engine.apps.packaging.provider import check_group, check_provider
 from context_engine.apps.packaging.requirements import check_requirements, check_versions
-from context_engine.apps.packaging.sdk import SdkRun, load_with_sdk
 from context_engine.apps.packaging.vendor import Project, find_project, vendor_project
 from context_engine.errors import ConfigError
+
+_LOOPS: Final = ("asyncio", "anyio")
+
+
+def check_code(report: PluginReport) -> None:
+    """Check that no file of the plugin's own prints or starts an event loop."""
+    for path in filter(_is_own, report.files):
+        tree = _parsed(report, path)
+        if tree is not None:
+            _check_calls(report, path, tree)
+
+
+def _is_own(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return path.endswith(".py") and (len(parts) == 1 or parts[0] in ("provider", "tools", "endpoints", "group"))
+
+
+def _parsed(report: PluginReport, path: str) -> ast.Module | None:
+    try:
+        return ast.parse(report.files[path])
+    except (SyntaxError, ValueError) as error:
+        report.add(path, "", "python", f"cannot be read as Python: {error}")
+        return None
+
+
+def _check_calls(report: PluginReport, path: str, tree: ast.Module) -> None:
+    for node in ast.walk(tree):
+        line = f"line {getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            report.add(path, line, "no-print", "standard output carries the protocol: use logging")
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            if name.split(".")[0] in _LOOPS:
+                report.add(path, line, "no-event-loop", f"{name} fails under load in the plugin's runtime: use threads")
+
+
+_CHINESE: Final = re.compile(r"[\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
+
+_README: Final = re.compile(r"README_([a-z]{2}_[A-Za-z]{2,})\.md")
+
+_LEAST_PRIVACY: Final = 200
+
+
+def check_documents(report: PluginReport) -> None:
+    """Check everything in a package that is not read by Dify as a form."""
+    for path in report.files:
+        if path in ("__init__.py", "dify_plugin/__init__.py"):
+            report.add(path, "", "no-init", "shadows Dify's SDK, whose import name is the same: take it out")
+    _check_readmes(report)
+    _check_privacy(report)
+    ignore = report.files.get(".difyignore")
+    if ignore is None:
+        report.add(".difyignore", "", "file", "is missing: without it nothing is left out, .env and caches among it")
+    for line in negations((ignore or b"").decode("utf-8", "replace")):
+        report.add(".difyignore", line, "ignore", "a line that begins with ! does nothing: take it out")
+    for path, why in never_ships(report.files):
+        report.add(path, "", "never-ships", f"{why}: leave it out with .difyignore")
+    if sum(map(len, report.files.values())) > MAX_BYTES:
+        report.add("", "", "size", f"the package is too large: {size_line(report.files)}")
+
+
+def _check_readmes(report: PluginReport) -> None:
+    readme = report.files.get("README.md")
+    if readme is None:
+        report.add("README.md", "", "file", "is missing")
+    else:
+        _check_english(report, readme.decode("utf-8", "replace"))
+    for path in report.files:
+        folder, _, name = path.rpartition("/")
+        if folder == "readme" and not _README.fullmatch(name):
+            report.add(path, "", "readme", "must be called like README_zh_Hans.md")
+
+
+def _check_english(report: PluginReport, text: str) -> None:
+    if not text.strip():
+        report.add("README.md", "", "readme", "is empty")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if found := _CHINESE.search(line):
+            message = f"holds {found.group()!r}: Chinese belongs into readme/README_zh_Hans.md"
+            report.add("README.md", f"line {number}", "readme", message)
+            return
+
+
+def _check_privacy(report: PluginReport) -> None:
+    content = report.files.get("PRIVACY.md")
+    if content is None:
+        report.add("PRIVACY.md", "", "file", "is missing")
+    elif len(content.decode("utf-8", "replace").strip()) < _LEAST_PRIVACY:
+        report.add("PRIVACY.md", "", "privacy", f"is not filled in: fewer than {_LEAST_PRIVACY} characters")
+
+
+_SECONDS: Final = 120
+
+_MARK: Final = "context-engine-plugin-check:"
+
+_CHILD: Final = f"""
+import json, sys
+from importlib.metadata import version
+out = {{"sdk": None, "problem": None}}
+try:
+    out["sdk"] = version("dify_plugin")
+    from dify_plugin import DifyPluginEnv
+    from dify_plugin.core.plugin_registration import PluginRegistration
+    found = PluginRegistration(DifyPluginEnv())
+    out["tools"] = sorted(name for _, _, tools in found.tools_mapping.values() for name in tools)
+    out["endpoints"] = sorted(one.path for group in found.endpoints_configuration for one in group.endpoints)
+except BaseException as error:
+    out["problem"] = f"{{type(error).__name__}}: {{error}}"
+sys.stdout.write("\\n{_MARK}" + json.dumps(out) + "\\n")
+sys.stdout.flush()
+import os
+os._exit(0)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkRun:
+    """How the SDK's load of a plugin went.
+
+    Attributes:
+        version: the SDK's.
+        tools, endpoints: what was loaded.
+        problem: why it failed; None: it did not.
+    """
+
+    version: str | None
+    tools: tuple[str, ...] = ()
+    endpoints: tuple[str, ...] = ()
+    problem: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, ready for JSON."""
+        fields = {"version": self.version, "tools": list(self.tools), "endpoints": list(self.endpoints)}
+        return {"status": "failed" if self.problem else "passed", **fields, "problem": self.problem}
+
+
+def write_files(files: Files, folder: Path) -> None:
+    """Write the files of a package into a folder."""
+    for path, content in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+
+def load_with_sdk(files: Files, python: Path) -> SdkRun:
+    """Load a plugin as Dify does when it starts it, and return how it went.
+
+    Args:
+        files: the package.
+        python: an interpreter that has Dify's SDK and the plugin's requirements.
+
+    Raises:
+        ConfigError: the interpreter cannot be started.
+    """
+    skipped = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if name not in skipped}
+    environment = {**kept, "INSTALL_METHOD": "local", "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryDirectory(prefix="context-engine-sdk-") as folder:
+        write_files(files, Path(folder))
+        try:
+            run = subprocess.run(
+                [str(python), "-c", _CHILD],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            return SdkRun(version=None, problem=f"did not load within {_SECONDS} s")
+        except OSError as error:
+            raise ConfigError(f"{python} cannot be started: {error.strerror}", key="--sdk-python") from None
+    return _read(run.stdout, run.stderr)
+
+
+def _read(stdout: str, stderr: str) -> SdkRun:
+    for line in stdout.splitlines():
+        if line.startswith(_MARK):
+            found = json.loads(line.removeprefix(_MARK))
+            return SdkRun(
+                version=found["sdk"],
+                tools=tuple(found.get("tools", ())),
+                endpoints=tuple(found.get("endpoints", ())),
+                problem=found["problem"],
+            )
+    last = stderr.strip().splitlines()[-1:] or ["it ended without a word"]
+    return SdkRun(version=None, problem=last[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,15 +1,86 @@
-"""The files of a plugin by their path in the package, read from a folder or out of a `.difypkg`."""
+"""The files of a plugin package: read from a folder or a `.difypkg`, and written as one."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from context_engine.apps.packaging.ignore import IGNORE_FILES, Ignore, read_ignore
 from context_engine.errors import ConfigError
+
+IGNORE_FILES = (".difyignore", ".gitignore")
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """Patterns of one file, as (regular expression, matches folders alone)."""
+
+    patterns: tuple[tuple[re.Pattern[str], bool], ...] = ()
+
+    def matches(self, path: str, *, folder: bool) -> bool:
+        """Return whether a path is left out; a folder that is takes all below it with it.
+
+        Args:
+            path: relative to the plugin's folder, forward slashes.
+            folder: whether it is a folder.
+        """
+        return any(pattern.fullmatch(path) for pattern, folders in self.patterns if folder or not folders)
+
+
+def read_ignore(text: str) -> Ignore:
+    """Return the patterns of an ignore file."""
+    return Ignore(tuple(_pattern(line) for line in _lines(text) if not line.startswith("!")))
+
+
+def negations(text: str) -> list[str]:
+    """Return the lines that mean to take something back in and do nothing."""
+    return [line for line in _lines(text) if line.startswith("!")]
+
+
+def _lines(text: str) -> Iterable[str]:
+    return (line for raw in text.splitlines() if (line := raw.strip()) and not line.startswith("#"))
+
+
+def _pattern(line: str) -> tuple[re.Pattern[str], bool]:
+    folders, body = line.endswith("/"), line.rstrip("/")
+    anchored = "/" in body
+    parts = [part for part in body.split("/") if part]
+    out = "" if anchored else "(?:.*/)?"
+    for index, part in enumerate(parts):
+        last = index == len(parts) - 1
+        if part == "**":
+            out += ".+" if last else "(?:.*/)?"
+        else:
+            out += _segment(part) + ("" if last else "/")
+    return re.compile(out), folders
+
+
+def _segment(part: str) -> str:
+    out, index = "", 0
+    while index < len(part):
+        char = part[index]
+        end = part.find("]", index + 2) if char == "[" else -1
+        if char == "*":
+            out += "[^/]*"
+        elif char == "?":
+            out += "[^/]"
+        elif end > 0:
+            inner = part[index + 1 : end].replace("\\", "\\\\")
+            out += f"[{'^' + inner[1:] if inner[0] in '!^' else inner}]"
+            index = end
+        elif char == "\\" and index + 1 < len(part):
+            index += 1
+            out += re.escape(part[index])
+        else:
+            out += re.escape(char)
+        index += 1
+    return out
+
 
 Files = Mapping[str, bytes]
 """Path in the package (forward slashes) -> content."""
@@ -18,11 +89,17 @@ MAX_BYTES: Final = 52_428_800
 """50 MiB: the most that all files of a package may hold, uncompressed."""
 
 _OUT_FOLDERS: Final = frozenset({"__pycache__", ".git", ".hg", ".svn", ".venv", "node_modules"})
+
 _OUT_SUFFIXES: Final = frozenset({".pyc", ".pyo"})
+
 _CACHE: Final = re.compile(r"\.[a-z_]+_cache")
+
 _SECRET_SUFFIXES: Final = frozenset({".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"})
+
 _SECRET_NAMES: Final = re.compile(r"\.env(\..+)?|\.netrc|\.pypirc|id_(rsa|dsa|ecdsa|ed25519)|.*\.env")
+
 _SAMPLES: Final = (".example", ".sample", ".template")
+
 _PRIVATE_KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{16}")
 
 
@@ -111,3 +188,42 @@ def _walk(folder: Path, below: PurePosixPath, ignore: Ignore) -> Iterator[tuple[
 
 def _is_cache(name: str) -> bool:
     return name in _OUT_FOLDERS or name == ".DS_Store" or bool(_CACHE.fullmatch(name))
+
+
+_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+_MODE: Final = 0o100644 << 16
+
+_UNIX: Final = 3
+
+
+def write_archive(files: Files, *, comment: bytes = b"", last: tuple[str, ...] = ()) -> bytes:
+    """Return the zip archive of the files: sorted by path, deflated, one date and one mode.
+
+    The bytes depend on the files and on the zlib of the Python that runs, and on nothing else.
+
+    Args:
+        files: the package.
+        comment: the archive's comment; a signature stands there.
+        last: paths that stand behind the others.
+    """
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path in (*sorted(set(files) - set(last)), *last):
+            entry = zipfile.ZipInfo(path, _DATE)
+            entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, _UNIX, _MODE
+            archive.writestr(entry, files[path])
+        archive.comment = comment
+    return out.getvalue()
+
+
+def checksum(files: Files) -> str:
+    """Return the checksum Dify puts into a package's identifier.
+
+    SHA-256 over SHA-256(path) and SHA-256(content) of each file, sorted by path; 64 hex digits.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(hashlib.sha256(path.encode()).digest())
+        digest.update(hashlib.sha256(files[path]).digest())
+    return digest.hexdigest()

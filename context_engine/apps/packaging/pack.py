@@ -10,16 +10,29 @@ from pathlib import Path
 
 import yaml
 
-from context_engine.apps.packaging.archive import checksum, write_archive
 from context_engine.apps.packaging.bundle import read_bundle
 from context_engine.apps.packaging.check import check_files
-from context_engine.apps.packaging.files import MAX_BYTES, Files, never_ships, read_folder, read_package, size_line
+from context_engine.apps.packaging.files import (
+    MAX_BYTES,
+    Files,
+    checksum,
+    never_ships,
+    read_folder,
+    read_package,
+    size_line,
+    write_archive,
+)
 from context_engine.apps.packaging.findings import PluginFinding
 from context_engine.apps.packaging.manifest import MANIFEST
-from context_engine.apps.packaging.requirements import REQUIREMENTS, canonical, read_requirements
+from context_engine.apps.packaging.requirements import (
+    REQUIREMENTS,
+    WheelTarget,
+    canonical,
+    download_wheels,
+    read_requirements,
+)
 from context_engine.apps.packaging.sign import sign
 from context_engine.apps.packaging.vendor import find_project, vendor_installed, vendor_project
-from context_engine.apps.packaging.wheels import WheelTarget, download_wheels
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import ConfigError
 from context_engine.settings import ConfigPaths

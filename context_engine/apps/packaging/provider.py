@@ -1,16 +1,199 @@
-"""The rules of the provider's, the endpoint group's and an endpoint's YAML file."""
+"""The rules of the YAML files of the provider, the endpoints and the tools."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
-from context_engine.apps.packaging.fields import check_field
 from context_engine.apps.packaging.findings import Node, PluginReport, open_yaml
 from context_engine.apps.packaging.manifest import PROVIDER_TAGS
-from context_engine.apps.packaging.tool import IDENTITY_NAME, check_tool
+
+_MODEL_SCOPES: Final = frozenset(
+    {"llm", "text-embedding", "rerank", "tts", "speech2text", "moderation", "vision", "document", "tool-call"}
+)
+
+_APP_SCOPES: Final = frozenset({"all", "chat", "workflow", "completion"})
+
+_MOST_OPTIONS: Final = 127
+
+
+def check_field(node: Node) -> None:
+    """Check one credential or one setting of an endpoint."""
+    kind = node.at("type").text()
+    node.at("required").flag()
+    node.at("multiple").flag()
+    for name in ("label", "help", "placeholder"):
+        node.at(name).languages()
+    check_scope(node, kind)
+    check_options(node, kind)
+    _check_field_default(node, kind)
+
+
+def _check_field_default(node: Node, kind: str | None) -> None:
+    default = node.at("default")
+    if default.value is None:
+        return
+    if kind == "secret-input":
+        default.fail("default", "a secret must have no default: it would ship with the package")
+    elif kind == "boolean" and not isinstance(default.value, bool):
+        default.fail("default", f"must be true or false, got {default.value!r}")
+    elif kind in ("text-input", "select") and not isinstance(default.value, str):
+        default.fail("default", f"must be text: put it in quotes, got {default.value!r}")
+    elif isinstance(default.value, Mapping):
+        default.fail("default", "must be text, a number, true or false")
+
+
+def check_options(node: Node, kind: str | None) -> None:
+    """Check the options of a select, and that its default is one of them."""
+    options = node.at("options")
+    if kind == "select" and not options.value:
+        options.fail("options", "a select needs options")
+        return
+    values: list[str] = []
+    for option in options.items():
+        value = option.at("value").text(longest=127)
+        option.at("label").languages()
+        option.report.asset(option.at("icon"))
+        if value is not None and value in values:
+            option.at("value").fail("options", f"{value!r} appears twice")
+        values.append(value or "")
+    if len(values) > _MOST_OPTIONS:
+        options.fail("options", f"has {len(values)} options, at most {_MOST_OPTIONS} are allowed")
+    default = node.at("default").value
+    given = default if isinstance(default, list) else [default]
+    for one in given if kind == "select" and default is not None else ():
+        if isinstance(one, str) and values and "" not in values and one not in values:
+            node.at("default").fail("default", f"{one!r} is not among the options {', '.join(values)}")
+
+
+def check_scope(node: Node, kind: str | None) -> None:
+    """Check a scope: it stands on an app-selector, a model-selector or a parameter of type any."""
+    scope = node.at("scope")
+    text = scope.text(longest=1024)
+    if text is None or kind is None or kind == "any":
+        return
+    valid = {"app-selector": _APP_SCOPES, "model-selector": _MODEL_SCOPES}.get(kind)
+    if valid is None:
+        scope.fail("scope", f"cannot be set on a field of type {kind}")
+        return
+    for word in text.split("&"):
+        if word.strip() not in valid:
+            scope.fail("scope", f"{word.strip()!r} is no scope of a {kind}. Valid: {', '.join(sorted(valid))}.")
+
+
+IDENTITY_NAME: Final = r"[a-zA-Z0-9_-]+"
+
+_LATER_TYPES: Final = ("date", "date-range")
+
+_OUTPUT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
+
+_RESERVED: Final = ("text", "json", "files")
+
+_REF: Final = re.compile(r"https://dify\.ai/schemas/v\d+/[a-z_]+\.json")
+
+_DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "secret-input": (str,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def check_tool(report: PluginReport, file: str) -> str | None:
+    """Check a tool's YAML and return its name, None where there is none."""
+    top = open_yaml(report, file)
+    if top is None:
+        return None
+    name = top.at("identity").at("name").text(pattern=IDENTITY_NAME)
+    top.at("identity").at("label").languages()
+    top.at("description").at("human").languages()
+    seen: set[str] = set()
+    for parameter in top.at("parameters").items():
+        _check_parameter(parameter, seen)
+    top.at("has_runtime_parameters").flag()
+    if top.at("output_schema").value is not None:
+        _check_output(top.at("output_schema"))
+    source = top.at("extra").at("python").at("source")
+    if source.text() in report.files and source.value.removesuffix(".py") != file.rsplit(".", 1)[0]:
+        source.fail("stem", f"{source.value} and {file} must differ in their suffix alone")
+    return name
+
+
+def _check_parameter(node: Node, seen: set[str]) -> None:
+    name = node.at("name").text(longest=1023)
+    if name in seen:
+        node.at("name").fail("duplicate", f"the parameter {name!r} appears twice")
+    seen |= {name} if name else set()
+    node.at("label").languages()
+    node.at("human_description").languages()
+    kind = node.at("type").text()
+    if kind in _LATER_TYPES:
+        node.at("type").fail("choice", f"{kind!r} is not known to Dify 1.12: take a string")
+    if node.at("form").value == "llm":
+        node.at("llm_description").given()
+    node.at("required").flag()
+    node.at("multiple").flag()
+    check_scope(node, kind)
+    check_options(node, kind)
+    _check_bounds(node)
+    _check_parameter_default(node, kind)
+    node.at("template").at("enabled").flag()
+
+
+def _check_bounds(node: Node) -> None:
+    least, most = node.at("min").number(), node.at("max").number()
+    if least is not None and most is not None and least > most:
+        node.at("min").fail("range", f"min {least:g} is above max {most:g}")
+    default = node.at("default").value
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        return
+    if (least is not None and default < least) or (most is not None and default > most):
+        node.at("default").fail("default", f"{default} is not from min to max")
+
+
+def _check_parameter_default(node: Node, kind: str | None) -> None:
+    default = node.at("default")
+    if default.value is None or kind is None:
+        return
+    kinds = _DEFAULTS.get(kind, ())
+    wrong = bool(kinds) and not isinstance(default.value, kinds)
+    if wrong or (kind == "number" and isinstance(default.value, bool)):
+        default.fail("default", f"{default.value!r} is no value of type {kind}")
+
+
+def _check_output(schema: Node) -> None:
+    """Check what a tool says of its variables; the SDK does not look at it."""
+    if schema.at("type").value != "object":
+        schema.at("type").fail("choice", f"must be object, got {schema.at('type').value!r}")
+    schema.at("properties").given()
+    for one in schema.at("properties").entries():
+        if one.key.rsplit(".", 1)[-1] in _RESERVED:
+            one.fail("output-schema", "Dify has an output of this name: it would be overwritten")
+        _check_property(one)
+
+
+def _check_property(node: Node) -> None:
+    ref = node.at("$ref")
+    if ref.value is not None:
+        if not (isinstance(ref.value, str) and _REF.fullmatch(ref.value)):
+            ref.fail("output-schema", "must be one of Dify's schemas: https://dify.ai/schemas/v1/<name>.json")
+        return
+    kind = node.at("type")
+    kind.given()
+    kinds = [one.choice(_OUTPUT_TYPES) for one in kind.items()] or [kind.choice(_OUTPUT_TYPES)]
+    if "array" in kinds and node.at("items").given():
+        _check_property(node.at("items"))
+    for one in node.at("properties").entries() if "object" in kinds else ():
+        _check_property(one)
+
 
 _METHODS: Final = ("HEAD", "GET", "POST", "PUT", "DELETE", "OPTIONS")
+
 _MOST_SETTINGS: Final = 64
+
 _LONGEST_NAME: Final = 1023
 
 

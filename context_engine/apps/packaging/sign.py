@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
-from context_engine.apps.packaging.archive import write_archive
-from context_engine.apps.packaging.files import Files
+from context_engine.apps.packaging.files import Files, write_archive
 from context_engine.errors import ConfigError, ContextEngineError, MissingExtra
 
 VERIFICATION: Final = ".verification.dify.json"

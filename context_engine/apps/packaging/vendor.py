@@ -1,30 +1,103 @@
 """Packages carried inside the plugin, each with the metadata by which its entry points are found.
 
-Of the engine only what the plugin's own files, the adapters and the packages carried along can reach is carried; an
-entry point is named where its module is. Left out is what needs an extra, which the plugin's requirements do not bring:
-models that run in the process, and the search by vectors of the embedded base.
-"""
+Only the engine's files that the plugin's own files, the adapters and the other carried packages can reach are carried;
+an entry point is kept where its module is. Code that needs an extra outside the plugin's requirements is left out:
+models that run in the process, and the vector search of the embedded base.
+
+Reach follows imports at the top of a file and later ones. Names imported as text (entry points) are not seen and have
+to be given; imports for type checkers alone do not count."""
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, distributions, packages_distributions
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from context_engine.apps.packaging.files import Files, read_tree
-from context_engine.apps.packaging.reach import reachable
 from context_engine.apps.packaging.requirements import canonical, package_version, read_requirements
 from context_engine.errors import ConfigError
 
+
+def reachable(package: Files, sources: Iterable[bytes], modules: Iterable[str]) -> dict[str, bytes]:
+    """Return the files of a package that some code needs: Python files it reaches, and the data beside them.
+
+    Args:
+        package: path -> content; paths begin with the package's name.
+        sources: Python files that use it.
+        modules: of the package, by dotted name, that are used besides.
+    """
+    waiting = [*modules, *(name for source in sources for name in _imported(source))]
+    reached: set[str] = set()
+    while waiting:
+        for path in _paths(package, waiting.pop()):
+            if path not in reached:
+                reached.add(path)
+                waiting += _imported(package[path])
+    return {path: content for path, content in package.items() if path in reached or _beside(path, package, reached)}
+
+
+def _module_path(package: Files, module: str) -> str | None:
+    """Return the file of a module, None where the package has none of that name."""
+    stem = module.replace(".", "/")
+    return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in package), None)
+
+
+def _paths(package: Files, module: str) -> Iterator[str]:
+    """Yield the file of a module and of every package it lies in; a name that is no module is one of its package's."""
+    parts = module.split(".")
+    names = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return (path for name in names if (path := _module_path(package, name)) is not None)
+
+
+def _beside(path: str, package: Files, reached: set[str]) -> bool:
+    """Whether a file is the data of a package that is reached."""
+    if path.endswith(".py"):
+        return False
+    owners = (f"{folder}/__init__.py" for folder in PurePosixPath(path).parents)
+    return next((owner for owner in owners if owner in package), "") in reached
+
+
+def _imported(source: bytes) -> list[str]:
+    try:
+        found = _Imports()
+        found.visit(ast.parse(source))
+    except (SyntaxError, ValueError):  # the check of the plugin's own files names it
+        return []
+    return found.names
+
+
+class _Imports(ast.NodeVisitor):
+    """Collects the dotted names that a file imports."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.names += [alias.name for alias in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module and not node.level:
+            self.names += [f"{node.module}.{alias.name}" for alias in node.names]
+
+    def visit_If(self, node: ast.If) -> None:
+        checked_only = ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for child in node.orelse if checked_only else (*node.body, *node.orelse):
+            self.visit(child)
+
+
 _GROUPS: Final = "context_engine."
+
 _SOURCE: Final = "context_engine"
+
 _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder", "max_sim"))
 """Adapters that need an extra."""
+
 _BY_VECTORS: Final = (
     "adapted.py",
     "cells.py",
@@ -37,11 +110,15 @@ _BY_VECTORS: Final = (
     "vector_parts.py",
 )
 """Modules of the embedded base that need an extra."""
+
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.process"
+
 _LOADERS: Final = f"{_SOURCE}/ingest/loaders/"
 """Each is imported by name with the first file of its format."""
+
 _OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich", "markdown-it-py"))
 """Requirements of the command line alone, which the plugin does not carry."""
+
 _UNUSED_DATA: Final = ("demo/README.md", "demo/questions.jsonl", "settings/templates/")
 
 

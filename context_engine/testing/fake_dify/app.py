@@ -14,10 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 from context_engine.testing.fake_dify.data import FakeDocument
 from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, dataset_page, describe, metadata_fields
 from context_engine.testing.fake_dify.documents import document_alone, document_page, segment_page
-from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.refusals import NOT_FOUND_PAGE, RATE_LIMITED, DifyRefusal
 from context_engine.testing.fake_dify.retrieve import Behaviour, retrieve
-from context_engine.testing.fake_dify.vector_search import WorkspaceModels
+from context_engine.testing.fake_dify.search import WorkspaceModels
+from context_engine.testing.fake_dify.stored import HeldDataset
 from context_engine.testing.fake_dify.writes import DatasetWriter, WriteResponse
 
 _UUID: Final = "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"

@@ -16,10 +16,10 @@ from context_engine.testing.fake_dify.app import DifyApp, RateWindow
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, Model
 from context_engine.testing.fake_dify.external import register_external
 from context_engine.testing.fake_dify.faults import FAULTS, Endpoint, Fault, Injection
-from context_engine.testing.fake_dify.held import HeldDataset
 from context_engine.testing.fake_dify.retrieve import Behaviour
+from context_engine.testing.fake_dify.search import WorkspaceModels
 from context_engine.testing.fake_dify.server import FakeRequest, Server
-from context_engine.testing.fake_dify.vector_search import WorkspaceModels
+from context_engine.testing.fake_dify.stored import HeldDataset
 from context_engine.testing.fake_dify.writes import DatasetWriter
 
 _TYPED_SINCE, _DROPPED_IN, _MODERN_SINCE = (1, 13), (1, 13), (1, 14)

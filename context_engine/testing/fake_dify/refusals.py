@@ -1,11 +1,13 @@
-"""What Dify answers instead of records: its error bodies, and the wording of its checks."""
+"""Dify's error bodies, and its checks of a retrieve request's body."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 RATE_LIMITED: Final = "Sorry, you have reached the knowledge base request rate limit of your subscription."
+
 NOT_FOUND_PAGE: Final = (
     "<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n<p>The requested URL was not "
     "found on the server. If you entered the URL manually please check your spelling and try again.</p>\n"
@@ -76,3 +78,146 @@ def no_vector_table(dataset_id: str, *, full_text: bool = False) -> DifyRefusal:
     if full_text:
         where = f"LINE 2:                     FROM embedding_Vector_index_{dataset_id.replace('-', '_')[:12]}..."
     return invalid_param(f'relation "{name}" does not exist\n{where}\n{" " * (33 if full_text else 61)}^\n')
+
+
+MOST_QUERY: Final = 250
+
+METHODS: Final = ("semantic_search", "full_text_search", "hybrid_search", "keyword_search")
+
+DEFAULT_MODEL: Final[Mapping[str, Any]] = {
+    "search_method": "semantic_search",
+    "reranking_enable": False,
+    "top_k": 4,
+    "score_threshold_enabled": False,
+}
+
+_REQUIRED: Final = ("search_method", "reranking_enable", "top_k", "score_threshold_enabled")
+
+_FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True)
+class RetrievePlan:
+    """What is to be searched and how; `top_k` and `threshold` are still as the request gave them."""
+
+    query: str
+    method: str
+    top_k: Any
+    threshold: Any
+    reranking_model: Any
+    reranking_mode: str
+    weights: Any
+    conditions: Any
+
+
+def plan(body: Any, saved: Mapping[str, Any] | None, *, typed: bool) -> RetrievePlan:
+    """Return what a request asks for.
+
+    Args:
+        body: the parsed JSON.
+        saved: the dataset's own retrieval model, used where the request brings none.
+        typed: whether the retrieval model is checked by types, as newer versions do.
+
+    Raises:
+        Refusal: the request cannot be used.
+    """
+    payload = _payload(body or {}, typed)
+    query = payload["query"]
+    if not query and not payload.get("attachment_ids"):
+        raise invalid_param("Query or attachment_ids is required")
+    return _read(query, payload.get("retrieval_model") or saved or DEFAULT_MODEL)
+
+
+def _payload(given: Any, typed: bool) -> Mapping[str, Any]:
+    """Return the body with its types checked."""
+    if not isinstance(given, dict):
+        text = "Input should be a valid dictionary or instance of HitTestingPayload"
+        raise validation_error("HitTestingPayload", [Problem("", text, "model_type", given)])
+    body: Mapping[str, Any] = given
+    problems = [*_query_problems(body), *_object_problems(body), *_attachment_problems(body)]
+    model = body.get("retrieval_model")
+    if typed and isinstance(model, dict):
+        body = {**body, "retrieval_model": _coerced(model)}
+        problems += _model_problems(body["retrieval_model"])
+    if problems:
+        raise validation_error("HitTestingPayload", problems)
+    return body
+
+
+def _query_problems(body: Mapping[str, Any]) -> list[Problem]:
+    if "query" not in body:
+        return [missing_field("query", body)]
+    query = body["query"]
+    if not isinstance(query, str):
+        return [wrong_type("query", "string", "string_type", query)]
+    if len(query) > MOST_QUERY:
+        return [Problem("query", f"String should have at most {MOST_QUERY} characters", "string_too_long", query)]
+    return []
+
+
+def _object_problems(body: Mapping[str, Any]) -> list[Problem]:
+    names = ("retrieval_model", "external_retrieval_model")
+    return [
+        wrong_type(name, "dictionary", "dict_type", body[name])
+        for name in names
+        if not isinstance(body.get(name), dict | None)
+    ]
+
+
+def _attachment_problems(body: Mapping[str, Any]) -> list[Problem]:
+    given = body.get("attachment_ids")
+    if not isinstance(given, list | None):
+        return [wrong_type("attachment_ids", "list", "list_type", given)]
+    return [
+        wrong_type(f"attachment_ids.{place}", "string", "string_type", value)
+        for place, value in enumerate(given or ())
+        if not isinstance(value, str)
+    ]
+
+
+def _coerced(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the model with "5" as 5 and "false" as False, as the typed check reads them."""
+    out = dict(model)
+    top_k = out.get("top_k")
+    if isinstance(top_k, str) and top_k.strip().lstrip("+-").isdecimal():
+        out["top_k"] = int(top_k)
+    if isinstance(top_k, float) and top_k.is_integer():
+        out["top_k"] = int(top_k)
+    for name in ("reranking_enable", "score_threshold_enabled"):
+        value = out.get(name)
+        if not isinstance(value, bool):
+            out |= {name: _FLAGS[str(value).lower()]} if str(value).lower() in _FLAGS else {}
+    return out
+
+
+def _model_problems(model: Mapping[str, Any]) -> list[Problem]:
+    problems = [missing_field(f"retrieval_model.{name}", model) for name in _REQUIRED if name not in model]
+    if model.get("search_method", METHODS[0]) not in METHODS:
+        text = "Input should be " + ", ".join(repr(name) for name in METHODS[:-1]) + f" or {METHODS[-1]!r}"
+        problems.append(Problem("retrieval_model.search_method", text, "enum", model["search_method"]))
+    if not isinstance(model.get("top_k", 1), int):
+        problems.append(wrong_type("retrieval_model.top_k", "integer", "int_type", model["top_k"]))
+    for name in ("reranking_enable", "score_threshold_enabled"):
+        if not isinstance(model.get(name, False), bool):
+            problems.append(wrong_type(f"retrieval_model.{name}", "boolean", "bool_type", model[name]))
+    return problems
+
+
+def _read(query: str, model: Mapping[str, Any]) -> RetrievePlan:
+    """Read an unchecked model in Dify's order: the method, then the threshold's flag, then the reranker's."""
+    method = model.get("search_method", "semantic_search")
+    if method not in METHODS:
+        raise invalid_param(f"{method!r} is not a valid RetrievalMethod")
+    for name in ("score_threshold_enabled", "reranking_enable"):
+        if name not in model:
+            raise internal_error(repr(name))
+    return RetrievePlan(
+        query=query,
+        method=method,
+        top_k=model.get("top_k", 4),
+        threshold=model.get("score_threshold", 0.0) if model["score_threshold_enabled"] else 0.0,
+        reranking_model=model.get("reranking_model") if model["reranking_enable"] else None,
+        reranking_mode=model.get("reranking_mode") or "reranking_model",
+        weights=model.get("weights"),
+        conditions=model.get("metadata_filtering_conditions"),
+    )

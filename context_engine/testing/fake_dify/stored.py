@@ -1,20 +1,56 @@
-"""A declared dataset with everything Dify would have made of it: ids, positions, search units."""
+"""A dataset as Dify stores it: ids, positions, search units, keywords, and pending indexing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import sha256
+from itertools import pairwise
+from math import inf
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
-from context_engine.core.text import terms
+from context_engine.core.text import STOP_WORDS, has_cjk, terms
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment
-from context_engine.testing.fake_dify.keywords import keywords_of
 from context_engine.testing.fakes import FakeEmbedder
 
+MOST_KEYWORDS: Final = 10
+
+_WORD: Final = re.compile(r"\w+")
+
+_PARTICLES: Final = re.compile("[的是在和与及并对向不应为之或等其于以将被由]")
+
+
+def keywords_of(text: str) -> list[str]:
+    """Return the ten commonest words of a text as they are written; of equally common ones the first.
+
+    Chinese is cut at its particles and then into words of two characters, so that a text has about as many words as
+    Dify's dictionary finds in it, though not always the same.
+    """
+    counts = Counter(word for word in _words(text) if len(word) > 1 and word.casefold() not in STOP_WORDS)
+    return [word for word, _ in counts.most_common(MOST_KEYWORDS)]
+
+
+def _words(text: str) -> list[str]:
+    out: list[str] = []
+    for word in _WORD.findall(text):
+        out += _cjk_words(word) if has_cjk(word) else [word]
+    return out
+
+
+def _cjk_words(run: str) -> list[str]:
+    words: list[str] = []
+    for piece in filter(None, _PARTICLES.split(run)):
+        cuts = [*range(0, max(len(piece) - 1, 1), 2), len(piece)]
+        words += [piece[start:end] for start, end in pairwise(cuts)]
+    return words
+
+
 OWNER: Final = "00000000-0000-4000-8000-000000000001"
+
 _EMBEDDER: Final = FakeEmbedder(1024)
 
 
@@ -154,3 +190,102 @@ def built_in_values(document: FakeDocument) -> dict[str, str | float]:
 
 def _metadata(document: FakeDocument, built_in: bool) -> Mapping[str, Any] | None:
     return {**(document.metadata or {}), **built_in_values(document)} if built_in else document.metadata
+
+
+_STAGES: Final = (("waiting", 0.2), ("parsing", 0.4), ("cleaning", 0.5), ("splitting", 0.6), ("indexing", 1.0))
+
+
+class Indexing(NamedTuple):
+    """Work that a document waits for.
+
+    Attributes:
+        started: when it was begun, on the fake's clock.
+        takes_s: seconds until it is done; infinite for an update that never ends.
+        segments: what the document holds then.
+        error: why it fails then, None if it does not.
+        completed_at: unix seconds.
+    """
+
+    started: float
+    takes_s: float
+    segments: Sequence[FakeSegment]
+    error: str | None
+    completed_at: int
+
+
+class HeldDataset:
+    """A dataset with its documents by their ids.
+
+    Args:
+        dataset: as declared.
+        created_at: unix seconds.
+        clock: seconds that only grow, for indexing.
+    """
+
+    def __init__(self, dataset: FakeDataset, created_at: int, clock: Callable[[], float]) -> None:
+        self.dataset, self.created_at, self._clock = dataset, created_at, clock
+        self._stored: StoredDataset | None = store(dataset, created_at)
+        self._documents = {
+            one.id: replace(one.document, id=one.id, place=one.position) for one in self._stored.documents
+        }
+        self._work: dict[str, Indexing] = {}
+
+    @property
+    def stored(self) -> StoredDataset:
+        """The dataset as Dify holds it now."""
+        self._settle()
+        if self._stored is None:
+            self._stored = store(replace(self.dataset, documents=list(self._documents.values())), self.created_at)
+        return self._stored
+
+    @property
+    def documents(self) -> list[FakeDocument]:
+        """The documents as they are now, each with its id and place."""
+        self._settle()
+        return list(self._documents.values())
+
+    def document(self, identity: str) -> FakeDocument | None:
+        """Return a document by its id."""
+        self._settle()
+        return self._documents.get(identity)
+
+    def put(self, document: FakeDocument, indexing: Indexing | None = None) -> None:
+        """Write a document, or one in the place of the one with its id, and begin to index it."""
+        assert document.id is not None
+        self._documents[document.id] = document
+        self._stored = None
+        if indexing is not None:
+            self._work[document.id] = indexing
+
+    def remove(self, identity: str) -> None:
+        """Drop a document."""
+        self._work.pop(identity, None)
+        self._documents.pop(identity, None)
+        self._stored = None
+
+    def change(self, **fields: Any) -> None:
+        """Change fields of the dataset itself."""
+        self.dataset = replace(self.dataset, **fields)
+        self._stored = None
+
+    def _settle(self) -> None:
+        """Bring documents to where indexing has come."""
+        now = self._clock()
+        for identity, work in list(self._work.items()):
+            if work.takes_s == inf:
+                continue
+            document = self._documents[identity]
+            done = (now - work.started) / work.takes_s if work.takes_s else 1.0
+            if done >= 1.0:
+                del self._work[identity]
+                self.put(_indexed(document, work))
+            elif document.indexing_status != (status := next(name for name, until in _STAGES if done < until)):
+                self.put(replace(document, indexing_status=status))
+
+
+def _indexed(document: FakeDocument, work: Indexing) -> FakeDocument:
+    status = "error" if work.error else "completed"
+    segments = () if work.error else work.segments
+    return replace(
+        document, indexing_status=status, error=work.error, segments=segments, completed_at=work.completed_at
+    )

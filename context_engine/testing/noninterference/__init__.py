@@ -11,18 +11,18 @@ from context_engine.testing.noninterference.changes import (
     ChangeKind,
     HiddenChange,
     HiddenDocument,
+    HiddenTexts,
     hidden_changes,
     write_change,
 )
-from context_engine.testing.noninterference.hidden_texts import HiddenTexts
-from context_engine.testing.noninterference.places import (
+from context_engine.testing.noninterference.requests import (
     NO_SUCH_DOMAINS,
     NO_SUCH_SOURCES,
     HiddenPlace,
     hidden_places,
     insider_of,
+    made_requests,
 )
-from context_engine.testing.noninterference.requests import made_requests
 
 __all__ = [
     "NO_SUCH_DOMAINS",

@@ -1,25 +1,116 @@
-"""Questions made from a base's own words: those that are there, misspelt ones, unknown ones, and prying ones."""
+"""Questions made from a base's own words, and the places a principal may not read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from context_engine.core.models import Chunk, Condition, FilterOp, SearchRequest
-from context_engine.testing.noninterference.places import NO_SUCH_DOMAINS, NO_SUCH_SOURCES
-from context_engine.testing.noninterference.wordings import (
-    heading_of,
-    misspelt,
-    sentence_of,
-    unknown_word,
-    words_of,
-)
+from context_engine.core.models import Chunk, Classification, Condition, DomainSpec, FilterOp, Principal, SearchRequest
+from context_engine.core.policy.access import access_class
+from context_engine.core.policy.access_review import rules_in
+from context_engine.core.protocols import AccessPolicy
+
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;])\s+|\n+")
+
+_WORD: Final = re.compile(r"[^\W\d_]{4,}")
+
+_MOST_WORDS: Final = 14
+
+_CONSONANTS: Final = "bdfgklmnprtvz"
+
+
+def sentence_of(chunk: Chunk, draw: Random) -> str:
+    """Return a sentence of a chunk, cut to the length of a question; "" where it has none."""
+    found = [part for part in _SENTENCE_ENDS.split(chunk.content) if _WORD.search(part)]
+    return " ".join(draw.choice(found).split()[:_MOST_WORDS]) if found else ""
+
+
+def heading_of(chunk: Chunk) -> str:
+    """Return what heads a chunk, "" where nothing does."""
+    return next(iter(reversed(chunk.heading_path)), chunk.title or "")
+
+
+def words_of(texts: Iterable[str]) -> list[str]:
+    """Return the different words of some texts, in their order; numbers and short words left out."""
+    return list(dict.fromkeys(word for text in texts for word in _WORD.findall(text)))
+
+
+def misspelt(word: str, draw: Random) -> str:
+    """Return a word with one slip of the keyboard after its first letter: two swapped, one left out or one doubled."""
+    at = draw.randrange(1, max(len(word) - 1, 2))
+    slips: Sequence[str] = (
+        word[:at] + word[at + 1 : at + 2] + word[at : at + 1] + word[at + 2 :],
+        word[:at] + word[at + 1 :],
+        word[:at] + word[at : at + 1] + word[at:],
+    )
+    return draw.choice(slips)
+
+
+def unknown_word(draw: Random) -> str:
+    """Return a word that nobody wrote."""
+    return "".join(draw.choice(_CONSONANTS) + draw.choice("aeiou") for _ in range(4)) + "xq"
+
+
+NO_SUCH_DOMAINS: Final = ("PROJECT-FALCON", "BOARD")
+
+NO_SUCH_SOURCES: Final = ("board_minutes", "falcon_files")
+"""Names that requests ask for before there is anything of that name, and after."""
+
+_CLAIMS: Final = (None, *Classification)
+
+
+class HiddenPlace(NamedTuple):
+    """Where documents stand that the caller may not read.
+
+    Attributes:
+        domain, source_id: where they are written.
+        claims: the classifications that they may claim there and stay hidden; None among them: they need claim none,
+            for the whole source is hidden.
+    """
+
+    domain: str
+    source_id: str
+    claims: tuple[Classification | None, ...] = _CLAIMS
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the source may be read."""
+        return None in self.claims
+
+
+def hidden_places(domains: Iterable[DomainSpec], policy: AccessPolicy, principal: Principal) -> Iterator[HiddenPlace]:
+    """Yield each source of which a principal may not read all, with the claims that hide a document in it."""
+    for domain in domains:
+        scope = policy.decide(principal, domain).scope
+        if scope is None:
+            continue
+        for source in domain.sources:
+            rules = policy.rules_of(source.id)
+            classes = {claim: access_class(rules, source.classification, claim) for claim in _CLAIMS}
+            hidden = tuple(claim for claim in _CLAIMS if not scope.admits(classes[claim]))
+            if hidden:
+                yield HiddenPlace(domain.domain, source.id, hidden)
+
+
+def insider_of(domains: Iterable[DomainSpec], *roles: str) -> Principal:
+    """Return one with every role and group that a rule names, and some more roles, cleared for everything."""
+    rules = tuple(rules_in(domains))
+    return Principal(
+        id="insider",
+        roles=frozenset(roles).union(*(rule.roles for rule in rules)),
+        groups=frozenset[str]().union(*(rule.groups for rule in rules)),
+        clearance=Classification.RESTRICTED,
+    )
+
 
 _NARROWED: Final = 0.25
+
 _ELSEWHERE: Final = 0.1
+
 _TRIES: Final = 50
 
 

@@ -1,7 +1,6 @@
 """Dify datasets as sources, over Dify's Service API."""
 
-from context_engine.adapters.sources.dify.adapter import dify_kb_adapter
-from context_engine.adapters.sources.dify.factory import open_dify
+from context_engine.adapters.sources.dify.adapter import dify_kb_adapter, open_dify
 from context_engine.adapters.sources.dify.settings import DifySettings, MetadataNames, check_dify
 from context_engine.adapters.sources.dify.source import DifySource
 

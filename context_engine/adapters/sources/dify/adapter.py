@@ -1,19 +1,23 @@
-"""Dify behind a function of three arguments: `adapter(query, domain, top_k)`."""
+"""Dify sources opened from a manifest, and Dify as a function: `adapter(query, domain, top_k)`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from context_engine.adapters.sources.adapter import SourceContext
+from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.adapters.sources.callable import ChunkDicts
-from context_engine.adapters.sources.dify.factory import dify_sources, open_dify
-from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.adapters.sources.dify.merge import Part, merged
+from context_engine.adapters.sources.dify.answer import Part, merged
+from context_engine.adapters.sources.dify.examine import server_notes
+from context_engine.adapters.sources.dify.fair_queue import Ticket, ask_each
+from context_engine.adapters.sources.dify.settings import check_dify
+from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.source import DifySource
+from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.withholding import readable
 from context_engine.core.models import (
@@ -30,8 +34,80 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import OPEN_ACCESS, AccessViews
 from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import AccessPolicy, Clock
-from context_engine.errors import ConfigError, InvalidRequest, SourceError
+from context_engine.errors import ConfigError, InvalidRequest, SourceError, StoreError
 from context_engine.settings.connections import Connection
+
+
+def dify_sources(domain: DomainSpec) -> list[SourceSpec]:
+    """Return the sources of a domain that this adapter opens."""
+    return [source for source in domain.sources if source.adapter == "dify"]
+
+
+@contextmanager
+def open_dify_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[DifySink]:
+    """Open the datasets of the sources for writing; of one configuration one process at a time.
+
+    Raises:
+        ConfigError: a source or connection cannot be used.
+        StoreError: another process writes to Dify.
+    """
+    opened: dict[str, Workspace] = {}
+
+    def workspace(connection: str) -> Workspace:
+        if connection not in opened:
+            opened[connection] = Workspace(partial(context.connection, connection), context.clock)
+        return opened[connection]
+
+    with ExitStack() as stack:
+        if not options.dry_run:
+            _lock(stack, context)
+        for connection in {spec.connection for spec in specs if spec.connection}:
+            context.connection(connection)
+        sink = DifySink(
+            specs,
+            workspace,
+            context.clock,
+            read_only=options.dry_run,
+            repair=options.repair,
+            sleep=options.sleep,
+            tell=options.tell,
+        )
+        try:
+            yield sink
+            sink.settle()
+        finally:
+            for one in opened.values():
+                one.close()
+
+
+def _lock(stack: ExitStack, context: SourceContext) -> None:
+    from context_engine.adapters.sources.local.lock import WriterLock  # only here: it brings the embedded base
+
+    folder = context.data_dir() / "dify"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(WriterLock(folder))
+    except OSError as error:
+        problem = f"{folder} cannot be written to: {error.strerror or error}. Name another with --data-dir."
+        raise ConfigError(problem) from error
+    except StoreError as error:
+        raise type(error)(f"another process is writing to Dify: {error}") from error
+
+
+@source_adapter(check=check_dify, open_sink=open_dify_sink, repairs=True, advise=server_notes)
+def open_dify(spec: SourceSpec, context: SourceContext) -> DifySource:
+    """Return a Dify source; its connection is read now, so that a missing variable shows before the first search.
+
+    Raises:
+        ConfigError: the specification or the connection cannot be used.
+    """
+    check_dify(spec)
+    assert spec.connection is not None
+    connect = partial(context.connection, spec.connection)
+    workspace: Workspace = context.shared(("dify", spec.connection), lambda: Workspace(connect, context.clock))
+    workspace.access()
+    return DifySource(spec, workspace, context.clock, context.timezone)
+
 
 _MOST_SOURCES: Final = 32
 

@@ -1,12 +1,13 @@
-"""How Dify is asked, and what it means by an answer that is no success.
+"""How Dify's API is called, what its errors mean, and which versions have known defects.
 
-Dify says 400 for outages behind it and 403 for its rate limit, so status alone decides little: its words do. They may
-hold SQL, hosts and the query, and are never passed on. Its rate limit counts refused calls too, in a sliding window.
-"""
+Dify answers 400 for outages behind it and 403 for its rate limit, so the status alone decides little: the body is read
+as well. Bodies may contain SQL, host names and the query, and are never passed on. The rate limit counts refused calls
+too, in a sliding window."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from context_engine.adapters.http import Api, Meaning, versioned
@@ -21,18 +22,22 @@ from context_engine.errors import (
 )
 
 _RATE: Final = re.compile(r"rate limit", re.IGNORECASE)
+
 _SWITCHED_OFF: Final = re.compile(r"api access is not enabled", re.IGNORECASE)
+
 _NO_INDEX: Final = re.compile(
     r"relation \"embedding_vector_index\S*\" does not exist|index_not_found|no such index|collection \S+ (?:not found|"
     r"does not exist)|can't find collection|could not find class",
     re.IGNORECASE,
 )
+
 _OUTAGE: Final = re.compile(
     r"plugin daemon|connection (?:refused|reset|aborted|timed out|error)|connect(?:ion)? timeout|could not connect|"
     r"failed to (?:connect|establish)|max retries exceeded|server closed the connection|remaining connection slots|"
     r"unreachable|timed? ?out|temporar(?:y|ily)|name or service not known|bad gateway|service unavailable",
     re.IGNORECASE,
 )
+
 _HARMLESS: Final = re.compile(
     r"Content is empty|Exceeded maximum segments limit of \d+|Metadata name already exists|"
     r"The dataset name already exists|Process rule rules is required|Document is not completed|Document is disabled|"
@@ -44,6 +49,7 @@ _HARMLESS: Final = re.compile(
 _MODEL_CODES: Final = frozenset(
     {"provider_not_initialize", "provider_quota_exceeded", "model_currently_not_support", "completion_request_error"}
 )
+
 _MODEL: Final = re.compile(
     r"provider .* does not exist|no default model|default model not found|credentials|quota", re.IGNORECASE
 )
@@ -109,3 +115,53 @@ DIFY: Final = Api(
     },
 )
 """The API of Dify's datasets."""
+
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[0-9A-Za-z.+-]{0,32}")
+
+_TRIED: Final = (1, 12)
+
+_KNOWN: Final = (1, 17)
+
+_FILTERS_DROPPED: Final = (1, 13)
+
+_IN_BROKEN: Final = (1, 11)
+
+
+def stated_version(headers: Mapping[str, str]) -> str | None:
+    """Return the version that an answer states; None where it states none.
+
+    Args:
+        headers: names in lower case.
+    """
+    stated = headers.get("x-version", "").strip()
+    return stated if _VERSION.fullmatch(stated) else None
+
+
+def drops_filters(version: str | None) -> bool:
+    """Return whether Dify ignores a search's metadata filter without a word, as 1.13 does."""
+    return _release(version) == _FILTERS_DROPPED
+
+
+def shortcomings(version: str | None) -> tuple[str, ...]:
+    """Return what does not work with a version, or is not known of it, a sentence each."""
+    release = _release(version)
+    if release is None:
+        return ("Dify does not state its version (no X-Version header): a proxy in between may take it away",)
+    found: list[str] = []
+    if release < _TRIED:
+        found.append("it is older than 1.12, with which this adapter was not tried")
+    if release == _IN_BROKEN:
+        found.append("its metadata filters with 'in' were seen to find nothing: give one value, or update Dify")
+    if release == _FILTERS_DROPPED:
+        found.append(
+            "it ignores metadata filters: they are kept here, on the best 100 chunks of each dataset, so that chunks "
+            "below those are not found; later versions keep to them again"
+        )
+    if release > _KNOWN:
+        found.append("it is newer than 1.17, the last whose changes are known here")
+    return tuple(found)
+
+
+def _release(version: str | None) -> tuple[int, int] | None:
+    found = _VERSION.fullmatch(version) if version is not None else None
+    return None if found is None else (int(found[1]), int(found[2]))

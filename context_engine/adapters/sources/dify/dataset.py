@@ -1,11 +1,13 @@
-"""What Dify says of a dataset."""
+"""A Dify dataset: its settings, how it is searched, and what its scores mean."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from context_engine.errors import SourceProtocolError
+from context_engine.adapters.sources.dify.settings import DifySettings
+from context_engine.core.models import Score, ScoreKind, usable_score
+from context_engine.errors import SourceProtocolError, SourceUnavailable
 
 
 class DatasetInfo(NamedTuple):
@@ -92,3 +94,89 @@ def _reranking(model: Mapping[str, Any], reranker: str | None) -> Mapping[str, A
 def _fields(rows: Any) -> Mapping[str, str]:
     given = rows if isinstance(rows, list) else []
     return {str(row["name"]): str(row.get("type", "")) for row in given if isinstance(row, Mapping) and "name" in row}
+
+
+MAIN: Final = "main"
+
+LEGS: Final = ("semantic", "full_text")
+
+
+class SearchMethod(NamedTuple):
+    """One way of asking a dataset.
+
+    Attributes:
+        name: Dify's `search_method`.
+        kind: what its scores mean; None where they mean nothing.
+        scorer: scores of one kind and one scorer are comparable; None: only within one answer.
+        reranking: further keys of the retrieval model.
+    """
+
+    name: str
+    kind: ScoreKind | None
+    scorer: str | None
+    reranking: Mapping[str, Any]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the records means anything."""
+        return self.kind is not None
+
+    def scores(self, value: Any) -> tuple[Score, ...]:
+        """Return a record's score, none where the number means nothing or is not one."""
+        if self.kind is None:
+            return ()
+        number = None if isinstance(value, str) else usable_score(self.kind, value)
+        return () if number is None else (Score(self.kind, number, self.scorer),)
+
+    def retrieval_model(self, top_k: int, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the request's retrieval model: the four keys Dify fails without, and no threshold.
+
+        A threshold stays on our side, for Dify ignores it for some methods and tests it twice for others.
+        """
+        model = {"search_method": self.name, "reranking_enable": False, **self.reranking, "top_k": top_k}
+        model["score_threshold_enabled"] = False
+        return {**model, "metadata_filtering_conditions": dict(conditions)} if conditions else model
+
+
+def choose(dataset_id: str, info: DatasetInfo | None, settings: DifySettings, leg: str = MAIN) -> SearchMethod | None:
+    """Return how to search a dataset: economy by keyword; high quality by a hybrid search where the dataset has a
+    reranker or weights, else by meaning alone, because Dify's hybrid mixes the scales of its legs.
+
+    Args:
+        dataset_id: the dataset.
+        info: what Dify says of it; None where it cannot be asked, then the manifest's `indexing_technique` decides.
+        settings: the source's.
+        leg: "main", or one of LEGS.
+
+    Returns:
+        None for the full-text leg of an economy dataset, which has only one leg.
+
+    Raises:
+        SourceUnavailable: neither Dify nor the manifest says how the dataset is indexed.
+    """
+    technique = settings.indexing_technique if info is None else info.technique or settings.indexing_technique
+    if technique is None:
+        problem = "Dify does not say how the dataset is indexed: give indexing_technique in the manifest's settings"
+        raise SourceUnavailable(problem, retryable=info is None)
+    if technique == "economy":
+        return None if leg == "full_text" else SearchMethod("keyword_search", None, None, {})
+    own = f"dify:{dataset_id}"
+    if leg == "full_text":
+        return SearchMethod("full_text_search", ScoreKind.FULLTEXT, own, {})
+    if leg == MAIN and info is not None and info.reranking is not None:
+        if info.weighted:
+            kind = ScoreKind.WEIGHTED if settings.cosine else ScoreKind.UNKNOWN
+            return SearchMethod("hybrid_search", kind, own, info.reranking)
+        return SearchMethod("hybrid_search", ScoreKind.RERANK, info.reranker, info.reranking)
+    kind = ScoreKind.COSINE if settings.cosine else ScoreKind.UNKNOWN
+    return SearchMethod("semantic_search", kind, (info and info.embedding) or own, {})
+
+
+def possible_kinds(settings: DifySettings) -> frozenset[ScoreKind]:
+    """Return the kinds of score a source may give."""
+    kinds = {ScoreKind.RERANK, ScoreKind.UNKNOWN}
+    if settings.cosine:
+        kinds |= {ScoreKind.COSINE, ScoreKind.WEIGHTED}
+    if settings.legs:
+        kinds |= {ScoreKind.FULLTEXT, ScoreKind.RRF}
+    return frozenset(kinds)

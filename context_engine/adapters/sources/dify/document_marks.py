@@ -1,32 +1,74 @@
-"""What the documents that this package writes to Dify are known by: their marks and metadata, for people their names.
+"""The marks, metadata and names of documents that this package writes to Dify.
 
-The marks are metadata fields. The hash and the measure of what is stored are assigned last, after Dify was asked what
-it holds, so a document is whole if it has them. The name says nothing to this package: it is made for those who see it
-in Dify, where two documents must not have one, for Dify would write one over the other.
-"""
+The marks are metadata fields. The hash and size of the stored text are assigned last, after reading back what Dify
+holds, so a document that has them is complete. The name identifies nothing to this package; it is for people in Dify,
+where two documents must not share a name because Dify would overwrite one with the other."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
+from hashlib import sha256
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
-from context_engine.adapters.sources.dify.content_digest import ContentDigest
 from context_engine.adapters.sources.dify.metadata import CLAIMS, MARKED, MARKS
 from context_engine.core.models import Chunk, utc_text
 from context_engine.errors import SourceProtocolError
+
+_FORM: Final = re.compile(r"(\d+):(\d+):([0-9a-f]{16})")
+
+
+class ContentDigest(NamedTuple):
+    """The chunks of a document.
+
+    Attributes:
+        chunks: how many.
+        characters: in all of them; Dify's list of documents counts them too, as `word_count`.
+        digest: of their texts, in their order.
+    """
+
+    chunks: int
+    characters: int
+    digest: str
+
+    @classmethod
+    def of(cls, contents: Iterable[str]) -> Self:
+        """Measure chunks.
+
+        >>> str(ContentDigest.of(["Keep records", "for seven years."]))
+        '2:28:42f026b35770ec99'
+        """
+        chunks = characters = 0
+        digest = sha256()
+        for content in contents:
+            chunks, characters = chunks + 1, characters + len(content)
+            digest.update(sha256(content.encode("utf-8", "surrogatepass")).digest())
+        return cls(chunks, characters, digest.hexdigest()[:16])
+
+    @classmethod
+    def read(cls, value: object) -> Self | None:
+        """Return what a mark says; None where it says nothing."""
+        found = _FORM.fullmatch(value) if isinstance(value, str) else None
+        return cls(int(found[1]), int(found[2]), found[3]) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.chunks}:{self.characters}:{self.digest}"
+
 
 MOST_NAME: Final = 200
 """Characters of a document's name; Dify cuts off what is beyond."""
 
 _MOST_VALUE: Final = 1000
+
 _FILE: Final = "source_file"
+
 _TAG: Final = re.compile(r"\[ce-[0-9a-f]{12}(?:\.\d+)?\]$")
 """What names ended in once, and what is left of a run that was broken off then is known by."""
 
 Value = str | int | float | bool | date | datetime
+
 Key = tuple[str, str, str]
 """Source id, document id, version."""
 

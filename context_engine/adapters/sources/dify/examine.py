@@ -1,19 +1,20 @@
-"""A close look at the datasets of a source: what an operator wants to know before a user asks."""
+"""The examination of a source's datasets and servers for an operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from math import ceil
 from typing import Any, Final
 
 from context_engine.adapters.http import Access
-from context_engine.adapters.sources.dify.dataset import DatasetInfo
-from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
-from context_engine.adapters.sources.dify.inventory import problems, take_inventory
+from context_engine.adapters.sources.dify.api import shortcomings
+from context_engine.adapters.sources.dify.dataset import DatasetInfo, choose
+from context_engine.adapters.sources.dify.fair_queue import Ticket, ask_each, finish_times
 from context_engine.adapters.sources.dify.metadata import MARKED
-from context_engine.adapters.sources.dify.method import choose
 from context_engine.adapters.sources.dify.settings import DifySettings
+from context_engine.adapters.sources.dify.target import problems, take_inventory
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.dify.writes import Writes
 from context_engine.core.models import (
@@ -32,6 +33,7 @@ EXTERNAL: Final = (
     "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
     "that knowledge itself"
 )
+
 _MOST_NAMED: Final = 5
 
 
@@ -244,3 +246,62 @@ def _warnings(dataset_id: str, info: DatasetInfo, missing: tuple[str, ...], decl
     if missing:
         said = f"the manifest expects metadata it does not have: {', '.join(missing)}"
         yield Notice(NoticeCode.METADATA_MISSING, dataset_id, said, {"names": list(missing)})
+
+
+_MANY: Final = 20
+
+_STARVES: Final = 10
+"""Calls at a time that Dify serves as delivered, its SERVER_WORKER_CONNECTIONS."""
+
+
+def connections_advice(times: Sequence[float], connections: int, timeout_s: float) -> tuple[str, ...]:
+    """Return what a number of connections does to one search and to many, and which numbers would serve.
+
+    Args:
+        times: seconds that Dify takes for each dataset.
+        connections: the `max_connections` that are set.
+        timeout_s: seconds that a search may take.
+    """
+    calls = sorted(times, reverse=True)
+    slowest, total = calls[0], sum(calls)
+    enough = next(n for n in range(1, len(calls) + 1) if finish_times([calls], n)[0] <= 1.1 * slowest)
+    (alone,) = finish_times([calls], connections)
+    many = ceil(_MANY * total / (2 * slowest))
+    served = max(int(connections * timeout_s / total), 1)
+    said = (
+        f"Dify took {calls[-1]:.2g} to {slowest:.2g} s a dataset ({total:.2g} s for all {len(calls)}): with "
+        f"max_connections {connections} one search takes about {alone:.2g} s, and {served} at a time are served within "
+        f"{timeout_s:g} s; {enough} would do for one search, about {many} for {_MANY} at a time in twice its time"
+    )
+    starves = (
+        f"Dify as delivered serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
+        "raise it there before max_connections"
+    )
+    return (said, starves) if max(many, connections) > _STARVES else (said,)
+
+
+STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its own database (dataset_queries)."
+
+
+def server_notes(examined: Sequence[tuple[str, Examination]]) -> Iterator[str]:
+    """Yield what should be known of each server: its version and what fails there, and how many connections it wants.
+
+    The advice is for the domain whose searches ask it the most.
+
+    Args:
+        examined: (domain, what was found out) of each source.
+    """
+    yield STORES_QUERIES
+    by_name: dict[str, dict[str, list[ServerFacts]]] = {}
+    for domain, found in examined:
+        if isinstance(found, DifyExamination) and found.server.seconds:
+            by_name.setdefault(found.server.connection, {}).setdefault(domain, []).append(found.server)
+    for name, domains in by_name.items():
+        first = next(iter(domains.values()))[0]
+        yield f"connection {name}: Dify {first.version}" if first.version else f"connection {name}"
+        yield from (f"connection {name}: {one}" for one in shortcomings(first.version))
+        times = {domain: [one for server in servers for one in server.seconds] for domain, servers in domains.items()}
+        domain = max(times, key=lambda one: sum(times[one]))
+        if any(times[domain]):
+            advice = connections_advice(times[domain], first.max_connections, first.search_timeout_s)
+            yield from (f"connection {name}, domain {domain}: {one}" for one in advice)

@@ -1,26 +1,51 @@
-"""Who is next at a server: searches take turns, and one that cannot be served in time is told so at once.
+"""Calls to a Dify server: searches take turns, and searches that would be late are refused at once.
 
-The seconds that Dify took for good answers say how long a call to each dataset takes. From them follows when each
-search would be done if those with the nearest deadline went first. While all would be in time, the searches take turns,
-so that one with many datasets holds up nobody; as soon as one would only just be in time, the nearest deadline goes
-first. A search that would be late even so is refused when it comes. While nothing is measured nobody is refused and
-the nearest deadline goes first; once something is, those that nothing was done for yet are looked at again.
+The duration of past successful calls predicts how long a call to each dataset takes, and from that when each search
+would finish under earliest deadline first. While all searches would be in time, they take turns, so that a search of
+many datasets blocks nobody; as soon as one would only just be in time, the earliest deadline goes first. A search that
+would be late even so is refused on arrival. Before anything is measured, no search is refused and the earliest deadline
+goes first; once timings exist, queued searches that have not started are checked again.
 
-A search that could not be done in time even if it were alone is never refused, and has no claim: it gets what the
-others leave, and its deadline cuts it.
-"""
+A search that could not finish in time even alone is never refused and has no claim: it gets what the others leave, and
+its deadline ends it."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
+from heapq import heapify, heapreplace
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-from context_engine.adapters.sources.dify.schedule import finish_times
-from context_engine.core.concurrency.forking import forget_in_child
-from context_engine.errors import SourceBusy
+from context_engine.core.concurrency.executor import Busy
+from context_engine.core.concurrency.fan_out import submit_all, wait_all
+from context_engine.core.concurrency.forking import Lock, forget_in_child
+from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
+
+
+def finish_times(searches: Iterable[Sequence[float]], connections: int, busy: Iterable[float] = ()) -> list[float]:
+    """Return the second at which each search is done, where the searches are served in the order given.
+
+    Args:
+        searches: seconds that each call of each search takes.
+        connections: calls that run at once, at least 1.
+        busy: seconds that the calls which run now still take.
+    """
+    free = sorted(busy)[:connections]
+    free += [0.0] * (connections - len(free))
+    heapify(free)
+    done = []
+    for calls in searches:
+        last = 0.0
+        for seconds in calls:
+            end = free[0] + seconds
+            heapreplace(free, end)
+            last = max(last, end)
+        done.append(last)
+    return done
+
 
 _NEWEST_COUNTS: Final = 0.25
 """Share of the newest measurement in the time a dataset is expected to take."""
@@ -243,3 +268,98 @@ def _busy(most: int, refusal: _Refusal | None) -> SourceBusy:
         retryable=True,
         retry_after_s=round(after, 3),
     )
+
+
+_LOCK: Final = Lock()
+
+_QUEUES: Final[dict[str, FairQueue]] = {}
+
+
+def shared_queue(server: str) -> FairQueue:
+    """Return the queue before a server, by its base URL without the version."""
+    with _LOCK:
+        return _QUEUES.setdefault(server, FairQueue())
+
+
+T = TypeVar("T")
+
+
+class Ticket:
+    """What one call holds while it runs.
+
+    Args:
+        left: seconds until nobody waits for it any more.
+        flow: the search it belongs to; None for one that waits as long as it may.
+    """
+
+    __slots__ = ("_abandoned", "_lock", "_slot", "flow", "left")
+
+    def __init__(self, left: Callable[[], float], flow: Flow | None = None) -> None:
+        self.left, self.flow = left, flow or Flow(left, patient=True)
+        self._lock = threading.Lock()
+        self._slot: Slot | None = None
+        self._abandoned = False
+
+    def hold(self, slot: Slot) -> None:
+        """Take a slot; given back at once if nobody waits any more."""
+        with self._lock:
+            self._slot = slot
+            if self._abandoned:
+                slot.release()
+
+    def abandon(self) -> None:
+        """Give back what it holds: it hangs, and others need the connection's place."""
+        with self._lock:
+            self._abandoned = True
+            if self._slot is not None:
+                self._slot.release()
+
+
+def ask_each(
+    jobs: Sequence[Callable[[Ticket], T]],
+    *,
+    width: int,
+    left: Callable[[], float],
+    datasets: Sequence[Hashable] | None = None,
+) -> list[T | SourceError]:
+    """Run jobs, at most `width` at once and the first ones first; return a result or an error for each, in order.
+
+    Args:
+        jobs: each is given a ticket.
+        width: most threads.
+        left: seconds until the answer is wanted; what is not done by then counts as timed out.
+        datasets: the one that each job searches; the jobs are then refused as busy at once where the server cannot
+            serve all of them in time. None: each waits as long as it may.
+    """
+    not_begun, given_s = deque(datasets or ()), max(left(), 0.0)
+    flow = Flow(left, patient=True) if datasets is None else Flow(left, not_begun.copy)
+    tickets = [Ticket(left, flow) for _ in jobs]
+
+    def result(job: Callable[[Ticket], T], ticket: Ticket) -> T | SourceError:
+        if left() <= 0:
+            return _timed_out(given_s, begun=False)
+        if not_begun:
+            not_begun.popleft()
+        try:
+            return job(ticket)
+        except BaseException as error:  # noqa: BLE001  whatever a job raises is its own failure
+            return source_error_from(error)
+
+    calls = [partial(result, job, ticket) for job, ticket in zip(jobs, tickets, strict=True)]
+    try:
+        futures = submit_all(calls, width=width, name="dify")
+    except Busy as busy:
+        return [SourceBusy(str(busy), retryable=True) for _ in jobs]
+    in_time = wait_all(futures, [left()] * len(futures))
+    results: list[T | SourceError] = []
+    for future, ticket, done in zip(futures, tickets, in_time, strict=True):
+        if not done:
+            ticket.abandon()
+        results.append(future.result() if done else _timed_out(given_s, begun=not future.cancelled()))
+    return results
+
+
+def _timed_out(given_s: float, *, begun: bool) -> SourceTimeout:
+    within = f"within {given_s:.3g} s"
+    problem = f"no answer {within}" if begun else f"not asked {within}: other datasets took all of it"
+    return SourceTimeout(problem, retryable=True)

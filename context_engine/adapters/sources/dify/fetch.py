@@ -14,16 +14,13 @@ from typing import Any, Final
 
 from context_engine.adapters.http import Access, Backoff, HttpCall, RetryBudget, retried
 from context_engine.adapters.sources.dify.answer import named
-from context_engine.adapters.sources.dify.dataset import DatasetInfo
+from context_engine.adapters.sources.dify.dataset import DatasetInfo, SearchMethod
 from context_engine.adapters.sources.dify.document_marks import DatasetDocument, read_row
 from context_engine.adapters.sources.dify.examine import EXTERNAL
-from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
+from context_engine.adapters.sources.dify.fair_queue import Ticket, ask_each
 from context_engine.adapters.sources.dify.metadata import MARKED, MetadataReader
-from context_engine.adapters.sources.dify.method import SearchMethod
-from context_engine.adapters.sources.dify.reading import read_chunks, read_records
-from context_engine.adapters.sources.dify.segment_text import line_of_first
+from context_engine.adapters.sources.dify.reading import divided, line_of_first, read_chunks, read_records
 from context_engine.adapters.sources.dify.settings import UUID, DifySettings
-from context_engine.adapters.sources.dify.withholding import divided
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import Chunk, FetchRequest, SourceSpec
 from context_engine.errors import SourceError, SourceForbidden, SourceNotFound, SourceProtocolError, SourceUnavailable

@@ -22,6 +22,17 @@ from context_engine.core.models import (
     to_moment,
 )
 
+_KEY: Final = re.compile(r"\s*\[ce-[0-9a-f]{12}(?:\.\d+)?\]\s*$")
+
+
+def readable_name(value: Any) -> str | None:
+    """Return a document's name without its key; None for what is no text, or holds nothing else.
+
+    >>> readable_name("NPA-SOP-001 3.2 New products [ce-4c52b60fa1e9]"), readable_name("[ce-4c52b60fa1e9.2]")
+    ('NPA-SOP-001 3.2 New products', None)
+    """
+    return _KEY.sub("", value) or None if isinstance(value, str) else None
+
 
 class Marks(NamedTuple):
     """Names of the metadata fields by which a document that this package wrote is known."""
@@ -36,6 +47,7 @@ class Marks(NamedTuple):
 
 
 MARKS: Final = Marks()
+
 MARKED: Final = MARKS.document_id
 """A document that has this field was written by this package; without a hash it is unfinished."""
 
@@ -49,7 +61,9 @@ CLAIMS: Final = (
 """What a document that this package wrote says of itself, under these names where the manifest gives no others."""
 
 _OUR_NAMES: Final = {name: name for name in CLAIMS}
+
 _TIER: Final = re.compile(r"(?:tier)?[\s_-]*([1-5])", re.IGNORECASE)
+
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})")
 
 

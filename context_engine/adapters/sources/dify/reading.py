@@ -1,26 +1,120 @@
-"""Dify's answer to a search: what is well formed in it, and chunks made of that."""
+"""Chunks read from Dify's records, without those above the caller's clearance.
+
+A general chunk and a parent begin with the chunk line; of a question and its answer, the answer does. If the parent is
+a whole document, each child carries its own place, and the place of the best child is the place of the match.
+
+Dify searches with the rights of the workspace's owner and keeps no partitions, so its records are divided here before
+anything is ranked, cut or reported. Withheld records go to the engine last, for the audit record alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader
-from context_engine.adapters.sources.dify.method import SearchMethod
-from context_engine.adapters.sources.dify.names import readable_name
-from context_engine.adapters.sources.dify.segment_text import SegmentText, pictures_of, segment_text
-from context_engine.core.chunking import ChunkLine
+from context_engine.adapters.sources.dify.dataset import SearchMethod
+from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader, readable_name
+from context_engine.core.chunking import ChunkLine, read_line, restored
 from context_engine.core.models import (
     NOTHING,
+    PLACE_OF_MATCH,
+    AccessScope,
     Chunk,
     Classification,
     FetchedAtBasis,
     Notice,
     NoticeCode,
+    SourceSpec,
     sanitized_mapping,
     to_moment,
 )
+from context_engine.core.policy.access import access_class
 from context_engine.errors import SourceProtocolError
+
+
+class SegmentText(NamedTuple):
+    """A segment's text.
+
+    Attributes:
+        line: what its line says; None for a text without one.
+        content: without the line; question and answer are one text.
+        extra: of a parent the spans of the children that matched, and whether its place is that of a child; of a
+            summary index the summary that matched, of a multimodal dataset the names of its pictures, of a question
+            and its answer both.
+    """
+
+    line: ChunkLine | None
+    content: str
+    extra: dict[str, Any]
+
+
+class _Child(NamedTuple):
+    line: ChunkLine | None
+    content: str
+    score: float
+
+
+def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
+    """Return what the segment of a well-formed record says.
+
+    Args:
+        record: of Dify's answer.
+        has_line: whether its text was written with a line, or escaped; else it is left as it is, byte for byte.
+    """
+    content: str = record["segment"]["content"]
+    extra = _beside(record)
+    if answer := record["segment"].get("answer"):
+        line, said = read_line(answer) if has_line else (None, answer)
+        question = restored(content) if has_line else content
+        text = f"{question}\n\n{said}" if said else question
+        return SegmentText(line, text, {"question": question, "answer": said, **extra})
+    line, content = read_line(content) if has_line else (None, content)
+    children = _children(record, has_line=has_line)
+    spans = [[start, start + len(one.content)] for one in children if (start := content.find(one.content)) >= 0]
+    extra |= {"matched_spans": spans} if spans else {}
+    best = max(children, key=lambda child: child.score, default=None)
+    if best is not None and best.line:
+        line, extra = _placed(line, best.line), extra | {PLACE_OF_MATCH: True}
+    return SegmentText(line, content, extra)
+
+
+def line_of_first(body: Mapping[str, Any]) -> ChunkLine:
+    """Return what the line of the first segment in Dify's list says; nothing where it has none."""
+    rows = body.get("data")
+    row = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], Mapping) else {}
+    text = row.get("answer") or row.get("content")
+    return (read_line(text)[0] if isinstance(text, str) else None) or ChunkLine()
+
+
+def pictures_of(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of a record's pictures; their addresses are signed and stay here."""
+    given = record.get("files")
+    files = given if isinstance(given, list) else []
+    return [name for one in files if isinstance(one, Mapping) and isinstance(name := one.get("name"), str) and name]
+
+
+def _beside(record: Mapping[str, Any]) -> dict[str, Any]:
+    summary, files = record.get("summary"), pictures_of(record)
+    extra: dict[str, Any] = {"summary": summary} if isinstance(summary, str) and summary else {}
+    return extra | ({"files": files} if files else {})
+
+
+def _children(record: Mapping[str, Any], *, has_line: bool) -> list[_Child]:
+    out: list[_Child] = []
+    for given in record.get("child_chunks") or []:
+        text, score = (given.get("content"), given.get("score")) if isinstance(given, Mapping) else (None, None)
+        line, content = read_line(text) if has_line and isinstance(text, str) else (None, text)
+        if isinstance(content, str) and content:
+            out.append(_Child(line, content, score if isinstance(score, int | float) else -inf))
+    return out
+
+
+def _placed(line: ChunkLine | None, child: ChunkLine) -> ChunkLine:
+    """Return a parent's line with the place that a child's says."""
+    of_parent = line or ChunkLine()
+    return replace(of_parent, path=child.path, section=child.section, page=child.page, reference=child.reference)
+
 
 _BUILT_IN_NAME: Final = "document_name"
 """A field that Dify itself fills in where a dataset's built-in metadata are switched on."""
@@ -197,3 +291,44 @@ def _words(value: Any) -> str | None:
 def _place(value: Any) -> int | None:
     """Dify counts from 1."""
     return value - 1 if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
+
+
+class DividedRecords(NamedTuple):
+    """The records of an answer, those the caller may read first, each part in Dify's order."""
+
+    readable: tuple[Mapping[str, Any], ...]
+    withheld: tuple[Mapping[str, Any], ...] = ()
+
+
+def divided(
+    records: Sequence[Mapping[str, Any]], spec: SourceSpec, claims: MetadataReader, access: AccessScope | None
+) -> DividedRecords:
+    """Return well-formed records, divided by whether the caller may read their document.
+
+    Args:
+        spec: the source, which the caller may search: its rule is not asked again.
+        access: what the caller may read; None: everything.
+    """
+    if access is None or not _can_be_too_high(spec, access):
+        return DividedRecords(tuple(records))
+    parts: dict[bool, list[Mapping[str, Any]]] = {True: [], False: []}
+    for record in records:
+        claimed = claimed_classification(record, claims)
+        parts[access.admits(access_class("", spec.classification, claimed))].append(record)
+    return DividedRecords(tuple(parts[True]), tuple(parts[False]))
+
+
+def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None, fields: Collection[str]) -> bool:
+    """Return whether some of an answer may be withheld, so that more has to be asked for.
+
+    Args:
+        field: that the manifest maps to the classification; None where it maps none.
+        fields: of the dataset; what this package wrote says its classification under that name.
+    """
+    claims = field is not None or (MARKED in fields and "classification" in fields)
+    return claims and access is not None and _can_be_too_high(spec, access)
+
+
+def _can_be_too_high(spec: SourceSpec, access: AccessScope) -> bool:
+    highest = max(one.rank for one in Classification)
+    return max(access.clearance.rank, spec.classification.rank) < highest

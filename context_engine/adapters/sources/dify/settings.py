@@ -1,14 +1,19 @@
-"""What a manifest may say of a Dify source, below `settings:`. The datasets stand in `dataset_ids`."""
+"""The `settings:` of a Dify source in a manifest, and datasets shared by several sources.
+
+Dify's key opens every dataset of its workspace, so only a source's rule keeps a caller from a dataset. If the same
+dataset is in a second source with another rule, whoever may search one of the sources can read all of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from context_engine.core.models import SourceSpec, SourceType
+from context_engine.core.models import AccessClass, DomainSpec, SourceSpec, SourceType
+from context_engine.core.policy.access import access_class
+from context_engine.core.protocols import AccessPolicy
 from context_engine.errors import ConfigError
 from context_engine.settings.messages import config_error
 
@@ -18,7 +23,9 @@ COSINE_STORES: Final = frozenset({"pgvector", "weaviate", "qdrant"})
 UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 Name = Annotated[str, Field(min_length=1, max_length=255)]
+
 Technique = Literal["economy", "high_quality"]
+
 Store = Literal["pgvector", "weaviate", "qdrant", "chroma", "milvus", "elasticsearch", "opensearch", "other"]
 
 
@@ -137,3 +144,33 @@ def read_settings(spec: SourceSpec) -> DifySettings:
         found = config_error(error, dict(spec.settings), DifySettings, file="")
         key = ".".join(part for part in (where, "settings", found.key) if part)
         raise ConfigError(found.problem, key=key) from None
+
+
+class SharedDataset(NamedTuple):
+    """A dataset with more than one rule.
+
+    Attributes:
+        sources: the ids of the sources that hold it, sorted; two of them at least admit different callers.
+    """
+
+    dataset_id: str
+    sources: tuple[str, ...]
+
+
+def shared_datasets(domains: Iterable[DomainSpec], policy: AccessPolicy) -> tuple[SharedDataset, ...]:
+    """Return the datasets that several sources hold with different rules or classifications, sorted by id.
+
+    Args:
+        domains: all of the registry.
+        policy: says which rules a source has; of `OpenAccess` none has any.
+    """
+    held: dict[str, dict[str, AccessClass]] = {}
+    for source in (source for domain in domains for source in domain.sources):
+        needed = access_class(policy.rules_of(source.id), source.classification, None)
+        for dataset in source.dataset_ids:
+            held.setdefault(dataset.lower(), {})[source.id] = needed
+    return tuple(
+        SharedDataset(dataset, tuple(sorted(classes)))
+        for dataset, classes in sorted(held.items())
+        if len(set(classes.values())) > 1
+    )

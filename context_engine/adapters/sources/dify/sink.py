@@ -1,41 +1,93 @@
-"""Documents written to Dify, chunk by chunk as they were cut, by runs that may be killed and that may meet.
+"""Documents written to Dify chunk by chunk, by runs that may be killed and may run at the same time.
 
-A new version is whole before the old one goes. Both are known by their marks, and the hash, which makes a document
-whole, is assigned last, after Dify was asked what it holds. Dify can compare nothing before it sets it, so no run can
-keep another out: each makes documents of its own, the newest of two that are whole is kept by whoever sees both, and
-what is not as it was written is made again, by this run or the next.
-"""
+A new version is complete before the old one is deleted. The marks identify both, and the hash, which declares a
+document complete, is assigned last, after reading back what Dify holds. Dify has no compare-and-set, so no run can lock
+out another: each run makes documents of its own, whoever sees two complete ones keeps the newest, and a damaged
+document is written again by this run or the next."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from context_engine.adapters.sources.dify.document_marks import DatasetDocument, Key
-from context_engine.adapters.sources.dify.inventory import Inventory, as_written, holds, take_inventory
-from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.sink_report import sink_report
-from context_engine.adapters.sources.dify.target import TargetDataset
+from context_engine.adapters.sources.dify.target import Inventory, TargetDataset, as_written, holds, take_inventory
 from context_engine.adapters.sources.dify.upload import DocumentUpload, Refusal, UploadRefused, checked
 from context_engine.adapters.sources.dify.uploader import Uploader
-from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
 from context_engine.adapters.sources.dify.writes import Writes
 from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec, messages
 from context_engine.core.protocols import Clock, SinkReport
 from context_engine.errors import InvalidRequest
 
-__all__ = ["DifySink", "Refusal"]
+_MANY: Final = 500
+"""Documents that take Dify minutes."""
+
+
+def sink_report(summary: Mapping[str, Any], written: int, *, dry_run: bool) -> SinkReport:
+    """Return the report of a run.
+
+    Args:
+        summary: what Dify accepted, as it is published.
+        written: documents that were new or had changed.
+        dry_run: nothing was written.
+    """
+    return SinkReport(
+        place="Dify",
+        outcome="" if dry_run else _outcome(summary),
+        advice=tuple(_advice(summary, written, dry_run)),
+        remarks=tuple(f"Dify: {note}" for note in summary["notes"]),
+        problems=tuple(f"not as it was written: {_named(one)}: {one['reason']}" for one in summary["damaged"]),
+        published=summary,
+    )
+
+
+def _advice(summary: Mapping[str, Any], written: int, dry_run: bool) -> Iterator[str]:
+    for one in summary["datasets"]:
+        if one["dataset_id"] is None and dry_run:
+            yield f"source {one['source']}: dataset {one['name']!r} would be created"
+        elif one["new"]:
+            yield (
+                f"source {one['source']}: dataset {one['name']!r} was created. To search it, give the source "
+                f"dataset_ids: [{one['dataset_id']}]"
+            )
+    if dry_run and written >= _MANY:
+        yield (
+            f"{written} documents are {written} documents in Dify too, one for each record, with at least "
+            f"{3 * written} calls; the embedded base (--to local) takes a large table in seconds"
+        )
+
+
+def _outcome(summary: Mapping[str, Any]) -> str:
+    old = f", {_counted(summary['deleted'], 'old document')} deleted" if summary["deleted"] else ""
+    left = f", {_counted(summary['leftovers'], 'leftover')} of a broken run removed" if summary["leftovers"] else ""
+    twice = f", {_counted(summary['doubled'], 'doubled document')} removed" if summary["doubled"] else ""
+    taken = f"Dify took {_counted(summary['documents'], 'document')} with {_counted(summary['segments'], 'chunk')}"
+    return f"{taken}{old}{left}{twice}; {_counted(summary['calls'], 'call')}"
+
+
+def _named(one: Mapping[str, str]) -> str:
+    return " ".join(part for part in (one["source_id"], one["document_id"], one["version"]) if part)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
 
 logger = logging.getLogger(__name__)
 
 INDEXING_S: Final = 300.0
+
 _MOST_UPLOADS: Final = 20
+
 _MOST_CHUNKS: Final = 1000
+
 _MOST_NAMED: Final = 5
+
 _DAMAGED: Final = "it does not hold the chunks that were written to it"
 
 

@@ -9,20 +9,16 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from context_engine.adapters.http import Access, RetryBudget
-from context_engine.adapters.sources.dify.answer import Found, answered
-from context_engine.adapters.sources.dify.dataset import DatasetInfo
+from context_engine.adapters.sources.dify.answer import Found, Part, answered
+from context_engine.adapters.sources.dify.api import drops_filters
+from context_engine.adapters.sources.dify.dataset import LEGS, MAIN, DatasetInfo, SearchMethod, choose, possible_kinds
 from context_engine.adapters.sources.dify.examine import EXTERNAL, DatasetExaminer, DifyExamination
-from context_engine.adapters.sources.dify.fanout import Ticket, ask_each
+from context_engine.adapters.sources.dify.fair_queue import Ticket, ask_each
 from context_engine.adapters.sources.dify.fetch import DatasetFetch, fetched
-from context_engine.adapters.sources.dify.filters import Pushed, push_down
-from context_engine.adapters.sources.dify.merge import Part
 from context_engine.adapters.sources.dify.metadata import MARKED, MetadataReader
-from context_engine.adapters.sources.dify.method import LEGS, MAIN, SearchMethod, choose, possible_kinds
-from context_engine.adapters.sources.dify.reading import read_chunks
+from context_engine.adapters.sources.dify.query import MOST_CHARACTERS, Pushed, push_down, shortened
+from context_engine.adapters.sources.dify.reading import divided, may_withhold, read_chunks
 from context_engine.adapters.sources.dify.settings import DifySettings, check_dify
-from context_engine.adapters.sources.dify.shorten import MOST_CHARACTERS, shortened
-from context_engine.adapters.sources.dify.versions import drops_filters
-from context_engine.adapters.sources.dify.withholding import divided, may_withhold
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.models import (
     Chunk,

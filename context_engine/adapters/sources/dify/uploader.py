@@ -10,8 +10,7 @@ from itertools import islice
 from typing import Final
 
 from context_engine.adapters.sources.dify.document_marks import DatasetDocument, free_name
-from context_engine.adapters.sources.dify.inventory import as_written
-from context_engine.adapters.sources.dify.target import TargetDataset
+from context_engine.adapters.sources.dify.target import TargetDataset, as_written
 from context_engine.adapters.sources.dify.upload import DocumentUpload, UploadLost, UploadRefused, check, fill, wait
 from context_engine.adapters.sources.dify.writes import UNCLEAR, after
 from context_engine.core.protocols import Clock

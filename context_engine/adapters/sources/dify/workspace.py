@@ -1,4 +1,4 @@
-"""One Dify workspace as reached through one connection: what all sources that name the connection share."""
+"""A Dify workspace behind one connection, shared by all sources that name the connection."""
 
 from __future__ import annotations
 
@@ -9,24 +9,65 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.http import Access, ApiClient, Backoff, HttpAnswer, HttpCall, RetryBudget, retried
 from context_engine.adapters.http.retry import OUTAGES
-from context_engine.adapters.sources.dify.api import DIFY
-from context_engine.adapters.sources.dify.breaker import Breaker
+from context_engine.adapters.sources.dify.api import DIFY, stated_version
 from context_engine.adapters.sources.dify.cache import AnswerCache, Kept
 from context_engine.adapters.sources.dify.dataset import DatasetInfo, read_info
-from context_engine.adapters.sources.dify.fanout import Ticket
-from context_engine.adapters.sources.dify.queues import shared_queue
+from context_engine.adapters.sources.dify.fair_queue import Ticket, shared_queue
 from context_engine.adapters.sources.dify.reading import Records, read_records
-from context_engine.adapters.sources.dify.versions import stated_version
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.protocols import Clock
-from context_engine.errors import SourceError, SourceProtocolError
+from context_engine.errors import SourceError, SourceProtocolError, SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 
+_COUNTED: Final = (SourceUnavailable, SourceTimeout, SourceProtocolError)
+
+
+class Breaker:
+    """Lets calls through until `most` failed in a row; then none for `pause_s`, then one at a time until one succeeds.
+
+    Args:
+        most: failures in a row that open it.
+        pause_s: seconds it stays open.
+    """
+
+    def __init__(self, most: int = 5, pause_s: float = 30.0) -> None:
+        self._most, self._pause_s = most, pause_s
+        self._lock = Lock()
+        self._failures = 0
+        self._open_until = 0.0
+
+    def check(self, now: float) -> None:
+        """Pass, or refuse.
+
+        Raises:
+            SourceUnavailable: it is open; says for how long.
+        """
+        with self._lock:
+            if self._failures < self._most:
+                return
+            wait = self._open_until - now
+            if wait > 0:
+                problem = f"failed {self._failures} times in a row and is left alone for another {wait:.0f} s"
+                raise SourceUnavailable(problem, retryable=True, retry_after_s=round(wait, 3))
+            self._open_until = now + self._pause_s  # this caller tries; the others wait for what comes of it
+
+    def note(self, error: SourceError | None, now: float) -> None:
+        """Count how a call ended; errors that are not Dify's failure (a wrong key, a rate limit) change nothing."""
+        with self._lock:
+            if error is None:
+                self._failures = 0
+            elif isinstance(error, _COUNTED):
+                self._failures += 1
+                self._open_until = now + self._pause_s
+
+
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
+
 _EMPTY_TTL_S: Final = 30.0
 """An empty dataset is asked again soon: documents may be on their way."""
 
 _NOT_AGAIN_S: Final = 10.0
+
 _FOREVER: Final = 10.0**9
 
 
@@ -220,3 +261,33 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, Mapping):
         return tuple((name, _frozen(one)) for name, one in sorted(value.items()))
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+_TIME_S: Final = 60.0
+
+_MOST_PAGES: Final = 1000
+
+
+def list_datasets(workspace: Workspace, clock: Clock, *, attempts: int = 3) -> list[DatasetInfo]:
+    """Return the datasets of a workspace, in Dify's order.
+
+    Pages are asked for until the total is reached: `has_more` is wrong in some versions.
+
+    Raises:
+        ConfigError: the connection cannot be used.
+        SourceError: Dify gave no usable answer.
+    """
+    access = workspace.access()
+    due = clock.monotonic() + _TIME_S
+    ticket = Ticket(lambda: due - clock.monotonic())
+    found: dict[str, DatasetInfo] = {}
+    for number in range(1, _MOST_PAGES):
+        body = workspace.page(number, access, ticket, attempts=attempts)
+        rows = body.get("data") if isinstance(body, Mapping) else None
+        if not isinstance(rows, list):
+            raise SourceProtocolError("Dify's list of datasets cannot be read")
+        found |= {info.dataset_id: info for info in map(read_info, rows)}
+        total = body.get("total")
+        if not rows or not isinstance(total, int) or number * 100 >= total:
+            return list(found.values())
+    raise SourceProtocolError("Dify's list of datasets does not end")

@@ -10,10 +10,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from context_engine.adapters.http import Backoff, HttpAnswer, HttpCall, RetryBudget, retried
 from context_engine.adapters.sources.dify.document_marks import DatasetDocument, read_row
-from context_engine.adapters.sources.dify.fanout import Ticket
-from context_engine.adapters.sources.dify.listing import list_datasets
-from context_engine.adapters.sources.dify.segment_text import line_of_first
-from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.adapters.sources.dify.fair_queue import Ticket
+from context_engine.adapters.sources.dify.reading import line_of_first
+from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
 from context_engine.core.chunking import ChunkLine
 from context_engine.core.protocols import Clock
 from context_engine.errors import (

@@ -9,11 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from context_engine import __version__
 from context_engine.apps.dify.answer import ToolOutput
-from context_engine.apps.dify.audit import PluginAudit
-from context_engine.apps.dify.fields import query_field
-from context_engine.apps.dify.form import whole_fields
-from context_engine.apps.dify.model_scores import asked_beforehand
-from context_engine.apps.dify.refusals import SERVER, TOOLS_VERSION
+from context_engine.apps.dify.failure import SERVER, TOOLS_VERSION
+from context_engine.apps.dify.form import query_field, whole_fields
+from context_engine.apps.dify.plugin_settings import PluginAudit
+from context_engine.apps.dify.reranking import asked_beforehand
 from context_engine.apps.dify.tools import ToolName, Tools
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import request_id_of, service_of

@@ -17,17 +17,15 @@ import pytest
 
 from context_engine.adapters.sources.local import BaseWriter
 from context_engine.apps.dify.answer import search_answer
-from context_engine.apps.dify.catalogue import catalogue, domain_titles
+from context_engine.apps.dify.backend import Engines, answer_retrieval
+from context_engine.apps.dify.catalogue import catalogue, domain_titles, refuse_unhealthy
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.embedded import OpenEngine, open_engine
-from context_engine.apps.dify.endpoint import answer_retrieval
-from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.failure import ToolFailure, guarded_tool
 from context_engine.apps.dify.form import read_search_form
-from context_engine.apps.dify.health import refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
 from context_engine.apps.dify.retrieval import EXTERNAL_KNOWLEDGE
+from context_engine.apps.dify.tools import OpenEngine, open_engine
 from context_engine.core.models import NOBODY, Caller, Chunk, Classification, Principal, SearchRequest, SearchResult
 from context_engine.errors import ConfigError, InvalidRequest, UnknownDomain
 from context_engine.settings.principals import token_hash

@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from context_engine.apps.dify.answer import search_answer
-from context_engine.apps.dify.catalogue import catalogue, domain_titles
+from context_engine.apps.dify.backend import Engines, answer_retrieval
+from context_engine.apps.dify.catalogue import catalogue, domain_titles, health, refuse_unhealthy
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.embedded import OpenEngine, open_engine
-from context_engine.apps.dify.endpoint import answer_retrieval
-from context_engine.apps.dify.engines import Engines
 from context_engine.apps.dify.external import read_request, records_answer
-from context_engine.apps.dify.health import health, refuse_unhealthy
 from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.reranking import rerank_passages
+from context_engine.apps.dify.tools import OpenEngine, open_engine
 from context_engine.core.models import NOBODY, Caller, NoticeCode, SearchRequest
 from context_engine.errors import ConfigError, UnknownDomain
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument

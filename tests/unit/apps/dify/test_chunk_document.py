@@ -15,8 +15,7 @@ from click.testing import CliRunner
 from context_engine.apps.cli import main
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.chunk_document import chunk_document
-from context_engine.apps.dify.chunk_limits import MOST_EMBEDDED, refuse_too_large
-from context_engine.apps.dify.chunk_structures import VARIABLES, Structured
+from context_engine.apps.dify.chunk_structures import MOST_EMBEDDED, VARIABLES, Structured, refuse_too_large
 from context_engine.apps.dify.file_documents import FileNotRead
 from context_engine.apps.dify.read_document import read_document
 from context_engine.core.chunking import DEFAULT_STRATEGIES, read_line

@@ -14,14 +14,11 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.http import HttpAnswer
-from context_engine.apps.dify.backend import open_backend
+from context_engine.apps.dify.backend import Engines, answer_retrieval, open_backend
 from context_engine.apps.dify.credentials import Credentials
-from context_engine.apps.dify.endpoint import answer_retrieval
-from context_engine.apps.dify.engines import Engines
-from context_engine.apps.dify.failure import SourceMissing, ToolFailure, guarded_tool
-from context_engine.apps.dify.model_scores import model_scores
-from context_engine.apps.dify.refusals import refused_by
+from context_engine.apps.dify.failure import SourceMissing, ToolFailure, guarded_tool, refused_by
 from context_engine.apps.dify.remote import RemoteEngine, open_remote
+from context_engine.apps.dify.reranking import model_scores
 from context_engine.core.models import Caller
 from context_engine.errors import ConfigError, ContextEngineError, NotAuthenticated, UnknownDomain
 

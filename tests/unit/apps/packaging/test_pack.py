@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.apps.packaging import PackOptions, check, pack
-from context_engine.apps.packaging.archive import checksum, write_archive
-from context_engine.apps.packaging.files import read_package
+from context_engine.apps.packaging.files import checksum, read_package, write_archive
 from context_engine.apps.packaging.pack import BrokenPlugin
 from context_engine.errors import ConfigError
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from context_engine.apps.packaging import PackOptions, pack
-from context_engine.apps.packaging.archive import write_archive
+from context_engine.apps.packaging.files import write_archive
 from context_engine.apps.packaging.sign import BadSignature, sign, verify
 from context_engine.errors import ConfigError, MissingExtra
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.dify.content_digest import ContentDigest
+from context_engine.adapters.sources.dify.document_marks import ContentDigest
 from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import SystemClock
