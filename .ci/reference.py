@@ -18,7 +18,7 @@ import click
 from context_engine import errors
 from context_engine.adapters.sources.dify import DifySettings
 from context_engine.apps.cli import main as command_line
-from context_engine.apps.server.catalogue import TYPE_PREFIX, kinds
+from context_engine.apps.server.problems import TYPE_PREFIX, kinds
 from context_engine.core.models import GROUPS, DomainSpec, NoticeCode, Settings
 from context_engine.settings.access_file import AccessFile
 

@@ -1,10 +1,19 @@
-"""What a caller may search."""
+"""The domains and personas that a caller may use."""
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from context_engine.core.models import DomainSpec, Principal
-from context_engine.service.contract.domains import DomainEntry, DomainsResponse, SourceEntry
+from context_engine.service.contract.domains import (
+    DomainEntry,
+    DomainsResponse,
+    PersonaEntry,
+    PersonasResponse,
+    SourceEntry,
+)
 from context_engine.service.deployment import Deployment
+from context_engine.settings.personas import Persona
 
 
 def domains_known_to(deployment: Deployment, principal: Principal) -> DomainsResponse:
@@ -15,13 +24,13 @@ def domains_known_to(deployment: Deployment, principal: Principal) -> DomainsRes
     """
     registry = deployment.known_to(principal)
     return DomainsResponse(
-        domains=tuple(_entry(name, registry.domains.get(name)) for name in registry.names),
+        domains=tuple(_domain_entry(name, registry.domains.get(name)) for name in registry.names),
         personas=deployment.setup.resolver.personas,
         demo=deployment.demo,
     )
 
 
-def _entry(name: str, spec: DomainSpec | None) -> DomainEntry:
+def _domain_entry(name: str, spec: DomainSpec | None) -> DomainEntry:
     if spec is None:
         return DomainEntry(domain=name, title="", description="", usable=False, sources=())
     sources = tuple(
@@ -29,3 +38,35 @@ def _entry(name: str, spec: DomainSpec | None) -> DomainEntry:
         for one in spec.sources
     )
     return DomainEntry(domain=name, title=spec.title, description=spec.description, usable=True, sources=sources)
+
+
+def personas_known_to(deployment: Deployment, principal: Principal) -> PersonasResponse:
+    """Return the personas by name; of the sources that one names, those that a principal may know.
+
+    Raises:
+        PolicyError: the access policy failed.
+    """
+    registry = deployment.known_to(principal)
+    known = {source.id for domain in registry.domains.values() for source in domain.sources}
+    personas = sorted(deployment.setup.config.personas.items())
+    return PersonasResponse(personas=tuple(_persona_entry(deployment, name, one, known) for name, one in personas))
+
+
+def _persona_entry(deployment: Deployment, name: str, persona: Persona, known: Set[str]) -> PersonaEntry:
+    values = deployment.setup.resolver.base(persona=name).values
+    sources = None if values.sources is None else tuple(one for one in values.sources if one in known)
+    settings = values.model_dump(mode="json", include=set(persona.layer))
+    if "sources" in settings:
+        settings["sources"] = sources
+    return PersonaEntry(
+        key=name,
+        description=persona.description,
+        origin=persona.origin,
+        similarity_threshold=values.similarity_threshold,
+        max_results=values.stage2_top_k,
+        min_results=values.min_chunks,
+        rerank=values.reranking_enabled,
+        rerank_by=values.rerank_by,
+        namespaces=sources,
+        settings=settings,
+    )

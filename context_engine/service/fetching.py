@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.concurrency.fan_out import submit_all, wait_all
+from context_engine.core.concurrency.deadline import submit_all, wait_all
 from context_engine.core.context import ApproxTokenCounter, build_context_block
 from context_engine.core.models import Chunk, DomainSpec, FetchRequest, Principal, SourceSpec, json_value, link_of
 from context_engine.core.policy.masking import masked_chunk
@@ -18,7 +18,7 @@ from context_engine.errors import InvalidRequest, SourceError, SourceTimeout
 from context_engine.service.callers import Authenticated
 from context_engine.service.contract.fetch import FetchedChunk, FetchQuery, FetchResponse, UnansweredSource
 from context_engine.service.deployment import Deployment
-from context_engine.service.request.asking import only_domain
+from context_engine.service.request import only_domain
 
 logger = logging.getLogger(__name__)
 

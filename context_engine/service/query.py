@@ -1,22 +1,26 @@
-"""A question of the RAG API, answered."""
+"""A question of the RAG API answered, whole or in numbered parts."""
 
 from __future__ import annotations
 
+import hmac
+import secrets
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
+from typing import Final
 
-from context_engine.core.context import ContextPart
+from context_engine.core.context import ContextPart, limited, parts_of_result
 from context_engine.core.engine import Engine
-from context_engine.core.models import Caller, Context, Principal, SearchResult
-from context_engine.service.answers.parts import answer_part, dealt, next_part
-from context_engine.service.comparing.compare import comparison_asked_for
-from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
+from context_engine.core.models import Caller, Context, Key, Principal, SearchResult
+from context_engine.errors import CursorExpired
+from context_engine.service.comparing import comparison_asked_for
+from context_engine.service.contract.rag import AnswerPart, RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.kept import KeptAnswer
-from context_engine.service.request.asking import asked_filter, only_domain, search_request
-from context_engine.service.response.build import response_of
-from context_engine.service.response.context_text import COUNTER
+from context_engine.service.request import asked_filter, only_domain, search_request
+from context_engine.service.response import COUNTER, context_string, response_of
 
 
 def answer_query(
@@ -73,3 +77,99 @@ def _read(engine: Engine, result: SearchResult, parts: Sequence[ContextPart]) ->
         return engine.context(result, counter=COUNTER)
     engine.read(result, parts[0].context)
     return parts[0].context
+
+
+_SECRET: Final = secrets.token_bytes(32)
+"""Signs the cursors of this process: none can be made up, and none outlives the answers that are kept in it."""
+
+_SIGNATURE_BYTES: Final = 16
+
+_EXPIRED: Final = "this cursor gives nothing any more: ask the question again"
+
+
+def dealt(engine: Engine, result: SearchResult, *, max_chars: int | None) -> tuple[ContextPart, ...]:
+    """Return the parts of an answer; in each, what a model reads keeps to `context_max_tokens` and to `max_chars`.
+
+    Raises:
+        MaskingError: a masker failed.
+    """
+    limit = limited(COUNTER, result.settings.values.context_max_tokens, max_chars)
+    assert limit is not None
+    return tuple(parts_of_result(result, counter=limit.counter, budget=limit.budget, mask=engine.mask))
+
+
+def answer_part(answer: KeptAnswer, number: int) -> RAGPipelineResponse:
+    """Return a part of an answer: its chunks, and the context string of these alone. The statistics are of the whole.
+
+    Args:
+        answer: with its parts; one without is the only part.
+        number: 1-based.
+    """
+    whole, parts = answer.response, answer.parts
+    assert whole is not None
+    if not parts:
+        return whole
+    part, labels = parts[number - 1], _labels(parts)
+    chunks = {(chunk.namespace, chunk.chunk_id): chunk for chunk in whole.chunks}
+    return whole.model_copy(
+        update={
+            "chunks": tuple(chunks[key].model_copy(update={"citation_label": labels[key]}) for key in part.keys),
+            "context_string": None if whole.context_string is None else context_string(part.context),
+            "part": AnswerPart(
+                number=number,
+                of=len(parts),
+                cursor=_cursor(whole.search_id, number + 1) if number < len(parts) else None,
+            ),
+        }
+    )
+
+
+def next_part(deployment: Deployment, principal: Principal, cursor: str) -> RAGPipelineResponse:
+    """Return the part that a cursor stands for, and record that it was read; the same cursor gives the same part.
+
+    Args:
+        principal: who asks; it must be who got the part before.
+
+    Raises:
+        CursorExpired: the answer is not kept any more, or not for this principal, or nobody was given this cursor.
+        AuditUnavailable: the reading could not be recorded, and the text must not be given without.
+    """
+    search_id, number = _read_cursor(cursor)
+    try:
+        answer = deployment.kept.get(principal, search_id)
+    except CursorExpired:
+        raise CursorExpired(_EXPIRED) from None
+    if answer.response is None or number > len(answer.parts):
+        raise CursorExpired(_EXPIRED)
+    if answer.response.context_string is not None:
+        deployment.engine.read(answer.result, answer.parts[number - 1].context)
+    return answer_part(answer, number)
+
+
+def _labels(parts: tuple[ContextPart, ...]) -> dict[Key, str]:
+    """Return what each chunk is cited by in all parts; those that no text had room for go on counting."""
+    blocks = [block for part in parts for block in part.context.blocks]
+    labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
+    numbers = count(len(blocks) + 1)
+    return {key: labels.get(key) or f"[{next(numbers)}]" for part in parts for key in part.keys}
+
+
+def _cursor(search_id: str, number: int) -> str:
+    said = f"{number}.{search_id}".encode()
+    return urlsafe_b64encode(_signature(said) + said).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[str, int]:
+    try:
+        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        said, _, search_id = raw[_SIGNATURE_BYTES:].decode().partition(".")
+        number = int(said)
+    except ValueError:
+        raise CursorExpired(_EXPIRED) from None
+    if not hmac.compare_digest(_cursor(search_id, number), cursor):
+        raise CursorExpired(_EXPIRED)
+    return search_id, number
+
+
+def _signature(said: bytes) -> bytes:
+    return hmac.digest(_SECRET, said, "sha256")[:_SIGNATURE_BYTES]

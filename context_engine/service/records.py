@@ -11,7 +11,7 @@ from context_engine.core.models import SearchSettings
 from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import NotPermitted, RecordNotFound, RecordNotWritten
 from context_engine.service.callers import Authenticated
-from context_engine.service.contract.records import RecordResponse, RecordStanding
+from context_engine.service.contract.fetch import RecordResponse, RecordStanding
 from context_engine.service.deployment import Deployment
 
 if TYPE_CHECKING:

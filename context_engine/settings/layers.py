@@ -23,8 +23,7 @@ from context_engine.core.models import (
 )
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, closest
 from context_engine.settings.messages import got, unknown_key
-from context_engine.settings.placement import PREFIX, misplaced
-from context_engine.settings.values import FIELDS, FLAG_WORDS, parse, read
+from context_engine.settings.values import FIELDS, FLAG_WORDS, PREFIX, misplaced, parse, read
 
 ALIASES: Final[Mapping[str, str]] = {"min_relevance": "min_relevance_score", "top_k": "stage2_top_k"}
 """Short names of call options and pipeline config."""

@@ -23,8 +23,7 @@ from context_engine.settings.layers import (
     seed_layer,
 )
 from context_engine.settings.messages import unknown_key
-from context_engine.settings.misnamed import misnamed_notices
-from context_engine.settings.paths import ConfigPaths
+from context_engine.settings.paths import ConfigPaths, misnamed_notices
 from context_engine.settings.personas import BUILT_IN, Persona, built_in_personas, read_personas
 from context_engine.settings.principals import NO_PRINCIPALS, Principals
 from context_engine.settings.resolver import SettingsResolver

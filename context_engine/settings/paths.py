@@ -1,34 +1,27 @@
-"""Where the configuration is found.
-
-The first place that holds anything wins, whole; places are never mixed:
-
-1. `--config-dir DIR`, then 2. `CONTEXT_ENGINE_CONFIG_DIR`: a folder that must exist and hold something;
-3. `config/` and `manifests/` of the current directory;
-4. the user's folder: `$XDG_CONFIG_HOME/context-engine`, `%APPDATA%/context-engine` or `~/.config/context-engine`;
-5. nothing: the values built into the package, and no domain.
-
-A folder is either a root (`DIR/config` and `DIR/manifests`) or holds the configuration files itself, with the manifests
-in `DIR/manifests`; for a folder named `config` the `manifests` beside it serve too. Files named `*.example.yaml` are
-samples and never loaded, nor are hidden ones.
-"""
+"""Where the configuration is found, and files that are not read because of their names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from context_engine.errors import ConfigError
+from context_engine.core.models import Notice, NoticeCode
+from context_engine.errors import ConfigError, closest
 from context_engine.settings.files import unreadable
 
 CONFIG_FILES: Final = (
     *("rag-pipeline.json", "chunking.json", "authority.json", "personas.json", "ingest.json"),
     *("connections.yaml", "access.yaml"),
 )
+
 CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
+
 _APP: Final = "context-engine"
+
 _MANIFEST_LINE: Final = re.compile(r"^(?:domain|sources)\s*:", re.MULTILINE)
 
 
@@ -191,3 +184,46 @@ def user_folder(env: Mapping[str, str], xdg: str, windows: str, below_home: str)
             return Path(base) / _APP
     home = _home(env)
     return home / below_home / _APP if home else None
+
+
+_STEMS: Final = {name.partition(".")[0]: name for name in CONFIG_FILES}
+
+_SUFFIXES: Final = ("json", "yaml", "yml")
+
+_LIKE: Final = 0.83
+"""One of six letters may be another: `injest.json` is meant for ours, an evaluation's `collections.yaml` is not."""
+
+
+def misnamed_notices(paths: ConfigPaths) -> Iterator[Notice]:
+    """Yield a notice for each file that is not read, but would be under a name near to its own.
+
+    Hidden files and those with a further dot in their names, such as `access.old.yaml`, were set aside on purpose.
+    """
+    config, manifests = paths.config_dir, paths.manifest_dir
+    for path, stem in _unread(config or (manifests and manifests.parent / "config")):
+        for like in get_close_matches(stem.casefold(), _STEMS, n=1, cutoff=_LIKE):
+            yield from _notice(paths, path, _STEMS[like])
+    for path, stem in _unread(manifests or (config and config.parent / "manifests")):
+        if path.suffix not in (".yaml", ".yml", ".json"):
+            yield from _notice(paths, path, f"{stem}.yaml")
+
+
+def _unread(folder: Path | None) -> Iterator[tuple[Path, str]]:
+    """Yield the files of a folder, with the stems of their names, whose one suffix is ours or near to it."""
+    try:
+        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder else []
+    except OSError:  # said where the folder is read
+        return
+    for path in files:
+        stem, _, suffix = path.name.removesuffix(".txt").partition(".")
+        if stem and "." not in suffix and closest(suffix, _SUFFIXES) is not None:
+            yield path, stem
+
+
+def _notice(paths: ConfigPaths, path: Path, name: str) -> Iterator[Notice]:
+    meant = path.with_name(name)
+    if meant.exists() and meant.samefile(path):  # its own name, or one where capitals do not count
+        return
+    label = paths.label(path)
+    said = f"{label} is not read, because of its name: did you mean {name!r}? Rename it, or move it away"
+    yield Notice(NoticeCode.FILE_MISNAMED, label, said, {"name": name})

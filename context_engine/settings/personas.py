@@ -11,7 +11,7 @@ from context_engine.core.models import SearchSettings
 from context_engine.errors import ConfigError
 from context_engine.settings.layers import Layer, config_layer
 from context_engine.settings.messages import unknown_key
-from context_engine.settings.placement import misplaced
+from context_engine.settings.values import misplaced
 
 BUILT_IN: Final = "built-in"
 """What stands for the file in the origin of a built-in persona's settings."""

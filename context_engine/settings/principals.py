@@ -1,19 +1,18 @@
-"""Who asks, as a principal: what `access.yaml` says of the user, app, token or claims that something authenticated."""
+"""Principals of `access.yaml` for users, apps, tokens and claims; how a token is made and hashed."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import re
+import secrets
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import API_PRINCIPAL, NOBODY, Authenticated, Classification, Principal
 from context_engine.errors import InvalidRequest, nearest
-from context_engine.settings.access_file import ACCESS_FILE, AccessFile, Claims, DifyCaller, Token
-from context_engine.settings.new_token import token_hash
-from context_engine.settings.oidc import Oidc
-
-__all__ = ["NO_PRINCIPALS", "Principals", "token_hash"]
+from context_engine.settings.access_file import ACCESS_FILE, AccessFile, Claims, DifyCaller, Oidc, Token
 
 _SHOWN: Final = 8
 """Digits of a hash that name a token in logs."""
@@ -170,3 +169,39 @@ def _clearance(claims: Mapping[str, Any], names: Claims) -> Classification:
         return Classification(_claim(claims, names.clearance))
     except ValueError:
         return Classification.PUBLIC
+
+
+_ID_BYTES: Final = 5
+
+_SECRET_BYTES: Final = 32
+
+_FORM: Final = re.compile(rb"ce_([0-9a-f]{10})_[A-Za-z0-9_-]{43}")
+
+
+class NewToken(NamedTuple):
+    """A token, to be shown once.
+
+    Attributes:
+        id: ten hexadecimal digits, no secret.
+        text: ce_ID_SECRET; 256 random bits in the alphabet of URLs.
+    """
+
+    id: str
+    text: str
+
+
+def new_token() -> NewToken:
+    """Return a random token."""
+    token_id = secrets.token_hex(_ID_BYTES)
+    return NewToken(token_id, f"ce_{token_id}_{secrets.token_urlsafe(_SECRET_BYTES)}")
+
+
+def id_in(token: bytes) -> str | None:
+    """Return the id that stands in a token; None where it has another form."""
+    found = _FORM.fullmatch(token)
+    return None if found is None else found[1].decode()
+
+
+def token_hash(token: str | bytes) -> str:
+    """Return the SHA-256 of a token in hexadecimal; a token is random, so no slow hash is needed."""
+    return hashlib.sha256(token if isinstance(token, bytes) else token.encode()).hexdigest()

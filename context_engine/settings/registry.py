@@ -1,37 +1,42 @@
-"""From manifests to the registry: what knowledge exists, one domain a file."""
+"""From manifests to the registry: one domain a file, and what is wrong with those that cannot be used."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
-from context_engine.core.models import DomainSettings, DomainSpec, SourceSpec
-from context_engine.errors import ConfigError, MissingVariable, nearest
+from context_engine.core.models import DomainSettings, DomainSpec, Notice, NoticeCode, Registry, SourceSpec
+from context_engine.errors import ConfigError, MissingVariable, UnknownDomain, nearest
 from context_engine.settings.files import Location, dotted, read_yaml
 from context_engine.settings.interpolate import FromVariable, Interpolator
 from context_engine.settings.layers import config_layer
-from context_engine.settings.loaded_registry import LoadedRegistry
 from context_engine.settings.messages import config_problems
 from context_engine.settings.paths import ConfigPaths
 from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay
 
-__all__ = ["LITERAL_KEYS", "LoadedRegistry", "load_registry", "read_registry"]
-
 _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
+
 LITERAL_KEYS: Final = frozenset(
     ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url", "access")
 )
 """Keys that take no variable: what everybody is shown, and who may search, for who asks can set variables."""
+
 _SHARED: Final = "is in {} too, with other values: give it another id, or make both alike to share it"
+
 _NO_RULE: Final = "names nobody: give it roles, groups or a clearance, or remove it to let everybody search"
+
 _SHORTEST_HIDDEN: Final = 4
+
 _DOMAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
 _ACCESS_KEY: Final = re.compile(r"^[^#\n]*\baccess[\"']?[ \t]*:", re.MULTILINE)
+
 _DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:([^#\n]*)", re.MULTILINE)
 
 
@@ -300,3 +305,67 @@ def _setting_problems(spec: DomainSpec, file: str) -> list[ConfigError]:
         for name in (layer["sources"].value or () if "sources" in layer else ())
         if name not in known
     ]
+
+
+class LoadedRegistry(Registry):
+    """The domains of the manifests, and those whose manifest cannot be used; these do not hold up the others.
+
+    Attributes:
+        broken: the domains that cannot be searched, each with what is wrong.
+        unread: what is wrong with manifests whose domain is not known.
+        files: the file that each domain comes from.
+        ruled: whether some manifest holds an access rule, one that cannot be used included.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    broken: Mapping[str, ConfigError] = Field(default_factory=dict)
+    unread: tuple[ConfigError, ...] = ()
+    files: Mapping[str, str] = Field(default_factory=dict)
+    ruled: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The domain names, sorted; a domain whose manifest cannot be used is registered all the same."""
+        return tuple(sorted({*self.domains, *self.broken}))
+
+    @property
+    def problems(self) -> tuple[ConfigError, ...]:
+        """All that is wrong with the manifests."""
+        return (*self.unread, *(one for _, problem in sorted(self.broken.items()) for one in problem.each))
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """A notice for every manifest that cannot be used; what is wrong with it is told to who runs `config check`."""
+        domains = {(one.file or "", name) for name, problem in self.broken.items() for one in problem.each}
+        unread = {(one.file or "", "") for one in self.unread}
+        return tuple(_unusable(file, domain) for file, domain in (*sorted(unread), *sorted(domains)))
+
+    def domain(self, name: str) -> DomainSpec:
+        """Return a domain's specification.
+
+        Raises:
+            UnknownDomain: it is not registered; the error lists those that are, and manifests that cannot be read.
+            ConfigError: its manifest cannot be used.
+        """
+        if name in self.broken:
+            raise copy(self.broken[name])
+        if name not in self.domains and self.unread:
+            raise UnknownDomain(name, self.names, self.unread)
+        return super().domain(name)
+
+    def only(self, domains: Mapping[str, DomainSpec]) -> Self:
+        """Return a registry that knows of these domains and of nothing else."""
+        files = {name: file for name, file in self.files.items() if name in domains}
+        return self.model_copy(update={"domains": domains, "broken": {}, "unread": (), "files": files})
+
+    def without(self, problems: Mapping[str, ConfigError]) -> LoadedRegistry:
+        """Return the registry with some domains set aside as broken."""
+        domains = {name: spec for name, spec in self.domains.items() if name not in problems}
+        return self.model_copy(update={"domains": domains, "broken": {**self.broken, **problems}})
+
+
+def _unusable(file: str, domain: str) -> Notice:
+    what = f"so domain {domain!r} cannot be searched" if domain else "and which domain it holds is not known"
+    said = f"{file} cannot be used, {what}: 'context-engine config check' says why"
+    return Notice(NoticeCode.MANIFEST_UNUSABLE, file, said, {"domain": domain or None})

@@ -1,27 +1,29 @@
-"""The tokens that a deployment gave out, by their hashes: one SQLite file that all its processes share.
-
-A token is looked up at every request, so that one that was revoked opens nothing from then on, in whatever process it
-was revoked. The file is its owner's alone; a revoked token stays in it, so that an id in an old log has a name.
-"""
+"""The tokens that a deployment gave out, by their hashes, in one SQLite file of its processes."""
 
 from __future__ import annotations
 
 import hmac
+import os
 import sqlite3
+import stat
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 from context_engine.core.concurrency.forking import Lock, abandon, forget_in_child
 from context_engine.errors import ConfigError, InvalidRequest, nearest
-from context_engine.settings.new_token import NewToken, new_token, token_hash
-from context_engine.settings.token_file import TABLE, VERSION, connect, make_file, version_of
+from context_engine.settings.principals import NewToken, new_token, token_hash
 
 TOKEN_FILE: Final = "tokens.sqlite"
+
 _USED_EVERY_S: Final = 60
+
 _COLUMNS: Final = "id, name, principal, created, expires, revoked, used"
+
 _NO_HASH: Final = "0" * 64
 
 
@@ -239,3 +241,62 @@ def _token(row: tuple[str, str, str, int, int | None, int | None, int | None]) -
 
 def _seconds(moment: datetime) -> int:
     return int(moment.timestamp())
+
+
+VERSION: Final = 1
+
+_BUSY_S: Final = 10.0
+
+TABLE: Final = """
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, principal TEXT NOT NULL, sha256 TEXT NOT NULL,
+    created INTEGER NOT NULL, expires INTEGER, revoked INTEGER, used INTEGER
+) WITHOUT ROWID
+"""
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file that its owner alone may read, where there is none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file; transactions are begun and ended by hand.
+
+    Raises:
+        ConfigError: others may read it, or a newer version has written it.
+    """
+    if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(f"is open to others: run chmod 600 {path}, and replace the tokens", file=str(path))
+    uri = f"file:{quote(str(path.absolute()))}?mode=rw"
+    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        _use_log(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        if version_of(connection) > VERSION:
+            raise ConfigError("was written by a newer version: run that one", file=str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Have a write-ahead log, so that no request waits for a writer; SQLite itself does not wait for who sets it up."""
+    until = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version of the form that a file has; 0 for one that is just being made."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

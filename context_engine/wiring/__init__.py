@@ -18,10 +18,8 @@ from context_engine.wiring.build import (
     usable_setup,
 )
 from context_engine.wiring.check import CheckReport, check
-from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source
-from context_engine.wiring.fetching import fetching_engine
+from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source, fetching_engine, listed_chunks
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
-from context_engine.wiring.listing import listed_chunks
 from context_engine.wiring.report import ShownSetting, StageDifference, changed, diff_stages, show
 from context_engine.wiring.reranker_choice import RerankerChoice
 from context_engine.wiring.scope import (

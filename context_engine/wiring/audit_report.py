@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import AuditError, ConfigError
-from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER
-from context_engine.wiring.audit import AuditMode, audit_mode, check_audit, ledger_keyring, ledger_place, open_ledger
-from context_engine.wiring.audit_checkpoints import checkpoint_rhythm
+from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
+from context_engine.wiring.audit import (
+    AuditMode,
+    audit_mode,
+    check_audit,
+    checkpoint_rhythm,
+    ledger_keyring,
+    ledger_place,
+    open_ledger,
+)
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger

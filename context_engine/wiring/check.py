@@ -1,20 +1,20 @@
-"""What `config check` says, as values: all that is wrong, and what can be searched all the same."""
+"""The report of `config check`: all that is wrong, and what can be searched all the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.core.engine import SystemClock
-from context_engine.core.models import Notice, NoticeCode, Settings, SourceSpec
+from context_engine.core.models import ModelSettings, Notice, NoticeCode, Settings, SourceSpec
 from context_engine.core.policy.access import OPEN_ACCESS
 from context_engine.core.text import check_segmenter
 from context_engine.errors import ConfigError, nearest
 from context_engine.settings import Config, ConfigPaths, read_config
-from context_engine.settings.api_token import read_api_token
+from context_engine.settings.environment_secrets import read_api_token
 from context_engine.settings.load import UNREAD
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
@@ -23,11 +23,10 @@ from context_engine.wiring.adapters import load_source_adapter, with_installed_a
 from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
 from context_engine.wiring.build import Setup
+from context_engine.wiring.callers import key_source
 from context_engine.wiring.models import Models
-from context_engine.wiring.openings import key_source
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
 from context_engine.wiring.reranker_choice import unknown_reranker
-from context_engine.wiring.vector_notices import vector_notices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,3 +291,25 @@ def _files(paths: ConfigPaths) -> Iterator[Path]:
     found = (paths.config_file(name) for name in CONFIG_FILES)
     yield from (path for path in found if path is not None)
     yield from paths.manifests()
+
+
+_NAMED_BY: Final = ("model", "folder")
+
+
+def vector_notices(settings: ModelSettings) -> Iterator[Notice]:
+    """Yield what is said of `vector_dimensions`; nothing where there is no embedder, or vectors are kept whole."""
+    count, options = settings.vector_dimensions, settings.embedder_options
+    if settings.embedder is None or count is None:
+        return
+    from context_engine.adapters.embedders import known_model  # only here: it brings the HTTP client
+
+    name = next((str(options[key]) for key in _NAMED_BY if key in options), settings.embedder)
+    shortest = known_model(name).shortest
+    if not shortest:
+        said = f"{name!r} is not known to be trained for vectors that are cut: measure what {count} numbers lose with "
+        said += "'context-engine eval run', or set vector_dimensions to null"
+    elif count < shortest:
+        said = f"{name!r} is trained for vectors of {shortest} numbers or more: set vector_dimensions to {shortest}"
+    else:
+        return
+    yield Notice(NoticeCode.VECTORS_CUT, "vector_dimensions", said, {"dimensions": count, "shortest": shortest})

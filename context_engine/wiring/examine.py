@@ -1,26 +1,30 @@
-"""Whether each source can be searched: opened, examined and closed within its time, whatever its adapter is."""
+"""Sources opened to be examined, listed or fetched from, without a search."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
 from context_engine.core.concurrency.executor import Busy
+from context_engine.core.engine import Engine
 from context_engine.core.models import (
     AccessScope,
+    Chunk,
     DomainSpec,
     Examination,
     ExaminationRequest,
     SourceSpec,
     notices_about,
 )
-from context_engine.core.protocols import Examinable, Source
+from context_engine.core.protocols import Examinable, Listable, Source
 from context_engine.errors import ConfigError, ContextEngineError, SourceError, source_error_from
 from context_engine.wiring.adapters import load_source_adapter
-from context_engine.wiring.build import SourceOpener
+from context_engine.wiring.build import Setup, SourceOpener, source_opener
 
 T = TypeVar("T")
 
@@ -164,3 +168,38 @@ def _message(error: BaseException, source_id: str) -> str:
     """Return what an error says of its source; of a foreign exception the type alone, as in a search."""
     known = error if isinstance(error, ContextEngineError) else source_error_from(error, source_id)
     return known.problem if isinstance(known, SourceError) else str(known)
+
+
+@contextmanager
+def fetching_engine(setup: Setup, data_dir: str | Path | None = None) -> Iterator[Engine]:
+    """Yield an engine to fetch chunks with, under the access rules of a configuration; closed at the end.
+
+    Args:
+        data_dir: the folder of the embedded base; see `find_data_dir`.
+    """
+    opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
+    with Engine(setup.registry, opener.open, access=setup.access) as engine:
+        yield engine
+
+
+@contextmanager
+def listed_chunks(
+    setup: Setup, data_dir: Path, domain: DomainSpec, spec: SourceSpec
+) -> Iterator[Iterator[Chunk] | None]:
+    """Yield the chunks of a source as they are read; None where it cannot be opened, or cannot list them.
+
+    No model is opened for it.
+
+    Raises:
+        SourceError, StoreError: they can be listed, but not now; raised as they are read.
+    """
+    opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
+    try:
+        source = opener.open(domain, spec)
+    except (ConfigError, SourceError):  # a search says what is wrong with it
+        yield None
+        return
+    try:
+        yield source.list_chunks() if isinstance(source, Listable) else None
+    finally:
+        source.close()

@@ -15,7 +15,7 @@ from context_engine.core.protocols import Masker
 from context_engine.errors import ConfigError, MissingExtra
 from context_engine.secrecy import mask_logs
 from context_engine.settings import SettingsResolver
-from context_engine.settings.privacy_key import PRIVACY_KEY, read_privacy_key
+from context_engine.settings.environment_secrets import PRIVACY_KEY, read_privacy_key
 from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring.adapters import MASKERS, find_adapter, load_adapter
 

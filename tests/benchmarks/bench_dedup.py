@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.stage2 import rank
-from context_engine.core.engine.stage_two_input import StageTwoInput
+from context_engine.core.engine.stage2_values import StageTwoInput
 from context_engine.core.models import (
     Chunk,
     EffectiveSettings,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from context_engine.errors import InvalidRequest
 from context_engine.service.contract.answer import ANSWER_VERSION, AnswerJson
 from context_engine.service.contract.rag import RAGPipelineResponse
-from context_engine.service.response.build import response_of
+from context_engine.service.response import response_of
 
 FILE = Path(__file__).parents[2] / "config/schemas/answer-v1.json"
 SOURCE = {

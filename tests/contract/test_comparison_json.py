@@ -10,7 +10,7 @@ from pathlib import Path
 
 import jsonschema
 
-from context_engine.service.comparing.compare import compare
+from context_engine.service.comparing import compare
 from context_engine.service.contract.comparison import ComparisonAnswer
 
 FILE = Path(__file__).parents[2] / "config/schemas/comparison-v1.json"

@@ -11,7 +11,7 @@ import pytest
 from context_engine.apps.cli.audit import audit
 from context_engine.core.models import Settings
 from context_engine.errors import AuditOff
-from context_engine.settings import audit_secrets
+from context_engine.settings import environment_secrets as audit_secrets
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 TEXT = (GUIDES / "audit.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.settings.new_token import token_hash
+from context_engine.settings.principals import token_hash
 from context_engine.settings.token_store import TokenStore
 
 PROGRAM = Path(__file__).with_name("token_process.py")

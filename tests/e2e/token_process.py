@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from context_engine.settings.new_token import id_in, token_hash
+from context_engine.settings.principals import id_in, token_hash
 from context_engine.settings.token_store import TokenStore
 
 

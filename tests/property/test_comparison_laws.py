@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.engine.comparison import compare
-from context_engine.service.comparing.compare import compare as published
+from context_engine.service.comparing import compare as published
 
 TEXTS = (
     "A proposal above the materiality limit goes to the product committee for approval.",

@@ -5,8 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.core.context.fence import BREAK, fence, parse_fences
-from context_engine.core.context.inert import inert
+from context_engine.core.context.fence import BREAK, fence, inert, parse_fences
 from context_engine.core.policy.injection import injection_findings, injection_kinds
 from context_engine.core.text import fold
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from context_engine.apps.mcp.answers import SearchAnswer
-from context_engine.apps.mcp.found import search_answer, search_text, shorter
 from context_engine.apps.mcp.reply import MOST_REPLY_TOKENS, Reply
+from context_engine.apps.mcp.search import search_answer, search_text, shorter
 from context_engine.core.context import ApproxTokenCounter, from_result, parse_fences
 from context_engine.core.models import Chunk, SearchResult
 from tests.conftest import search_once, text_chunk, tier_spec

@@ -18,8 +18,7 @@ from context_engine.adapters.identity.remote_keys import KeySet, read_key_set
 from context_engine.core.models import Authenticated
 from context_engine.errors import NotAuthenticated
 from context_engine.settings.access_file import AccessFile
-from context_engine.settings.new_token import token_hash
-from context_engine.settings.principals import Principals
+from context_engine.settings.principals import Principals, token_hash
 from context_engine.settings.token_store import TokenStore
 from context_engine.testing.fakes import FixedClock
 

@@ -10,7 +10,7 @@ from context_engine.adapters.rerankers import CallableReranker, NoOpReranker
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import Outcome, SearchRequest
 from context_engine.core.ranking.select import filter_by_similarity
-from context_engine.service.comparing.compare import compare
+from context_engine.service.comparing import compare
 from context_engine.service.contract.comparison import ComparisonAnswer
 
 CHUNKS = [{"content": f"chunk {score}", "score": score, "source": "s"} for score in (0.85, 0.82, 0.78, 0.75, 0.72)]

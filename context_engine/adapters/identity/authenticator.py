@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 from context_engine.core.models import ANYBODY, Authenticated
 from context_engine.core.protocols import Clock
 from context_engine.errors import NotAuthenticated, TokensUnchecked
-from context_engine.settings.new_token import token_hash
+from context_engine.settings.principals import token_hash
 
 logger = logging.getLogger(__name__)
 

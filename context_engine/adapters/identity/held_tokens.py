@@ -13,8 +13,7 @@ from context_engine.adapters.identity.authenticator import UNCHECKED, ShownToken
 from context_engine.core.concurrency.executor import EXECUTOR, Busy
 from context_engine.core.models import API_PRINCIPAL, Authenticated
 from context_engine.errors import ConfigError, TokensUnchecked
-from context_engine.settings.new_token import id_in, token_hash
-from context_engine.settings.principals import Principals
+from context_engine.settings.principals import Principals, id_in, token_hash
 from context_engine.settings.token_store import StoredToken, TokenStore
 
 logger = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from context_engine.adapters.identity.remote_keys import KeySet, RemoteKeys
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import API_PRINCIPAL, Authenticated
 from context_engine.errors import TokensUnchecked
-from context_engine.settings.oidc import Oidc
+from context_engine.settings.access_file import Oidc
 from context_engine.settings.principals import Principals
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, read_options
 from context_engine.adapters.model_access.server import CHAT_API, ChatOptions, ModelServer, ask_json, open_server
-from context_engine.core.context.fence import fence
-from context_engine.core.context.inert import inert
+from context_engine.core.context.fence import fence, inert
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Reranker
 from context_engine.errors import RerankerError

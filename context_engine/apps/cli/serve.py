@@ -19,7 +19,7 @@ from context_engine.apps.cli.progress import progress_bar
 from context_engine.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from context_engine.apps.server.log_forms import LogForm
+    from context_engine.apps.server.logs import LogForm
     from context_engine.service.deployment import Deployment
 
 
@@ -58,8 +58,7 @@ def serve(location: ConfigLocation, host: str, port: int, no_auth: bool, demo: b
         raise MissingExtra("the HTTP service", "server")
     from context_engine.apps.server.app import create_app
     from context_engine.apps.server.logs import log_to_stderr
-    from context_engine.apps.server.opening import listening_socket
-    from context_engine.apps.server.running import run
+    from context_engine.apps.server.running import listening_socket, run
     from context_engine.apps.server.service import Service
     from context_engine.service.deployment import LiveDeployment
     from context_engine.wiring.callers import open_authenticator
@@ -78,7 +77,7 @@ def serve(location: ConfigLocation, host: str, port: int, no_auth: bool, demo: b
 
 
 def _loader(location: ConfigLocation) -> Callable[[], Deployment]:
-    from context_engine.apps.server.opening import ConfiguredLoader
+    from context_engine.apps.server.running import ConfiguredLoader
 
     return ConfiguredLoader(location.config_dir, location.stage, location.data_dir)
 

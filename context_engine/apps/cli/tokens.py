@@ -21,7 +21,7 @@ from context_engine.core.models import API_PRINCIPAL, to_moment, utc_text
 from context_engine.errors import InvalidRequest, nearest
 
 if TYPE_CHECKING:
-    from context_engine.settings.new_token import NewToken
+    from context_engine.settings.principals import NewToken
     from context_engine.settings.token_store import StoredToken, TokenStore
     from context_engine.wiring import Setup
 
@@ -42,7 +42,7 @@ def access_token(given: str | None, as_json: bool) -> None:
     in a service and in the plugin, which takes the file along; 'token add' makes one for the service of this deployment
     alone, and no file need be changed.
     """
-    from context_engine.settings.new_token import new_token, token_hash
+    from context_engine.settings.principals import new_token, token_hash
 
     if given not in (None, "-"):
         raise InvalidRequest("a token on the command line is seen by every user of this machine: give it on stdin, '-'")

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
-from context_engine.core.context.inert import inert, inert_line
+from context_engine.core.context.fence import inert, inert_line
 from context_engine.core.context.render import quoted
 from context_engine.core.models import Decision, RankedChunk, SearchResult, SourceStatus, Status, TrustClass
 from context_engine.core.policy.injection import INJECTION_SUSPECTED

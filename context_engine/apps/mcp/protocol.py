@@ -25,7 +25,7 @@ from mcp.types import Tool as PublishedTool
 from context_engine import __version__
 from context_engine.apps.mcp.reply import Call, SentReply
 from context_engine.apps.mcp.tools import INSTRUCTIONS, TOOLS, Tool, tool_named
-from context_engine.core.context.inert import inert
+from context_engine.core.context.fence import inert
 from context_engine.errors import AuditError, ContextEngineError, InvalidRequest, NotPermitted
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment

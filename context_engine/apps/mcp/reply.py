@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel
 
 from context_engine.core.context import ApproxTokenCounter
-from context_engine.core.context.inert import inert_line
+from context_engine.core.context.fence import inert_line
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 

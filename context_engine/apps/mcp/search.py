@@ -1,21 +1,37 @@
-"""`search`: passages that answer a question, labelled to be cited, with what may be concluded from them."""
+"""`search`: passages that answer a question, with labels to cite and what may be concluded."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import json
+from typing import Any, Final, NamedTuple
 
+from context_engine.apps.dify.node_output import chunk_for_model, inert_values
+from context_engine.apps.mcp.answers import LeftOut, PassageFound, SearchAnswer, SourceState
 from context_engine.apps.mcp.arguments import LEAST_TOKENS, MOST_TOKENS, SearchArguments
-from context_engine.apps.mcp.found import search_answer, search_text, shorter
-from context_engine.apps.mcp.reply import Call, Reply
+from context_engine.apps.mcp.reply import MOST_REPLY_TOKENS, Call, Reply, labelled, passage_id
 from context_engine.core.context import ApproxTokenCounter, for_a_model
-from context_engine.core.models import Caller, SearchRequest, SearchResult
+from context_engine.core.context.render import quoted
+from context_engine.core.models import (
+    Caller,
+    Citation,
+    Context,
+    ContextBlock,
+    Decision,
+    OmittedPassage,
+    RankedChunk,
+    SearchRequest,
+    SearchResult,
+    SourceStatus,
+)
+from context_engine.core.policy.injection import INJECTION_SUSPECTED
 from context_engine.errors import CursorExpired, InvalidRequest
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.kept import KeptAnswer
-from context_engine.service.request.asking import check_limits, only_domain, search_request
+from context_engine.service.request import check_limits, only_domain, search_request
 
 _CALLER: Final = Caller(app="mcp")
+
 _MOST_DIGITS: Final = 4
 
 
@@ -94,3 +110,162 @@ def _reply(deployment: Deployment, result: SearchResult, asked: SearchArguments,
         answer = less
         reply = Reply(answer, None if as_json else search_text(answer, context))
     return reply
+
+
+_IN_BOTH_FORMS: Final = 2.6
+"""Tokens of an answer without details for each token of its passages, about: as text, and as JSON with its names."""
+
+_NO_ROOM: Final = "The details of some passages are left out, for the answer is long: ask with a smaller max_tokens."
+
+_CONCLUSIONS: Final = {
+    "answered": "the passages below answer the question",
+    "no_match": "nothing relevant was found; say so instead of answering from memory",
+    "out_of_scope": "the question is none for this domain; say so instead of answering from memory",
+    "incomplete": "evidence that is required is missing; say so with the answer",
+}
+
+
+def search_answer(result: SearchResult, context: Context, *, full: bool, more: str, demo: bool) -> SearchAnswer:
+    """Return a result as structured content: the same passages as in its context.
+
+    Args:
+        result: as a model may read it (`for_a_model`).
+        context: of the result.
+        full: with metadata, scores, provenance and what each source did.
+        more: the cursor of what did not fit, given where there is such.
+    """
+    ranked = {one.rank: one for one in result.chunks}
+    details = _Details(result.search_id, context.tokens) if full else None
+    results = [
+        _passage(block, citation, ranked[block.rank], result, context.nonce, details)
+        for block, citation in zip(context.blocks, context.citations, strict=True)
+    ]
+    notes = [labelled(note) for note in (result.warnings if full else result.beside_the_answer)]
+    return SearchAnswer(
+        decision=str(result.decision),
+        status=str(result.status),
+        search_id=result.search_id,
+        domain=result.domain,
+        question=result.query,
+        as_of=result.as_of.isoformat(),
+        results=results,
+        left_out=[_left_out(one, result.domain) for one in context.left_out],
+        notes=[*notes, _NO_ROOM] if details is not None and details.left_out else notes,
+        cursor=more if _goes_on(result, context) else None,
+        sources=[_source(one) for one in result.sources] if full else None,
+        demo=demo,
+    )
+
+
+def shorter(answer: SearchAnswer) -> SearchAnswer | None:
+    """Return an answer with less in it: without details, then without its last passage; None: there is nothing left."""
+    if any(one.details is not None for one in answer.results):
+        plain = [one.model_copy(update={"details": None}) for one in answer.results]
+        notes = answer.notes if _NO_ROOM in answer.notes else [*answer.notes, _NO_ROOM]
+        return answer.model_copy(update={"results": plain, "notes": notes})
+    if not answer.results:
+        return None
+    *kept, last = answer.results
+    left_out = LeftOut(id=last.id, rank=last.rank, reason="budget")
+    return answer.model_copy(update={"results": kept, "left_out": [left_out, *answer.left_out]})
+
+
+def _goes_on(result: SearchResult, context: Context) -> bool:
+    """Whether there is a part after this one; a passage of which no word fits has a part to itself."""
+    return result.decision is not Decision.OUT_OF_SCOPE and len(context.left_out) > (0 if context.blocks else 1)
+
+
+class _Details:
+    """Published forms of passages, as many as there is room for beside the passages themselves.
+
+    Args:
+        tokens: of the passages.
+
+    Attributes:
+        left_out: how many found no room.
+    """
+
+    def __init__(self, search_id: str, tokens: int) -> None:
+        self._search_id, self.left_out = search_id, 0
+        self._room = (MOST_REPLY_TOKENS - _IN_BOTH_FORMS * tokens) / 2
+
+    def of(self, chunk: RankedChunk) -> dict[str, Any] | None:
+        published = chunk_for_model(chunk, self._search_id)
+        del published["content"]
+        tokens = ApproxTokenCounter().count(json.dumps(published, ensure_ascii=False, default=str))
+        if tokens > self._room:
+            self.left_out += 1
+            return None
+        self._room -= tokens
+        return published
+
+
+def _passage(
+    block: ContextBlock,
+    citation: Citation,
+    chunk: RankedChunk,
+    result: SearchResult,
+    nonce: str,
+    details: _Details | None,
+) -> PassageFound:
+    flags = _flags(result, block)
+    text = block.text if block.trusted else quoted(block.text, nonce, suspected=INJECTION_SUSPECTED in flags)
+    return PassageFound(
+        id=passage_id(result.domain, block.source_id, chunk.chunk_id),
+        label=block.label,
+        rank=block.rank,
+        title=labelled(citation.title),
+        url=labelled(citation.url),
+        text=text,
+        truncated=block.truncated,
+        attribution=labelled(citation.attribution),
+        source=block.source_id,
+        source_type=str(chunk.source_type),
+        authority_tier=chunk.authority_tier,
+        chunk_ids=inert_values(list(block.chunk_ids)),
+        document_id=inert_values(citation.document_id),
+        document_version=inert_values(citation.document_version),
+        section=labelled(citation.section) or None,
+        page=citation.page,
+        relevance=round(chunk.relevance, 4),
+        confidence=str(chunk.confidence),
+        trusted=block.trusted,
+        flags=flags,
+        details=None if details is None else details.of(chunk),
+    )
+
+
+def _flags(result: SearchResult, block: ContextBlock) -> list[str]:
+    parts = (one for one in result.chunks if one.source_id == block.source_id and one.chunk_id in block.chunk_ids)
+    return list(dict.fromkeys(flag for one in parts for flag in one.flags))
+
+
+def _left_out(one: OmittedPassage, domain: str) -> LeftOut:
+    return LeftOut(id=passage_id(domain, one.source_id, one.chunk_id), rank=one.rank, reason=one.reason)
+
+
+def _source(one: SourceStatus) -> SourceState:
+    return SourceState(source=one.source_id, state=one.state, chunks=one.chunks, problem=labelled(one.problem) or None)
+
+
+def search_text(answer: SearchAnswer, context: Context) -> str:
+    """Return the answer for a model that reads text: what may be concluded, the context, and the ids in it."""
+    lines = ["This is a fictitious demo bank."] if answer.demo else []
+    lines.append(
+        f"Decision: {answer.decision} ({_CONCLUSIONS.get(answer.decision, 'see the notes')}). Status: {answer.status}. "
+        f"Domain {answer.domain}, as of {answer.as_of}, search_id {answer.search_id}."
+    )
+    lines += [f"Note: {note}" for note in answer.notes]
+    lines += ["", context.text, ""]
+    lines += [_reference(one) for one in answer.results]
+    lines += [f"Not shown ({one.reason}): rank {one.rank}, id {' '.join(one.id.split())}" for one in answer.left_out]
+    lines += [f"Source {one.source}: {one.state}, {one.chunks} candidates" for one in answer.sources or ()]
+    if answer.cursor is not None:
+        lines.append(f"More passages: call search with cursor {answer.cursor!r}.")
+    return "\n".join(lines).rstrip()
+
+
+def _reference(one: PassageFound) -> str:
+    said = [f"{one.label} id {' '.join(one.id.split())}", one.url, f"confidence {one.confidence}", ", ".join(one.flags)]
+    line = " · ".join(part for part in said if part)
+    return line if one.details is None else f"{line}\n{json.dumps(one.details, ensure_ascii=False, default=str)}"

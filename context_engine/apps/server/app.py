@@ -13,10 +13,9 @@ from starlette.exceptions import HTTPException
 
 from context_engine import __version__
 from context_engine.apps.server import mcp
-from context_engine.apps.server.fields import problem_fields
 from context_engine.apps.server.gate import Gate, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
-from context_engine.apps.server.problems import HttpProblem, ProblemForm
+from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
 from context_engine.apps.server.routes import (
     compare,
     context,

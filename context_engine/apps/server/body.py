@@ -1,10 +1,12 @@
-"""The body of a request, read whole within a length and a time, before anything else is held for it."""
+"""The body of a request: read whole within a length and a time, as unambiguous JSON."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Final
+import json
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any, Final, NoReturn
 
 from starlette.types import Receive
 
@@ -50,3 +52,106 @@ async def read_body(
 
 def _too_large(most: int) -> HttpProblem:
     return HttpProblem("body_too_large", f"the body is longer than {most} bytes, the most that is taken")
+
+
+_DEEPEST: Final = 64
+
+_LARGEST: Final = 2**63
+
+_LONGEST: Final = 20
+"""Characters of a whole number; the largest has 19 and a sign."""
+
+
+class _Refused(ValueError):
+    """What was found in a body that is JSON all the same."""
+
+
+def check_json(body: bytes) -> str | None:
+    """Return why a body cannot be used, None if it can.
+
+    Refused are: what is no UTF-8 or no JSON; NaN and infinite numbers; whole numbers of more than 64 bits; a key that
+    stands twice in an object; nesting of more than 64 levels; half a surrogate pair, and the character NUL.
+
+    >>> check_json(b'{"top_k": 8}') is None
+    True
+    >>> check_json(b'{"top_k": 8, "top_k": 9}')
+    "the key 'top_k' stands twice in an object: send it once"
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return f"byte {error.start} of the body is no UTF-8: send JSON as UTF-8"
+    try:
+        value = json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_once
+        )
+        if body.count(b"[") + body.count(b"{") > _DEEPEST or b"\\u" in body:
+            _check_inside(value)
+    except _Refused as refused:
+        return str(refused)
+    except json.JSONDecodeError as error:
+        return f"the body is no JSON: {error.msg} at character {error.pos}"
+    except RecursionError:
+        return _too_deep()
+    return None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _Refused(f"{name} is no number of JSON: send a finite one, or null")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise _Refused("a number is too large: send a finite one")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > _LONGEST or not -_LARGEST <= (value := int(text)) < _LARGEST:
+        raise _Refused("a whole number has more than 64 bits: send a smaller one, or text")
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen = set[str]()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _Refused(f"the key {twice[:60]!r} stands twice in an object: send it once")
+    return found
+
+
+def _check_inside(value: Any) -> None:
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST + 1):
+        if not level:
+            return
+        for one in level:
+            for text in _texts(one):
+                _check_text(text)
+        level = [part for one in level for part in _parts(one)]
+    raise _Refused(_too_deep())
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, dict):
+        return value
+    return (value,) if isinstance(value, str) else ()
+
+
+def _check_text(text: str) -> None:
+    if "\0" in text:
+        raise _Refused("a text holds the character NUL: leave it out")
+    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise _Refused("a text holds half a surrogate pair: send whole characters")
+
+
+def _too_deep() -> str:
+    return f"the body is nested more than {_DEEPEST} levels deep: send a flatter one"

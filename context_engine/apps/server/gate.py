@@ -13,10 +13,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from context_engine.apps.mcp.addresses import check_host
-from context_engine.apps.server.body import read_body
-from context_engine.apps.server.json_body import check_json
+from context_engine.apps.server.body import check_json, read_body
+from context_engine.apps.server.limits import RateLimits
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_answer, problem_of
-from context_engine.apps.server.rate import RateLimits
 from context_engine.apps.server.service import Service
 from context_engine.service.callers import Authenticated
 

@@ -1,11 +1,14 @@
-"""Where the log of the service goes: to stderr, a line for each record."""
+"""The log of the service on stderr, as lines for people or as JSON."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
 
-from context_engine.apps.server.log_forms import LogForm, formatter
+from context_engine.secrecy import shown_in_logs
 
 
 def log_to_stderr(form: LogForm) -> None:
@@ -20,3 +23,62 @@ def log_to_stderr(form: LogForm) -> None:
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("context_engine").setLevel(logging.INFO)
+
+
+LogForm = Literal["text", "json"]
+
+_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+_STANDARD: Final = frozenset(
+    [*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "message", "asctime", "taskName", "color_message"]
+)
+"""Attributes of every record; what else it has are fields of its own."""
+
+
+def formatter(form: LogForm) -> logging.Formatter:
+    """Return what writes log records in a form."""
+    return _JsonLines() if form == "json" else _Lines(_LINE)
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line: time (UTC), level, logger, message, the record's own fields, and the exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        said = {
+            "time": moment.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text
+        if trace:
+            said["exception"] = shown_in_logs(trace)
+        return json.dumps(said, ensure_ascii=True, default=str)
+
+
+class _Lines(logging.Formatter):
+    """One line: time, level, logger, message, then the record's own fields as key=value."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging calls it so
+        fields = (f"{name}={_short(value)}" for name, value in _fields(record).items())
+        line = " ".join((super().formatMessage(record), *fields))
+        return line if line.isprintable() else "".join(char if char.isprintable() else " " for char in line)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the fields that a record was given beside its message."""
+    return {name: _shown(value) for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return shown_in_logs(value)
+    if isinstance(value, dict):
+        return {str(key): _shown(one) for key, one in value.items()}
+    return [_shown(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), default=str)

@@ -10,8 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
-from context_engine.apps.server.catalogue import kinds
-from context_engine.apps.server.problems import PROBLEM_JSON, Problem
+from context_engine.apps.server.problems import PROBLEM_JSON, Problem, kinds
 from context_engine.core.models import ServerSettings
 
 DESCRIPTION: Final = (

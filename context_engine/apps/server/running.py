@@ -1,4 +1,4 @@
-"""The service as one process: it listens, reloads on SIGHUP, and stops in order on SIGTERM and SIGINT."""
+"""The service as one process: it opens, listens, reloads on SIGHUP and stops in order."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from uuid import uuid4
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from context_engine.apps.server.protocol import ProblemProtocol
+from context_engine.apps.server.problems import PROBLEM_JSON, HttpProblem, problem_of
 from context_engine.apps.server.service import Service
 from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
 from context_engine.core.concurrency.executor import EXECUTOR
-from context_engine.errors import ContextEngineError
+from context_engine.errors import ConfigError, ContextEngineError
+from context_engine.service.deployment import Deployment, open_deployment
+from context_engine.wiring import Setup, check, load_setup
 from context_engine.wiring.audit_writers import close_writers
 
 logger = logging.getLogger(__name__)
@@ -32,6 +37,7 @@ _FOR_RECORDS: Final = 0.25
 """Share of `server_stop_s` that is kept for the records when requests take all they may."""
 
 _LEAST_S: Final = 0.5
+
 _CUT_OFF: Final = 1
 
 
@@ -171,3 +177,153 @@ def _signals(handlers: dict[int, Callable[[int], None]]) -> Iterator[None]:
 
 def _handler(handle: Callable[[int], None]) -> Any:
     return lambda number, _frame: handle(number)
+
+
+class ConfiguredLoader:
+    """Opens the configuration as it is now; safe for several threads.
+
+    The first time a domain that cannot be used is set aside, as in every command, so that the others are served. After
+    that whatever is wrong refuses the whole: what is in force is better.
+
+    Args:
+        config_dir, stage: see `load_setup`.
+        data_dir: see `Setup.data_dir`.
+    """
+
+    def __init__(self, config_dir: str | None, stage: str | None, data_dir: str | None) -> None:
+        self._config_dir, self._stage, self._data_dir = config_dir, stage, data_dir
+        self._loaded = False
+
+    def __call__(self) -> Deployment:
+        """Return it with its engine.
+
+        Raises:
+            ConfigError: it cannot be used, or has no domain.
+        """
+        setup = load_setup(config_dir=self._config_dir, stage=self._stage)
+        _check_domains(setup)
+        if self._loaded:
+            _check_whole(setup, self._stage)
+        deployment = open_deployment(setup, data_dir=setup.data_dir(self._data_dir))
+        self._loaded = True
+        return deployment
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address.
+
+    Args:
+        port: 0: one that is free.
+
+    Raises:
+        ConfigError: it cannot be bound.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}. Name another with --host or --port."
+        ) from None
+    return bound
+
+
+def _check_domains(setup: Setup) -> None:
+    if setup.registry.names or setup.registry.unread:
+        return
+    raise ConfigError(
+        "no domain is configured, and a service never serves the demo bank unasked: name your configuration with "
+        "--config-dir, write one with 'context-engine init DIR', or start with --demo"
+    )
+
+
+def _check_whole(setup: Setup, stage: str | None) -> None:
+    report = check(setup.config.paths, env=setup.env, stage=stage)
+    if not report.ok:
+        raise ConfigError.together(report.problems)
+
+
+_HEAD_S: Final = 20.0
+"""Seconds for the head of a request, and for the rest of a body that was answered before it was whole."""
+
+_READ_S: Final = 60.0
+"""Seconds in which a caller reads what stands ready for it; after them it is dropped, with the connection."""
+
+
+class ProblemProtocol(H11Protocol):
+    """Answers bytes that are no request as every other error is answered, and waits for none without an end."""
+
+    _slow: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Give the first request its time."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; what has begun and is not whole keeps the time that it was given."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        super().connection_lost(exc)
+        self._unwatch()
+        self._was_read()
+
+    def on_response_complete(self) -> None:
+        """Wait for the rest of a body that nobody wants no longer than for a head."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self._watch()
+
+    def pause_writing(self) -> None:
+        """Give the caller its time to read."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(_READ_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        super().resume_writing()
+        self._was_read()
+
+    def _was_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _watch(self) -> None:
+        unwanted = self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+        if self.conn.their_state is not h11.IDLE and not unwanted:
+            self._unwatch()
+        elif self._slow is None:
+            self._slow = self.loop.call_later(_HEAD_S, self.transport.close)
+
+    def _unwatch(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer 400 and close the connection."""
+        request_id = uuid4().hex
+        problem, _ = problem_of(HttpProblem("malformed_request", "the connection sent no sound HTTP/1.1"), request_id)
+        body = problem.model_dump_json().encode()
+        headers = [
+            (b"content-type", PROBLEM_JSON.encode()),
+            (b"content-length", str(len(body)).encode()),
+            (b"x-request-id", request_id.encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cache-control", b"no-store"),
+            (b"connection", b"close"),
+        ]
+        if self.conn.our_state is h11.IDLE or self.conn.our_state is h11.SEND_RESPONSE:
+            self.transport.write(self.conn.send(h11.Response(status_code=400, headers=headers, reason=b"Bad Request")))
+            self.transport.write(self.conn.send(h11.Data(data=body)))
+            self.transport.write(self.conn.send(h11.EndOfMessage()))
+        self.transport.close()

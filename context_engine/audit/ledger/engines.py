@@ -19,7 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from context_engine.errors import AuditError, LedgerCorrupt, MissingExtra
 from context_engine.secrecy import keep_secret, redacted
-from context_engine.settings.audit_secrets import SECRET_PARAMETERS
+from context_engine.settings.environment_secrets import SECRET_PARAMETERS
 
 _DSN: Final = "CONTEXT_ENGINE_AUDIT_LEDGER"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.errors import AuditError
-from context_engine.settings.api_token import API_TOKEN
-from context_engine.settings.audit_secrets import AUDIT_FORMER_KEYS, AUDIT_KEY, AUDIT_LEDGER
+from context_engine.settings.environment_secrets import API_TOKEN, AUDIT_FORMER_KEYS, AUDIT_KEY, AUDIT_LEDGER
 
 COMMAND_TIMEOUT_S: Final = 30.0
 

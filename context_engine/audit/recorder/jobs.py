@@ -12,7 +12,7 @@ from context_engine.audit.record.drafts import context_draft, fetch_draft, loss_
 from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.values import Draft
 from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
-from context_engine.core.models.audit_settings import QueryForm
+from context_engine.core.models.deployment_settings import QueryForm
 from context_engine.core.protocols import Clock, IdSource
 
 RecordKind = Literal["search", "rank"]

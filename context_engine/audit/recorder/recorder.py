@@ -8,7 +8,7 @@ from typing import Literal
 from context_engine.audit.recorder.jobs import Make, RecordKind
 from context_engine.audit.recorder.writer import LedgerWriter
 from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
-from context_engine.core.models.audit_settings import QueryForm
+from context_engine.core.models.deployment_settings import QueryForm
 from context_engine.core.protocols import Clock
 from context_engine.errors import AuditUnavailable
 

@@ -1,17 +1,68 @@
-"""A call to something slow: in time or not at all."""
+"""Calls in daemon threads with a deadline, bounded in number, one or many at once."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from context_engine.core.concurrency.bulkhead import Bulkhead, Overdue
-from context_engine.core.concurrency.executor import EXECUTOR, Busy
+from context_engine.core.concurrency.executor import EXECUTOR, Busy, DaemonExecutor, resolve
+from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.errors import ContextEngineError
+
+
+def submit_all(
+    calls: Sequence[Callable[[], T]], *, width: int, name: str, executor: DaemonExecutor = EXECUTOR
+) -> list[Future[T]]:
+    """Start calls, at most `width` at once and the first ones first; return a future for each, in order.
+
+    Args:
+        calls: a call whose future is cancelled before its turn is never made.
+        width: most threads.
+        name: of the threads.
+        executor: runs the calls.
+
+    Raises:
+        Busy: not one thread could be started.
+    """
+    futures: list[Future[T]] = [Future() for _ in calls]
+    todo = deque(zip(futures, calls, strict=True))
+
+    def work() -> None:
+        while True:
+            try:
+                resolve(*todo.popleft())
+            except IndexError:
+                return
+
+    for started in range(min(width, len(calls))):
+        try:
+            executor.submit(work, name)
+        except Busy:
+            if not started:
+                raise
+            break
+    return futures
+
+
+def wait_all(futures: Sequence[Future[Any]], seconds: Sequence[float]) -> list[bool]:
+    """Wait for futures, each for so many seconds from now; return for each, in order, whether it was done in time.
+
+    One that was not is cancelled: if its call has not begun, it never will.
+    """
+    left = [countdown(one) for one in seconds]
+    in_time = [False] * len(futures)
+    for place in sorted(range(len(futures)), key=lambda place: seconds[place]):
+        in_time[place] = done_within(futures[place], left[place]())
+        if not in_time[place]:
+            futures[place].cancel()
+    return in_time
+
 
 logger = logging.getLogger(__name__)
 
@@ -96,3 +147,77 @@ class DeadlineCaller:
             raise error
         logger.debug("%s raised", self._name, exc_info=error)
         raise self._error(f"{self._name} failed with {type(error).__name__}") from error
+
+
+class Overdue(Busy):
+    """An earlier call has not returned though its time is up."""
+
+
+class Bulkhead:
+    """The calls to one thing that are under way. Safe for several threads.
+
+    While one of them is overdue no other is made: what never returns costs one caller its deadline and one thread.
+
+    Args:
+        name: of the threads.
+        executor: runs the calls.
+    """
+
+    def __init__(self, name: str, executor: DaemonExecutor = EXECUTOR) -> None:
+        self._name, self._executor = name, executor
+        self.forget()
+        forget_in_child(self)
+
+    def forget(self) -> None:
+        """Know of no call under way: in a forked child none is."""
+        self._lock = threading.Lock()
+        self._under_way: dict[object, Callable[[], float]] = {}
+
+    def submit(self, call: Callable[[], T], left: Callable[[], float], *, limit: int | None = None) -> Future[T]:
+        """Start a call and return its future, or refuse it at once.
+
+        Args:
+            call: made in another thread.
+            left: seconds until the call is overdue.
+            limit: most calls under way, this one included; None for any number.
+
+        Raises:
+            Overdue: an earlier call is overdue.
+            Busy: as many calls as allowed are under way, or no thread could be started.
+        """
+        leave = self.enter(left, limit=limit)
+
+        def tracked() -> T:
+            try:
+                return call()
+            finally:
+                leave()
+
+        try:
+            return self._executor.submit(tracked, self._name)
+        except Busy:
+            leave()
+            raise
+
+    def enter(self, left: Callable[[], float], *, limit: int | None = None) -> Callable[[], None]:
+        """Count a call as under way that is made elsewhere, and return what is to be called when it has ended.
+
+        Args:
+            left, limit: as in `submit`.
+
+        Raises:
+            Overdue: an earlier call is overdue.
+            Busy: as many calls as allowed are under way.
+        """
+        token = object()
+        with self._lock:
+            if any(left_of_one() <= 0 for left_of_one in self._under_way.values()):
+                raise Overdue("still busy with an overdue call")
+            if limit is not None and len(self._under_way) >= limit:
+                raise Busy(f"{limit} calls are under way")
+            self._under_way[token] = left
+        return lambda: self._leave(token)
+
+    def _leave(self, token: object) -> None:
+        with self._lock:
+            self._under_way.pop(token, None)

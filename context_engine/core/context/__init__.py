@@ -1,13 +1,17 @@
 """From a ranked result to what a language model reads, under a token budget."""
 
-from context_engine.core.context.assemble import assemble
-from context_engine.core.context.chat import CITE_PROMPT, inject_rag_context, system_prompt
+from context_engine.core.context.assemble import NOTHING_FOUND, assemble
 from context_engine.core.context.fence import fence, parse_fences
-from context_engine.core.context.limits import TextLimit, limited, named_counter
 from context_engine.core.context.of_result import ContextPart, for_a_model, from_result, parts_of_result
-from context_engine.core.context.page import NOTHING_FOUND
-from context_engine.core.context.prompt import build_context_block, context_of_dicts, must_be_masked
-from context_engine.core.context.tokens import ApproxTokenCounter
+from context_engine.core.context.prompt import (
+    CITE_PROMPT,
+    build_context_block,
+    context_of_dicts,
+    inject_rag_context,
+    must_be_masked,
+    system_prompt,
+)
+from context_engine.core.context.tokens import ApproxTokenCounter, TextLimit, limited, named_counter
 from context_engine.core.models import Citation, Context, ContextBlock, OmittedPassage
 
 __all__ = [

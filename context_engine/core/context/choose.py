@@ -7,8 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
 
-from context_engine.core.context.merge import JoinedPassage, document_key, joined
-from context_engine.core.context.passage import Passage
+from context_engine.core.context.passage import JoinedPassage, Passage, document_key, joined
 from context_engine.core.models import OmittedPassage
 from context_engine.core.protocols import Mask
 

@@ -1,10 +1,16 @@
 """The two stages in reading order; knows protocols only."""
 
-from context_engine.core.engine.blending import reranker_id
-from context_engine.core.engine.clock import SystemClock, TimeSortedIds
+from context_engine.core.engine.defaults import SystemClock, TimeSortedIds
 from context_engine.core.engine.engine import Engine
-from context_engine.core.engine.rank_only import rank_chunks
-from context_engine.core.engine.recompute import blend_terms, recompute, recorded_pool, stage_two_bytes, with_settings
+from context_engine.core.engine.recompute import (
+    blend_terms,
+    rank_chunks,
+    recompute,
+    recorded_pool,
+    stage_two_bytes,
+    with_settings,
+)
+from context_engine.core.engine.reranking import reranker_id
 
 __all__ = [
     "Engine",

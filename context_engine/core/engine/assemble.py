@@ -1,16 +1,32 @@
-"""The result: what the sources did, what stage 2 made of it, and what may be concluded."""
+"""The result of a search: its status, its decision and its notices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from context_engine.core.engine.decision import MissingEvidence, conclude
-from context_engine.core.engine.query_notices import about_query
-from context_engine.core.engine.retriever import Recalled
-from context_engine.core.engine.search_plan import SearchPlan
-from context_engine.core.engine.stage_two_output import StageTwoOutput
-from context_engine.core.models import Decision, Notice, NoticeCode, SearchResult, SourceStatus, StageTrace, distinct
+from context_engine.core.engine.search_plan import Recalled, SearchPlan
+from context_engine.core.engine.stage2_values import StageTwoOutput
+from context_engine.core.models import (
+    Decision,
+    Notice,
+    NoticeCode,
+    PreparedQuery,
+    RankedChunk,
+    RawAnswer,
+    SearchRequest,
+    SearchResult,
+    SourceStatus,
+    StageTrace,
+    Status,
+    distinct,
+)
+from context_engine.core.policy.filters import ALWAYS_KNOWN, named_fields, own_fields
+from context_engine.core.query import phrases_held
+from context_engine.core.query.spelling import reworded
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import label_of
+from context_engine.errors import did_you_mean
 
 _KEYWORDS_ALONE: Final = (
     "only sources that are searched by a few keywords of each chunk were asked: that nothing was found does not say "
@@ -76,3 +92,169 @@ def _of_search(status: SourceStatus, notice: Notice) -> Notice:
     """Return a notice of a source as one of the search: its sentence names the source."""
     message = f"source {status.source_id!r}: {notice.message}"
     return Notice(notice.code, notice.subject, message, notice.detail)
+
+
+class MissingEvidence(NamedTuple):
+    """Required evidence that is not in the answer."""
+
+    tiers: tuple[int, ...]
+    sources: tuple[str, ...]
+
+
+class Conclusion(NamedTuple):
+    """What may be concluded from an answer.
+
+    Attributes:
+        missing: required evidence that is not there.
+        by_keywords: every source that answered was searched by a few keywords of each chunk alone.
+    """
+
+    status: Status
+    decision: Decision
+    missing: MissingEvidence
+    by_keywords: bool
+
+
+def conclude(request: SearchRequest, recalled: Recalled, output: StageTwoOutput) -> Conclusion:
+    """Return what may be concluded from what the sources did and stage 2 found."""
+    statuses, answers = recalled.statuses, recalled.answers
+    missing = missing_evidence(output.chunks, request.require_tiers, request.require_sources)
+    by_keywords = bool(answers) and all(answer.by_keywords for answer in answers)
+    decision = decide(
+        required_missing=bool(missing.tiers or missing.sources),
+        in_scope=output.in_scope,
+        returned=len(output.chunks),
+        any_failed=any(status.state in ("failed", "partial") for status in statuses),
+        found=output.scope_tested,
+        by_keywords=by_keywords,
+    )
+    status = overall_status(statuses, rerank_failed=output.rerank_failed is not None)
+    return Conclusion(status, decision, missing, by_keywords)
+
+
+def overall_status(sources: Sequence[SourceStatus], *, rerank_failed: bool = False) -> Status:
+    """Return failed if no source answered, degraded if one did in part or not or the reranker failed, else complete."""
+    states = [source.state for source in sources]
+    if all(state == "failed" for state in states):
+        return Status.FAILED
+    incomplete = "failed" in states or "partial" in states
+    return Status.DEGRADED if incomplete or rerank_failed else Status.COMPLETE
+
+
+def missing_evidence(
+    chunks: Iterable[RankedChunk], require_tiers: Sequence[int], require_sources: Sequence[str]
+) -> MissingEvidence:
+    """Return the required tiers and sources that no returned chunk, nor one merged into it, comes from."""
+    tiers: set[int] = set()
+    sources: set[str] = set()
+    for chunk in chunks:
+        tiers.update([chunk.authority_tier, *(member.authority_tier for member in chunk.also_in)])
+        sources.update([chunk.source_id, *(member.source_id for member in chunk.also_in)])
+    return MissingEvidence(
+        tuple(sorted(set(require_tiers) - tiers)),
+        tuple(sorted(set(require_sources) - sources)),
+    )
+
+
+def decide(
+    *, required_missing: bool, in_scope: bool, returned: int, any_failed: bool, found: int, by_keywords: bool = False
+) -> Decision:
+    """Return the decision; the first rule that applies.
+
+    1. Required evidence is missing: incomplete.
+    2. A source failed, or a part of it, and nothing relevant was found: incomplete, because what is missing might have
+       answered.
+    3. There were candidates and none was relevant enough: out_of_scope; no_match where nothing but keywords was
+       compared, which say what a text is called, not what it is about.
+    4. Something is returned: answered.
+    5. Else: no_match.
+
+    Args:
+        required_missing: a required tier or source gave nothing that is returned.
+        in_scope: the best candidate reached the scope threshold.
+        returned: chunks returned.
+        any_failed: a source did not answer, or not in full.
+        found: candidates that were tested against the scope threshold.
+        by_keywords: every source that answered was searched by a few keywords of each chunk alone.
+    """
+    if required_missing:
+        return Decision.INCOMPLETE
+    relevant = returned > 0 and in_scope
+    if any_failed and not relevant:
+        return Decision.INCOMPLETE
+    if found and not in_scope:
+        return Decision.NO_MATCH if by_keywords else Decision.OUT_OF_SCOPE
+    return Decision.ANSWERED if returned else Decision.NO_MATCH
+
+
+_MOST_FIELDS: Final = 40
+
+
+def about_query(plan: SearchPlan, answers: Sequence[RawAnswer], output: StageTwoOutput) -> Iterator[Notice]:
+    """Yield notices of the spelling, of quoted phrases, and of what narrowed the answer."""
+    if plan.prepared is not None:
+        yield from _about_spelling(plan.prepared)
+        yield from _about_phrases(plan.prepared, answers)
+    yield from _about_filters(plan, answers, output)
+    yield from _about_dates(plan, output)
+
+
+def _about_spelling(query: PreparedQuery) -> Iterator[Notice]:
+    if not query.suggestions:
+        return
+    words = [{"written": written, "known_as": known} for written, known in query.suggestions]
+    if query.corrected:
+        message = f'nothing relevant was found for "{query.original}": searched for "{query.text}" instead'
+        yield Notice(NoticeCode.QUERY_CORRECTED, "", message, {"searched": query.text, "words": words})
+    else:
+        suggested = reworded(query.text, query.suggestions)
+        message = f'did you mean "{suggested}"?'
+        yield Notice(NoticeCode.SPELLING_SUGGESTED, "", message, {"suggested": suggested, "words": words})
+
+
+def _about_phrases(query: PreparedQuery, answers: Sequence[RawAnswer]) -> Iterator[Notice]:
+    if not query.phrases:
+        return
+    chunks = [chunk for answer in answers for chunk in answer.chunks]
+    texts = [AnalysedText(chunk.content) for chunk in chunks]
+    held = phrases_held(query.phrases, texts, [AnalysedText(label_of(chunk)) for chunk in chunks])
+    for phrase in query.phrases:
+        if phrase not in held:
+            message = f'no text that was found holds the phrase "{phrase}"'
+            yield Notice(NoticeCode.PHRASE_NOT_FOUND, "", message, {"phrase": phrase})
+
+
+def _about_filters(plan: SearchPlan, answers: Sequence[RawAnswer], output: StageTwoOutput) -> Iterator[Notice]:
+    if plan.request.filters is None:
+        return
+    per_source = [fields for answer in answers if (fields := _fields_of(answer))]
+    known = frozenset().union(*per_source)
+    for name in named_fields(plan.request.filters):
+        if known and name not in known | ALWAYS_KNOWN:
+            yield _unknown_field(name, sorted(known))
+    if not output.scope_tested:
+        message = "no candidate passed the filter: check the names of its fields and its values"
+        yield Notice(NoticeCode.FILTER_LEFT_NOTHING, "filters", message)
+
+
+def _unknown_field(name: str, known: Sequence[str]) -> Notice:
+    near = did_you_mean(name, sorted({*known, *ALWAYS_KNOWN}))
+    listed = ", ".join(known[:_MOST_FIELDS]) + (" …" if len(known) > _MOST_FIELDS else "")
+    message = f"no source is known to have the field {name!r} that the filter names.{near} Fields: {listed}"
+    detail = {"field": name, "fields": list(known[:_MOST_FIELDS])}
+    return Notice(NoticeCode.FILTER_FIELD_UNKNOWN, "filters", message, detail)
+
+
+def _fields_of(answer: RawAnswer) -> frozenset[str]:
+    """Return the fields that a source says it has, else those of the chunks it gave."""
+    if answer.filter_fields is not None:
+        return frozenset(answer.filter_fields)
+    return frozenset(name for chunk in answer.chunks for name in own_fields(chunk))
+
+
+def _about_dates(plan: SearchPlan, output: StageTwoOutput) -> Iterator[Notice]:
+    as_of, undated = plan.request.as_of, sum("effective_unknown" in chunk.flags for chunk in output.chunks)
+    if as_of is not None and undated:
+        message = f"{undated} of the chunks carry no dates: whether they were in force on {as_of} is not known"
+        detail = {"count": undated, "as_of": as_of.isoformat()}
+        yield Notice(NoticeCode.DATES_UNKNOWN, "as_of", message, detail)

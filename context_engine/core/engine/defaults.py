@@ -1,8 +1,11 @@
-"""Settings of an engine without a configuration."""
+"""Settings, clock and ids of an engine without a configuration."""
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -55,3 +58,23 @@ def _message(error: ValidationError) -> str:
         hint = nearest(key, Settings.model_fields) if first["type"] == "extra_forbidden" else ""
         problem = f"{first['msg']}, got {first['input']!r}.{hint}"
     return f"setting {key}: {problem}" if key else problem
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """Return the current moment, UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return time.monotonic()
+
+
+class TimeSortedIds:
+    """Ids of 24 hex digits: 12 of milliseconds since 1970, 12 random."""
+
+    def new(self, now: datetime) -> str:
+        """Return a new id that sorts after every id of an earlier millisecond."""
+        return f"{int(now.timestamp() * 1000):012x}{secrets.token_hex(6)}"

@@ -11,14 +11,11 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.context import from_result
 from context_engine.core.context.render import Form
-from context_engine.core.engine.clock import SystemClock, TimeSortedIds
-from context_engine.core.engine.defaults import default_settings
-from context_engine.core.engine.events import log_context, log_search
-from context_engine.core.engine.permission import denial_notices, permitted_settings
+from context_engine.core.engine.defaults import SystemClock, TimeSortedIds, default_settings
+from context_engine.core.engine.events import hand_over, log_context, log_search
+from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
-from context_engine.core.engine.privacy import check_mask, masks_refused
-from context_engine.core.engine.rank_only import rank_chunks
-from context_engine.core.engine.recording import hand_over
+from context_engine.core.engine.recompute import rank_chunks
 from context_engine.core.engine.refining import TimedRefiner, prepared_query
 from context_engine.core.engine.reranking import TimedReranker, chosen, rerank_step
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan

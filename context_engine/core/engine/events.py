@@ -1,21 +1,20 @@
-"""The account of a search as log records with fields: four events, one of each stage. No text of anybody is in them.
-
-Each record's message is the event's name; its fields are attributes of the record (`extra` of `logging`), so that a
-formatter for JSON writes them as they are. They go to the logger `context_engine.events` at INFO, and cost nothing
-where that is off.
-"""
+"""What a search leaves behind: log records without text, and what is handed to the recorder."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Final
 
 from context_engine.core.models import Context, Fate, Outcome, SearchResult
+from context_engine.core.protocols import Recorder
+from context_engine.errors import AuditUnavailable
 
 EVENTS: Final = logging.getLogger("context_engine.events")
 
 _MOST_SCORES: Final = 100
+
 _LIMITS: Final = ("threshold", "scope", "relevance")
 
 
@@ -87,3 +86,26 @@ def _is_removed(fate: Fate) -> bool:
 
 def _highest(values: list[Any]) -> list[float]:
     return sorted((round(one, 4) for one in values if isinstance(one, float)), reverse=True)[:_MOST_SCORES]
+
+
+logger = logging.getLogger(__name__)
+
+
+def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], what: str) -> None:
+    """Have something recorded, where there is a recorder.
+
+    Args:
+        keep: calls the recorder.
+        what: it is, for the log.
+
+    Raises:
+        AuditUnavailable: it could not be recorded, and must not be given out without.
+    """
+    if recorder is None:
+        return
+    try:
+        keep(recorder)
+    except AuditUnavailable:
+        raise
+    except Exception:
+        logger.exception("%s could not be recorded", what)

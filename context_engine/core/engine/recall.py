@@ -13,14 +13,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from context_engine.core.concurrency.bulkhead import Bulkhead
-from context_engine.core.concurrency.deadline import countdown
+from context_engine.core.concurrency.deadline import Bulkhead, countdown, wait_all
 from context_engine.core.concurrency.executor import EXECUTOR, Busy
-from context_engine.core.concurrency.fan_out import wait_all
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
-from context_engine.core.engine.fetching import fetched_chunks
+from context_engine.core.engine.permission import fetched_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error
-from context_engine.core.engine.withholding import readable
 from context_engine.core.models import Chunk, Classification, FetchRequest, SourceAnswer, SourceQuery
 from context_engine.core.protocols import Clock, JointlySearchable, Preparable, Source
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from

@@ -1,28 +1,35 @@
-"""The calls of stage 1: the query and its sub-queries, to every source at once, one outcome for each source."""
+"""The calls of stage 1: a query and its sub-queries to every source at once, one outcome for each source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
+from context_engine.core.engine.admission import ValidatedAnswer
 from context_engine.core.engine.recall import SourceBulkhead, SourceCall, SourceReply, call_sources
-from context_engine.core.engine.retriever import Recalled, RefillRequest, SourceOutcome
-from context_engine.core.engine.search_plan import SearchPlan
-from context_engine.core.engine.source_outcome import source_outcome
+from context_engine.core.engine.search_plan import Recalled, RefillRequest, SearchPlan, SourceOutcome
 from context_engine.core.engine.source_pool import OpenedSource
-from context_engine.core.engine.subquery_fusion import fused_reply
 from context_engine.core.models import (
+    Chunk,
     Notice,
     NoticeCode,
     QueryEmbedding,
+    RawAnswer,
+    Score,
+    ScoreKind,
     SourceQuery,
     SourceSpec,
+    SourceStatus,
+    TermStatistics,
     VectorAdapter,
     WithheldChunk,
+    distinct,
 )
 from context_engine.core.protocols import Clock
+from context_engine.core.ranking.fusion import reciprocal_rank_fusion
 from context_engine.core.text import segmented
+from context_engine.errors import SourceError
 
 _PREPARING_SHARE: Final = 0.5
 """Of the time that is left; the calls need the rest, also where nothing came of it."""
@@ -173,3 +180,133 @@ def _both(first: QueryEmbedding | None, second: QueryEmbedding | None) -> QueryE
     if first is None or second is None:
         return second or first
     return second._replace(elapsed_ms=first.elapsed_ms + second.elapsed_ms)
+
+
+def source_outcome(spec: SourceSpec, reply: SourceReply) -> SourceOutcome:
+    """Return what a source did and what it answered."""
+    return SourceOutcome(_status(spec, reply), _answer(spec, reply))
+
+
+def _answer(spec: SourceSpec, reply: SourceReply) -> RawAnswer | None:
+    if reply.answer is None:
+        return None
+    return RawAnswer(
+        source_id=spec.id,
+        chunks=reply.answer.chunks,
+        retrieved_at=reply.retrieved_at,
+        by_keywords=reply.answer.by_keywords,
+        statistics=reply.answer.statistics,
+        unknown_words=reply.answer.unknown_words,
+        filter_fields=reply.answer.filter_fields,
+        calibration=reply.answer.calibration,
+    )
+
+
+def _status(spec: SourceSpec, reply: SourceReply) -> SourceStatus:
+    answer, failures = reply.answer, reply.failures
+    return SourceStatus(
+        source_id=spec.id,
+        title=spec.title,
+        source_type=str(spec.type),
+        authority_tier=spec.tier,
+        state=_state(reply),
+        asked=reply.requested_top_k,
+        chunks=len(answer.chunks) if answer else 0,
+        cut=answer.cut if answer else 0,
+        rejected=answer.rejected if answer else 0,
+        elapsed_ms=round(reply.elapsed_ms, 3),
+        error=_error(failures),
+        problem="; ".join(dict.fromkeys(failure.problem for failure in failures)),
+        failure=failures[0] if failures else None,
+        notices=answer.notices if answer else (),
+        embedding=answer.embedding._replace(adapter=None) if answer and answer.embedding else None,
+    )
+
+
+def _state(reply: SourceReply) -> str:
+    if reply.answer is None:
+        return "failed"
+    if reply.answer.failures:
+        return "partial"
+    return "ok" if reply.answer.chunks else "empty"
+
+
+def _error(failures: Sequence[SourceError]) -> dict[str, Any] | None:
+    """Return the error of a source, or of its parts: the first one's fields, the messages of all."""
+    if not failures:
+        return None
+    return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(map(str, failures)))}
+
+
+_K: Final = 10
+"""On 367 questions of several parts, against the whole question alone: R@10 +.005, MAP -.010; the textbook's 60 loses
+more of the order at the top."""
+
+
+def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -> SourceReply:
+    """Return the reply to the whole query, fused with those to its sub-queries by reciprocal rank fusion.
+
+    The whole query counts as much as all its sub-queries together. A chunk that only a sub-query found keeps no score:
+    its score was for another text. If the whole query failed, so did the source; sub-queries that failed are noted.
+
+    Args:
+        replies: to the whole query first.
+        source_id: the source.
+        top_k: most chunks kept; the others count as cut.
+    """
+    whole, *parts = replies
+    answered = [part.answer for part in parts if part.answer is not None]
+    if whole.answer is None or not parts:
+        return whole
+    notices = [*whole.answer.notices, *(notice for answer in answered for notice in answer.notices)]
+    missing = len(parts) - len(answered)
+    if missing:
+        message = f"{missing} of {len(parts)} parts of the question got no answer"
+        detail = {"unanswered": missing, "parts": len(parts)}
+        notices.append(Notice(NoticeCode.SUB_QUERIES_UNANSWERED, source_id, message, detail))
+    if not answered:
+        return whole._replace(answer=whole.answer._replace(notices=tuple(notices)))
+    chunks, dropped = _fused([whole.answer.chunks, *(answer.chunks for answer in answered)], source_id, top_k)
+    answer = whole.answer._replace(
+        chunks=chunks,
+        cut=whole.answer.cut + dropped,
+        rejected=whole.answer.rejected + sum(answer.rejected for answer in answered),
+        notices=distinct(notices),
+        failures=(*whole.answer.failures, *(failure for answer in answered for failure in answer.failures)),
+        statistics=_statistics(whole.answer, answered),
+        calibration=whole.answer.calibration,
+    )
+    return whole._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in replies))
+
+
+def _fused(lists: Sequence[Sequence[Chunk]], source_id: str, top_k: int) -> tuple[tuple[Chunk, ...], int]:
+    """Return the best chunks of all lists, that of the whole query first among them, and how many were left out."""
+    whole, *parts = lists
+    chunks = {_identity(chunk): chunk._replace(scores=()) for part in parts for chunk in part}
+    chunks |= {_identity(chunk): chunk for chunk in whole}
+    rankings = [[_identity(chunk) for chunk in ranking] for ranking in lists]
+    scores = reciprocal_rank_fusion([rankings[0]] * len(parts) + rankings[1:], k=_K)
+    best = sorted(scores, key=lambda identity: (-scores[identity], identity))
+    fused = tuple(
+        _with_score(chunks[identity], Score(ScoreKind.RRF, scores[identity], f"parts:{source_id}"))
+        for identity in best[:top_k]
+    )
+    return fused, len(best) - len(fused)
+
+
+def _statistics(whole: ValidatedAnswer, parts: Sequence[ValidatedAnswer]) -> TermStatistics | None:
+    """Return how common the terms of the whole query and of its parts are in the collection of the whole."""
+    found = whole.statistics
+    for part in parts:
+        if found is not None and part.statistics is not None and part.statistics.collection == found.collection:
+            found = found.merged(part.statistics)
+    return found
+
+
+def _with_score(chunk: Chunk, score: Score) -> Chunk:
+    return chunk._replace(scores=(score, *chunk.scores))
+
+
+def _identity(chunk: Chunk) -> tuple[str, str, str]:
+    """An id with its text: two texts under one id stay two candidates."""
+    return chunk.source_id or "", chunk.chunk_id, chunk.content

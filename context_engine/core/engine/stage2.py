@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from context_engine.core.engine.blending import blend_pool, blend_relevance
 from context_engine.core.engine.candidate_table import CandidateTable
 from context_engine.core.engine.limits import Limits, decide_limits, how_to_get
-from context_engine.core.engine.selection import select
-from context_engine.core.engine.shortlist import shortlist
-from context_engine.core.engine.stage_two_input import RerankStep, StageTwoInput
-from context_engine.core.engine.stage_two_output import StageTwoOutput
+from context_engine.core.engine.reranking import blend_pool, blend_relevance
+from context_engine.core.engine.selection import select, shortlist
+from context_engine.core.engine.stage2_values import RerankStep, StageTwoInput, StageTwoOutput
 from context_engine.core.models import Chunk, Notice, NoticeCode, Outcome, Score, ScoreKind, StageTrace, distinct
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.policy.validity import in_force, is_expired, superseded

@@ -1,6 +1,8 @@
 """Values: frozen, no I/O, no clock. A stage adds to them, it never overwrites."""
 
 from context_engine.core.models.access import (
+    ANYBODY,
+    API_PRINCIPAL,
     NOBODY,
     AccessClass,
     AccessDecision,
@@ -8,13 +10,12 @@ from context_engine.core.models.access import (
     AccessRecord,
     AccessRule,
     AccessScope,
+    Authenticated,
     Principal,
     SourceAccess,
     WithheldChunk,
+    principal_from_dict,
 )
-from context_engine.core.models.audit_settings import AuditSettings, KeptRecords
-from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
-from context_engine.core.models.callers import ANYBODY, API_PRINCIPAL, Authenticated
 from context_engine.core.models.chunk import (
     NOTHING,
     PLACE_OF_MATCH,
@@ -28,10 +29,18 @@ from context_engine.core.models.chunk import (
     usable_score,
     utc_text,
 )
-from context_engine.core.models.chunk_dict import CHUNK_KEYS, chunk_from_dict, to_date, to_moment
-from context_engine.core.models.chunk_dict_advice import advice_on_dicts
+from context_engine.core.models.chunk_dict import CHUNK_KEYS, advice_on_dicts, chunk_from_dict, to_date, to_moment
 from context_engine.core.models.context import Citation, Context, ContextBlock, OmittedPassage
-from context_engine.core.models.effective_settings import EffectiveSettings, as_written
+from context_engine.core.models.deployment_settings import (
+    MASK_CONTEXTS,
+    PERSONAL_DATA_KINDS,
+    AuditSettings,
+    IngestSettings,
+    KeptRecords,
+    MaskedOutputs,
+    PrivacySettings,
+    ServerSettings,
+)
 from context_engine.core.models.enums import (
     TIER_OF,
     TIERS,
@@ -48,34 +57,42 @@ from context_engine.core.models.enums import (
 )
 from context_engine.core.models.examination import Examination, ExaminationRequest, notices_about
 from context_engine.core.models.filters import And, Condition, Filter, FilterOp, Not, Or, filter_to_dict
-from context_engine.core.models.ingest_settings import IngestSettings
-from context_engine.core.models.learnt_blend import (
+from context_engine.core.models.learnt import (
     BLEND_FEATURES,
     LEAST_DEVIATION,
     BlendFeature,
     BlendTerm,
     LearntBlend,
+    ScopeCalibration,
+    ScopeThreshold,
+    TermStatistics,
+    VectorAdapter,
+    scorer_name,
 )
-from context_engine.core.models.links import LINK_FIELDS, checked_link_template, link_of, web_link
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
-from context_engine.core.models.principal_dict import principal_from_dict
-from context_engine.core.models.privacy_settings import (
-    MASK_CONTEXTS,
-    PERSONAL_DATA_KINDS,
-    MaskedOutputs,
-    PrivacySettings,
+from context_engine.core.models.registry import (
+    LINK_FIELDS,
+    DocumentRule,
+    DomainSpec,
+    Registry,
+    SourceSpec,
+    checked_link_template,
+    link_of,
+    web_link,
 )
-from context_engine.core.models.query import Expansion, PreparedQuery, Refinement, UnknownWord
-from context_engine.core.models.registry import DocumentRule, DomainSpec, Registry, SourceSpec
 from context_engine.core.models.request import (
     MAX_QUERY_CHARS,
     MAX_TOP_K,
     Caller,
+    Expansion,
     FetchRequest,
+    PreparedQuery,
     QueryEmbedding,
+    Refinement,
     SearchRequest,
     SourceAnswer,
     SourceQuery,
+    UnknownWord,
     checked_query,
     checked_top_k,
 )
@@ -90,11 +107,11 @@ from context_engine.core.models.result import (
     canonical_json,
 )
 from context_engine.core.models.sanitize import is_valid_text, sanitized_id, sanitized_mapping, sanitized_text
-from context_engine.core.models.server_settings import ServerSettings
 from context_engine.core.models.settings import (
     GROUPS,
     AuthorityBoosts,
     DomainSettings,
+    EffectiveSettings,
     IndexSettings,
     LimitSettings,
     ModelSettings,
@@ -104,11 +121,10 @@ from context_engine.core.models.settings import (
     Settings,
     SettingsGroup,
     VectorSettings,
+    as_written,
     group_of,
     lifetime,
 )
-from context_engine.core.models.statistics import TermStatistics
-from context_engine.core.models.vector_adapter import VectorAdapter, scorer_name
 
 __all__ = [
     "ANYBODY",

@@ -1,8 +1,8 @@
-"""Who may see what: principals, the rules of manifests, the class of a chunk, and what was decided."""
+"""Who may see what: principals, the rules of manifests, and the decisions of access control."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from context_engine.core.models.enums import Classification
-from context_engine.errors import InvalidRequest
+from context_engine.errors import InvalidRequest, nearest
 
 RoleName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+
 RoleNames = Annotated[
     tuple[RoleName, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
 ]
@@ -170,3 +171,48 @@ class AccessRecord:
     principal: Principal
     decision: AccessDecision | None = None
     withheld: tuple[WithheldChunk, ...] = ()
+
+
+_KEYS: Final = ("id", "roles", "groups", "clearance")
+
+
+def principal_from_dict(given: Mapping[str, Any]) -> Principal:
+    """Read a principal, named by a program that knows who asks.
+
+    Args:
+        given: `id`, `roles`, `groups` (lists, or one name) and `clearance`; without a clearance it is cleared for what
+            is internal.
+
+    Raises:
+        InvalidRequest: another key, or a value that cannot be used.
+    """
+    for key in given:
+        if key not in _KEYS:
+            raise InvalidRequest(f"principal has no {key!r}.{nearest(str(key), _KEYS)}")
+    several = {key: [given[key]] if isinstance(given[key], str) else given[key] for key in _KEYS[1:3] if key in given}
+    return Principal(**{"clearance": Classification.INTERNAL, **given, **several})
+
+
+API_PRINCIPAL: Final = Principal(id="api")
+"""Who asks with the token of the environment: without roles, cleared for what is public."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authenticated:
+    """Who calls, and what their token lets them do beside searching.
+
+    Attributes:
+        principal: decides what may be searched.
+        token_id: names the token in logs, never the token itself; "" where there was none.
+        operator: may read every record and reload the configuration.
+        gateway: carries the calls of Dify's apps and users: each acts as its own principal then.
+    """
+
+    principal: Principal
+    token_id: str = ""
+    operator: bool = False
+    gateway: bool = False
+
+
+ANYBODY: Final = Authenticated(principal=NOBODY, operator=True)
+"""Whoever calls a service that was started with `--no-auth` and has no `access.yaml`."""

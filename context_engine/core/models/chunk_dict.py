@@ -1,9 +1,11 @@
-"""Chunk dicts, as `context_engine.rag` takes them, read into chunks. Nothing is lost: unknown keys go to `extra`."""
+"""Chunk dicts, the form of `context_engine.rag`, read into chunks; unknown keys go to `extra`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -18,15 +20,22 @@ _KEYS: Final = """
     document_version dataset_id title section heading_path doc_type position span fetched_at fetched_at_basis
     ttl_seconds effective_from effective_to superseded_by metadata scores
 """
+
 _IDS: Final = ("chunk_id", "source_id", "document_id")
+
 _READ: Final = frozenset(_KEYS.split())
+
 _PARSED: Final = (
     *("fetched_at", "ttl_seconds", "effective_from", "effective_to", "position", "span"),
     *("heading_path", "metadata", "scores"),
 )
+
 _T = TypeVar("_T")
+
 _Word = TypeVar("_Word", bound=StrEnum)
+
 _COMPUTED: Final = ("rank", "confidence", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
+
 CHUNK_KEYS: Final = _READ | {"score", "score_kind", "relevance_score", "rerank_score", "domain", "version", *_COMPUTED}
 """The keys of a chunk dict that mean something here; any other is kept as it is."""
 
@@ -301,3 +310,46 @@ def to_date(value: Any, zone: tzinfo = UTC) -> date | None:
         return None if moment is None else moment.astimezone(zone).date()
     except OverflowError:
         return None
+
+
+_LEAST_LIKENESS: Final = 0.8
+
+_MOST_LETTERS_MORE: Final = 2
+
+_NAMES: Final = sorted(key for key in CHUNK_KEYS if not key.startswith("_"))
+
+_RELEVANCE: Final = ("score_kind", "scores", "relevance_score")
+
+
+def advice_on_dicts(chunks: Sequence[Any]) -> list[Notice]:
+    """Return notices on chunk dicts as their author gave them; what is no dict is passed over."""
+    given = [chunk for chunk in chunks if isinstance(chunk, Mapping)]
+    return [*_misspelt(given), *_scores_without_kind(given)]
+
+
+def _misspelt(chunks: Sequence[Mapping[str, Any]]) -> Iterator[Notice]:
+    """Yield a notice for each unknown key that is close to a known one which its dict lacks."""
+    counts = Counter((key, meant) for chunk in chunks for key in chunk if (meant := _meant(key, chunk)) is not None)
+    for (key, meant), count in sorted(counts.items()):
+        message = f"{count} chunk dict(s) have the unknown key {key!r}: did you mean {meant!r}? It is kept and not read"
+        yield Notice(NoticeCode.KEY_MISSPELT, "", message, {"key": key, "meant": meant, "count": count})
+
+
+def _meant(key: Any, chunk: Mapping[str, Any]) -> str | None:
+    if not isinstance(key, str) or key in CHUNK_KEYS or key.startswith("_"):
+        return None
+    names = [name for name in _NAMES if name not in chunk and abs(len(name) - len(key)) <= _MOST_LETTERS_MORE]
+    close = get_close_matches(key.casefold(), names, n=1, cutoff=_LEAST_LIKENESS)
+    return close[0] if close else None
+
+
+def _scores_without_kind(chunks: Sequence[Mapping[str, Any]]) -> Iterator[Notice]:
+    count = sum(
+        chunk.get("score") is not None and all(chunk.get(key) is None for key in _RELEVANCE) for chunk in chunks
+    )
+    if count:
+        message = (
+            f"{count} chunk dict(s) have 'score' without 'score_kind', so the engine's own lexical score ranks them: "
+            "say what the score is, e.g. 'score_kind': 'cosine', or give relevance from 0 to 1 as 'relevance_score'"
+        )
+        yield Notice(NoticeCode.SCORE_KIND_MISSING, "", message, {"count": count})

@@ -8,16 +8,14 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models.calibration import ScopeCalibration, ScopeThreshold
 from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
-from context_engine.core.models.effective_settings import EffectiveSettings
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
+from context_engine.core.models.learnt import ScopeCalibration, ScopeThreshold, TermStatistics
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, messages
-from context_engine.core.models.query import PreparedQuery, UnknownWord
 from context_engine.core.models.registry import SourceSpec
-from context_engine.core.models.request import Caller, QueryEmbedding, SearchRequest
-from context_engine.core.models.statistics import TermStatistics
+from context_engine.core.models.request import Caller, PreparedQuery, QueryEmbedding, SearchRequest, UnknownWord
+from context_engine.core.models.settings import EffectiveSettings
 from context_engine.errors import SourceError
 
 SCHEMA_VERSION: Final = "1.1"

@@ -1,23 +1,4 @@
-"""How the engine behaves, in groups by lifetime: what a change takes, and who may make it.
-
-A key stands in one group. `Settings` is all of them, so a function may ask for the group that it depends on
-(`settings: SearchSettings`) and is given the whole.
-
-    SearchSettings    one search          a call, a persona, a domain, the deployment
-      RankingSettings   of these, what stage 2 alone reads: a kept result can be ranked anew without a search
-    IndexSettings     one run of ingest   a domain, the deployment; a change: ingest the documents again
-    LimitSettings     the process         a domain, the deployment
-    ModelSettings     one engine          the deployment; a change: build a new engine
-      ScoringSettings   of these, how the embedded base scores
-      VectorSettings    of these, how it keeps vectors
-    PrivacySettings   one engine          the deployment
-      MaskedOutputs     of these, what is masked: a domain too
-    AuditSettings     one engine          the deployment
-      KeptRecords       of these, what is kept and how long: a domain too
-    ServerSettings    the service         the deployment
-
-The deployment is `rag-pipeline.json`, the environment and the pipeline config that an engine is built with.
-"""
+"""The settings of the engine, in groups by lifetime, and the origin of each value in one search."""
 
 from __future__ import annotations
 
@@ -27,34 +8,27 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from context_engine.core.models.audit_settings import AuditSettings, KeptRecords
-from context_engine.core.models.learnt_blend import LearntBlend
-from context_engine.core.models.privacy_settings import MaskedOutputs, PrivacySettings
-from context_engine.core.models.server_settings import ServerSettings
-from context_engine.core.models.settings_group import Flag, SettingsGroup
-
-__all__ = [
-    "GROUPS",
-    "AuthorityBoosts",
-    "DomainSettings",
-    "IndexSettings",
-    "LimitSettings",
-    "ModelSettings",
-    "RankingSettings",
-    "ScoringSettings",
-    "SearchSettings",
-    "Settings",
-    "SettingsGroup",
-    "VectorSettings",
-    "group_of",
-    "lifetime",
-]
+from context_engine.core.models.deployment_settings import (
+    AuditSettings,
+    Flag,
+    KeptRecords,
+    MaskedOutputs,
+    PrivacySettings,
+    ServerSettings,
+    SettingsGroup,
+)
+from context_engine.core.models.learnt import LearntBlend
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
+
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
+
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
+
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
+
 G = TypeVar("G", bound="SettingsGroup")
+
 _TOLERANCE: Final = 1e-9
 
 
@@ -343,3 +317,44 @@ _LIFETIMES: Final = {
 def lifetime(key: str) -> str:
     """Return in words what the group of a key of `Settings` means for who may set it: "is the same for ..."."""
     return _LIFETIMES[group_of(key)]
+
+
+class EffectiveSettings(BaseModel):
+    """The settings a search ran with, and the origin of each value ("call", "file config/rag-pipeline.json" ...)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    values: Settings = Field(default_factory=lambda: Settings())
+    origins: Mapping[str, str] = Field(default_factory=dict)
+
+    @property
+    def chunk_limit(self) -> int | None:
+        """The most tokens of every chunk where `max_chunk_tokens` was set; None where it has its default.
+
+        The default bounds the rows of the chunking table alone, so that a profile keeps its own size.
+        """
+        return self.values.max_chunk_tokens if "max_chunk_tokens" in self.origins else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return {key: {"value", "origin"}}, keys in declaration order; text out of a variable by its expression."""
+        values = self.values.model_dump(mode="json")
+        for key in values.keys() & self.origins.keys():
+            if isinstance(values[key], str | dict):
+                values[key] = as_written(getattr(self.values, key), values[key])
+        return {key: {"value": value, "origin": self.origins.get(key, "default")} for key, value in values.items()}
+
+
+def as_written(value: Any, plain: Any) -> Any:
+    """Return a plain value with the expression in place of every text that came out of a variable.
+
+    Args:
+        value: as it is used.
+        plain: the same as JSON holds it.
+    """
+    if isinstance(plain, str):
+        return getattr(value, "written", plain)
+    if isinstance(plain, dict) and isinstance(value, Mapping):
+        return {key: as_written(value.get(key), one) for key, one in plain.items()}
+    if isinstance(plain, list) and isinstance(value, list | tuple):
+        return [as_written(one, other) for one, other in zip(value, plain, strict=True)]
+    return plain

@@ -1,12 +1,9 @@
-"""The answer contract: what a model answered, with the sources it was given and how these were found.
-
-answer = AnswerJson.from_response(response, answer=text_of_the_model)
-answer.model_dump_json()
-"""
+"""The answer contract: a model's answer with the sources it was given and how they were found."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -16,13 +13,14 @@ from context_engine.core.models import MASK_CONTEXTS
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
 from context_engine.core.text import leading
 from context_engine.errors import InvalidRequest
-from context_engine.service.contract.cited_labels import cited_labels
 from context_engine.service.contract.rag import RAGPipelineResponse, RetrievalChunk
 
 ANSWER_VERSION: Final = "context_engine.answer.v1"
+
 SNIPPET_CHARS: Final = 500
 
 _Score = Annotated[float, Field(allow_inf_nan=False)]
+
 _Rank = Annotated[int, Field(ge=1)]
 
 
@@ -264,3 +262,18 @@ def _is_trusted(chunk: RetrievalChunk) -> bool:
 def _extra(chunk: RetrievalChunk) -> dict[str, Any]:
     extra = chunk.provenance.get("extra")
     return extra if isinstance(extra, dict) else {}
+
+
+_GROUP: Final = re.compile(r"\[\s*(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\s*\](?!\()")
+
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def cited_labels(text: str) -> list[str]:
+    """Return the labels in a text, each once, in its order; "[1, 3]" names two. A link's "[1](address)" is none.
+
+    >>> cited_labels("Within a day [2][1]; the chair first [1, 3].")
+    ['[2]', '[1]', '[3]']
+    """
+    numbers = (number for group in _GROUP.finditer(text) for number in _NUMBER.findall(group[1]))
+    return list(dict.fromkeys(f"[{int(number)}]" for number in numbers))

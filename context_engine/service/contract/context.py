@@ -1,4 +1,4 @@
-"""`POST /api/v1/rag/context`: chunks as what a model reads."""
+"""Published forms of `POST /api/v1/rag/context` and `/rerank`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from context_engine.service.contract.forms import Answered, Asked, GivenChunks, MaxChars, MaxTokens
-from context_engine.service.contract.rag import ContextString
+from context_engine.service.contract.rag import (
+    Answered,
+    Asked,
+    ContextString,
+    Flag,
+    GivenChunks,
+    MaxChars,
+    MaxTokens,
+    Query,
+    RetrievalChunk,
+)
 
 _ID = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
 _ROLE = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 
 
@@ -93,3 +103,42 @@ class ContextResponse(Answered):
     notes: tuple[str, ...] = Field(description="What a reader should know of the search; part of the text.")
     system_prompt: str = Field(description="A prompt that asks for citations by the labels, with the text in it.")
     messages: tuple[dict[str, Any], ...] | None = Field(description="The chat with the text in it, if one was given.")
+
+
+_Count = Annotated[int, Field(strict=True, ge=1, le=1000)]
+
+
+class RerankRequest(Asked):
+    """Chunks, and the question that ranks them. What a chunk says of its source, tier and trust is taken at its word:
+    who hands chunks over answers for them."""
+
+    query: Query = Field(description="The question, in words.")
+    chunks: GivenChunks
+    top_k: _Count | None = Field(None, description="Most chunks returned; null: `stage2_top_k`.")
+    domain: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None, description="For the record; where it is a registered domain, what it masks and keeps holds."
+    )
+    enable_reranking: Flag | None = Field(None, description="Run the model reranker, where one is configured.")
+    rerank_top_n: _Count | None = Field(None, description="How many of the best candidates the reranker reads.")
+
+
+class RerankResponse(Answered):
+    """The ranking: the whole second stage, with the end of every chunk."""
+
+    version: Literal["v1"] = "v1"
+    status: str = Field(description="complete, or degraded where the reranker failed.")
+    decision: str
+    search_id: str = Field(description="Names the record of this ranking.")
+    request_id: str | None
+    query: str
+    domain: str
+    chunks: tuple[RetrievalChunk, ...]
+    total_given: int
+    total_returned: int
+    reranking_enabled: bool = Field(description="A model reranker has run.")
+    rerank_model: str | None
+    not_returned: tuple[dict[str, Any], ...] = Field(
+        description="Every other chunk: source_id, chunk_id, outcome (merged, dropped), stage, reason, and where there "
+        "are any value, limit and into."
+    )
+    warnings: tuple[str, ...]

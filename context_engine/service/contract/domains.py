@@ -1,6 +1,8 @@
-"""What can be searched, as the RAG API lists it."""
+"""Published forms of the lists of domains and personas."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -34,3 +36,30 @@ class DomainsResponse(_Listed):
     domains: tuple[DomainEntry, ...]
     personas: tuple[str, ...] = Field(description="What `persona_key` of a request may name.")
     demo: bool = Field(description="The knowledge is the fictitious bank's.")
+
+
+class PersonaEntry(BaseModel):
+    """A named profile of settings, with the values that a search with it has where its domain says nothing else."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str = Field(description="For persona_key of a request.")
+    description: str = Field(description="What it is for; empty where that is not written down.")
+    origin: str = Field(description="The file that it stands in; built-in where there is none.")
+    similarity_threshold: float | None = Field(description="Least cosine of a chunk; null: none is asked for.")
+    max_results: int
+    min_results: int
+    rerank: bool = Field(description="Runs the model reranker, where one is configured.")
+    rerank_by: str | None = Field(description="Which of the configured rerankers; null: the usual one.")
+    namespaces: tuple[str, ...] | None = Field(
+        description="Sources that it searches, those that the caller may know; null: all of the domain."
+    )
+    settings: dict[str, Any] = Field(description="All that it sets, by the names of the settings.")
+
+
+class PersonasResponse(BaseModel):
+    """The personas, by name."""
+
+    model_config = ConfigDict(frozen=True)
+
+    personas: tuple[PersonaEntry, ...]

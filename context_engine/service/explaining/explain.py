@@ -1,4 +1,4 @@
-"""How an answer came to be, for who got it: out of the last minutes, else out of the record."""
+"""How an answer came to be: from the answers of the last minutes, else from its record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from context_engine.core.models import Fate, Key, Outcome, SearchResult, SearchS
 from context_engine.core.ranking.candidates import pool
 from context_engine.errors import AuditError, CursorExpired, InvalidRequest, RecordNotFound
 from context_engine.service.callers import Authenticated
-from context_engine.service.comparing.compare import compare
+from context_engine.service.comparing import compare
 from context_engine.service.contract.comparison import Difference
 from context_engine.service.contract.explanation import (
     ChunkNotShown,
@@ -24,11 +24,11 @@ from context_engine.service.contract.explanation import (
     Explanation,
 )
 from context_engine.service.deployment import Deployment
-from context_engine.service.explaining.record import explained_record
 from context_engine.service.explaining.words import why_not_shown, why_shown
-from context_engine.service.records import find_owned
+from context_engine.service.records import OwnedRecord, find_owned
 
 _MOST: Final = 10
+
 _DEFAULTS: Final = Settings().model_dump(mode="json")
 
 
@@ -202,3 +202,73 @@ def _difference(deployment: Deployment, result: SearchResult) -> Difference | No
         return compare(result, mask=deployment.engine.mask).difference
     except InvalidRequest:
         return None
+
+
+def explained_record(found: OwnedRecord, *, demo: bool) -> Explanation:
+    """Return what the entry of a search tells, and what of its record is missing.
+
+    Raises:
+        LedgerCorrupt: it cannot be read.
+    """
+    from context_engine.audit.review.account import account_of
+
+    account = account_of(found.entry, found.index, found.ledger)
+    entry, counts = account.entry, account.entry["counts"]
+    return Explanation(
+        search_id=entry["id"],
+        time=entry["time"],
+        domain=entry["domain"],
+        question=None,
+        question_missing=account.question_missing,
+        persona=None,
+        as_of=None,
+        status=entry["status"],
+        decision=entry["decision"],
+        recorded=True,
+        sources=tuple(map(_source, entry["sources"])),
+        funnel=tuple(
+            ExplainedStage(name=name, entered=entered, left=left) for name, (entered, left) in counts["stages"].items()
+        ),
+        outcomes={str(outcome): counts[outcome] for outcome in Outcome},
+        scope_threshold=None,
+        shown=tuple(_recorded_shown(rank, one) for rank, one in enumerate(entry["chunks"], 1)),
+        not_shown=(),
+        swaps=(),
+        swap_count=counts["swaps"],
+        settings=(),
+        notices=tuple(ExplainedNotice(code=code, subject=subject, message=None) for code, subject in entry["notices"]),
+        comparison=None,
+        missing=tuple(f"{one.kind} {one.why}" for one in account.missing),
+        demo=demo,
+    )
+
+
+def _source(one: Mapping[str, Any]) -> ExplainedSource:
+    return ExplainedSource(
+        source_id=one["id"],
+        title="",
+        authority_tier=None,
+        state=one["state"],
+        candidates=one["chunks"],
+        elapsed_ms=one["ms"],
+        problem=one.get("error"),
+    )
+
+
+def _recorded_shown(rank: int, one: Mapping[str, Any]) -> ChunkShown:
+    return ChunkShown(
+        rank=rank,
+        namespace=one["source"],
+        chunk_id=one["chunk"],
+        doc_id=one.get("document"),
+        title=None,
+        section=None,
+        authority_tier=one["tier"],
+        relevance=None,
+        absolute=None,
+        boost=None,
+        rerank_score=None,
+        final_score=one["final"],
+        flags=tuple(one.get("flags", ())),
+        why=f"final score {one['final']:.4f}, tier {one['tier']}",
+    )

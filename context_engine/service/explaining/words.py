@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from context_engine.core.context.inert import inert_line
+from context_engine.core.context.fence import inert_line
 from context_engine.core.models import BlendFeature, Fate, Outcome, RankedChunk, Settings, canonical_json
 from context_engine.core.text import content_sha256
 from context_engine.service.contract.explanation import ChunkNotShown, ChunkShown, Explanation

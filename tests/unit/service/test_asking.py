@@ -10,7 +10,7 @@ import pytest
 from context_engine.core.models import NOBODY, Caller, Condition, Registry, SearchRequest, ServerSettings
 from context_engine.errors import InvalidFilter, InvalidRequest
 from context_engine.service.contract.rag import RAGQueryRequest
-from context_engine.service.request.asking import check_limits, only_domain, search_request
+from context_engine.service.request import check_limits, only_domain, search_request
 
 
 def asked(**fields: Any) -> SearchRequest:

@@ -11,7 +11,7 @@ import pytest
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.models import SearchResult
 from context_engine.service.contract.rag import RetrievalChunk
-from context_engine.service.response.chunks import citation_labels, retrieval_chunk
+from context_engine.service.response import citation_labels, retrieval_chunk
 
 Ask = Callable[..., SearchResult]
 

@@ -8,7 +8,7 @@ import pytest
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.models import Settings
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.service.comparing.compare import append_comparison, compare, without_texts
+from context_engine.service.comparing import append_comparison, compare, without_texts
 from context_engine.service.contract.comparison import ComparisonAnswer
 
 RULE = "A proposal above the materiality limit goes to the product committee for approval."

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import QueryEmbedding, SearchResult, StageTrace
-from context_engine.service.response.statistics import embedding_model, statistics_of, thresholds_of
+from context_engine.service.response import embedding_model, statistics_of, thresholds_of
 from context_engine.testing.fakes import FakeReranker
 
 Ask = Callable[..., SearchResult]

@@ -8,7 +8,7 @@ import pytest
 
 from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
-from context_engine.settings.api_token import read_api_token
+from context_engine.settings.environment_secrets import read_api_token
 
 GOOD = "Harbour-token, in any form: ß 1!"
 

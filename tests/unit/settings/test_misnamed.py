@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.settings.misnamed import misnamed_notices
-from context_engine.settings.paths import find_config
+from context_engine.settings.paths import find_config, misnamed_notices
 
 MANIFEST = "version: 1\ndomain: NPA\nsources: []\n"
 

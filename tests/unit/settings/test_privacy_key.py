@@ -6,8 +6,8 @@ import pytest
 
 from context_engine.errors import ConfigError, MissingVariable
 from context_engine.secrecy import MASK, hide
+from context_engine.settings.environment_secrets import PRIVACY_KEY, read_privacy_key
 from context_engine.settings.layers import environment_layer, environment_notices
-from context_engine.settings.privacy_key import PRIVACY_KEY, read_privacy_key
 
 
 def test_the_key_is_the_variable_or_the_file_it_names(tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.settings.new_token import id_in, new_token, token_hash
+from context_engine.settings.principals import id_in, new_token, token_hash
 from context_engine.settings.token_store import StoredToken, TokenStore
 
 NOW = datetime(2026, 11, 23, 2, tzinfo=UTC)

@@ -24,7 +24,7 @@ from context_engine.core.engine import SystemClock
 from context_engine.core.models import SearchRequest
 from context_engine.errors import AllSourcesFailed, AuditUnavailable, ConfigError, MissingExtra, UnknownDomain
 from context_engine.secrecy import MASK, hide
-from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER
+from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 from context_engine.wiring import Setup, audit, build_engine, load_setup
 from context_engine.wiring.audit import audit_mode, ledger_keyring, ledger_place, open_ledger, open_recorder
 from context_engine.wiring.audit_writers import close_writers

@@ -23,8 +23,7 @@ from context_engine.core.engine import SystemClock
 from context_engine.core.models import NoticeCode
 from context_engine.settings import find_config
 from context_engine.wiring import Setup, check, load_setup
-from context_engine.wiring.audit import open_ledger
-from context_engine.wiring.audit_checkpoints import checkpoint_rhythm
+from context_engine.wiring.audit import checkpoint_rhythm, open_ledger
 from context_engine.wiring.audit_report import audit_in_force, audit_report
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)

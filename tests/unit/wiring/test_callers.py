@@ -14,12 +14,11 @@ import pytest
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import NOBODY
 from context_engine.errors import ConfigError, MissingExtra, NotAuthenticated, TokensUnchecked
-from context_engine.settings.new_token import token_hash
+from context_engine.settings.principals import token_hash
 from context_engine.settings.token_store import TokenStore
 from context_engine.wiring import Setup, load_setup
-from context_engine.wiring.callers import Callers, is_loopback, open_authenticator
+from context_engine.wiring.callers import Callers, is_loopback, open_authenticator, openings, unreachable_keys
 from context_engine.wiring.check import check
-from context_engine.wiring.openings import openings, unreachable_keys
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 API = "T0ken-of-the-environment-0123456789"

@@ -23,7 +23,7 @@ from context_engine.core.protocols import PersonalData
 from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
 from context_engine.rag import create_rag_pipeline
 from context_engine.settings import find_config
-from context_engine.settings.privacy_key import PRIVACY_KEY
+from context_engine.settings.environment_secrets import PRIVACY_KEY
 from context_engine.wiring import build_engine, check, load_setup
 
 CARD = "4111 1111 1111 1111"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import ModelSettings, NoticeCode
-from context_engine.wiring.vector_notices import vector_notices
+from context_engine.wiring.check import vector_notices
 
 
 def settings(count: int | None, embedder: str | None = "onnx", **options: Any) -> ModelSettings:

@@ -19,7 +19,7 @@ from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.source import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.engine.withholding import readable
+from context_engine.core.engine.permission import readable
 from context_engine.core.models import (
     NOBODY,
     Chunk,

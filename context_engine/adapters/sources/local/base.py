@@ -30,7 +30,7 @@ from context_engine.adapters.sources.local.search import Scope, answers, best_of
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
 from context_engine.adapters.sources.local.writer import BaseWriter
-from context_engine.core.engine.clock import SystemClock
+from context_engine.core.engine.defaults import SystemClock
 from context_engine.core.models import (
     AccessScope,
     Chunk,

@@ -90,7 +90,7 @@ def _answer(opened: OpenLedger, record_id: str) -> ShownAnswer:
 
 def _drifts(opened: OpenLedger, answer: ShownAnswer, timeout_s: float) -> tuple[ChunkDrift, ...]:
     from context_engine.audit.review.drift import drift as drifts
-    from context_engine.wiring.fetching import fetching_engine
+    from context_engine.wiring.examine import fetching_engine
 
     context = opened.context
     domain = context.setup.registry.domains.get(answer.domain)

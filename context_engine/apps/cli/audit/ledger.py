@@ -13,7 +13,7 @@ import click
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
 from context_engine.errors import ConfigError, InvalidRequest, nearest
-from context_engine.settings.audit_secrets import AUDIT_KEY, AUDIT_LEDGER
+from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger

@@ -280,7 +280,7 @@ def _handed_out(opened: OpenLedger) -> tuple[str, ...]:
     """Hand a checkpoint out wherever it has not been; return what it could not be handed to, a sentence each."""
     from context_engine.audit.ledger.publish import publish
     from context_engine.core.engine import SystemClock
-    from context_engine.wiring.audit_checkpoints import checkpoint_rhythm
+    from context_engine.wiring.audit import checkpoint_rhythm
 
     with closing(checkpoint_rhythm(opened.context.setup)) as rhythm:
         published = publish(opened.ledger, rhythm, SystemClock(), at_once=True)

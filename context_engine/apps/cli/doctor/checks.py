@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from context_engine.core.protocols import Reranker
     from context_engine.wiring import Setup
     from context_engine.wiring.audit_report import AuditReport, LedgerState
+    from context_engine.wiring.callers import Openings
     from context_engine.wiring.models import Models
-    from context_engine.wiring.openings import Openings
     from context_engine.wiring.privacy import Masking
 
 
@@ -255,7 +255,7 @@ class ServiceReport(NamedTuple):
 
 def service_report(context: CliContext) -> ServiceReport:
     """Return what opens the service of a configuration; an identity provider is asked for its keys."""
-    from context_engine.wiring.openings import openings, unreachable_keys
+    from context_engine.wiring.callers import openings, unreachable_keys
 
     try:
         opened = openings(context.setup, context.data_dir, datetime.now(UTC))

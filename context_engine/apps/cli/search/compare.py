@@ -77,8 +77,8 @@ def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | N
     Exit code: as of 'search'; 0 for --record and --file.
     """
     answer = _answer(at, query, options)
-    from context_engine.service.comparing.compare import append_comparison
-    from context_engine.service.comparing.compare import compare as compared
+    from context_engine.service.comparing import append_comparison
+    from context_engine.service.comparing import compare as compared
     from context_engine.service.contract.comparison import ComparisonAnswer
 
     found = compared(answer.result, mask=answer.mask, budget=options["budget"], enhanced=answer.read)

@@ -12,7 +12,7 @@ from context_engine.service.contract.comparison import ComparisonAnswer
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query
-from context_engine.service.request.asking import check_limits
+from context_engine.service.request import check_limits
 
 router = APIRouter(tags=["rag"])
 

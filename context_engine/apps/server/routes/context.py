@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import service_of
-from context_engine.service.answers.context import build_context
+from context_engine.service.answers import build_context
 from context_engine.service.callers import Authenticated
 from context_engine.service.contract.context import ContextRequest, ContextResponse
 from context_engine.service.deployment import Deployment

@@ -19,7 +19,7 @@ from context_engine.apps.server.service import request_id_of, service_of
 from context_engine.core.models import Caller, Principal
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
-from context_engine.service.request.asking import check_sizes
+from context_engine.service.request import check_sizes
 from context_engine.wiring.audit import audit_mode
 
 router = APIRouter(prefix="/api/v1/dify", tags=["dify"])

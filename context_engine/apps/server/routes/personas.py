@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import service_of
-from context_engine.service.contract.personas import PersonasResponse
-from context_engine.service.personas import personas_known_to
+from context_engine.service.contract.domains import PersonasResponse
+from context_engine.service.domains import personas_known_to
 
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 

@@ -13,7 +13,7 @@ from context_engine.service.callers import Authenticated
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query
-from context_engine.service.request.asking import check_limits
+from context_engine.service.request import check_limits
 
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 

@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import service_of
 from context_engine.service.contract.explanation import Explanation
-from context_engine.service.contract.records import RecordResponse
+from context_engine.service.contract.fetch import RecordResponse
 from context_engine.service.explaining.explain import explain
 from context_engine.service.records import proof_of_record, record_of
 

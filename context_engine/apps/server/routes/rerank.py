@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request, Response
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import request_id_of, service_of
 from context_engine.core.models import Caller
-from context_engine.service.answers.rerank import rerank_chunks
+from context_engine.service.answers import rerank_chunks
 from context_engine.service.callers import Authenticated
-from context_engine.service.contract.rerank import RerankRequest, RerankResponse
+from context_engine.service.contract.context import RerankRequest, RerankResponse
 from context_engine.service.deployment import Deployment
-from context_engine.service.request.asking import check_sizes
+from context_engine.service.request import check_sizes
 
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
 

@@ -16,8 +16,7 @@ from context_engine.adapters.identity.held_tokens import ApiToken, FileTokens, S
 from context_engine.core.models import ANYBODY, Authenticated
 from context_engine.errors import NotAuthenticated, TokensUnchecked
 from context_engine.settings.access_file import AccessFile
-from context_engine.settings.new_token import token_hash
-from context_engine.settings.principals import NO_PRINCIPALS, Principals
+from context_engine.settings.principals import NO_PRINCIPALS, Principals, token_hash
 from context_engine.settings.token_store import TokenStore
 from context_engine.testing.fakes import FixedClock
 

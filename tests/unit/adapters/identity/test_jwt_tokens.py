@@ -18,8 +18,7 @@ from context_engine.adapters.identity.remote_keys import KeySet, read_key_set
 from context_engine.core.models import Authenticated, Classification
 from context_engine.errors import TokensUnchecked
 from context_engine.settings.access_file import AccessFile
-from context_engine.settings.new_token import token_hash
-from context_engine.settings.principals import Principals
+from context_engine.settings.principals import Principals, token_hash
 
 LEEWAY_S = 30
 ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA"]

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from context_engine.apps.cli import main
-from context_engine.apps.server.opening import ConfiguredLoader, listening_socket
+from context_engine.apps.server.running import ConfiguredLoader, listening_socket
 from context_engine.errors import ConfigError
 
 MANIFEST = {"version": 1, "domain": "ORM", "sources": [{"id": "sops", "type": "bank_sop"}]}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from context_engine.apps.mcp.answers import FetchAnswer, SearchAnswer
-from context_engine.apps.mcp.long_text import part_of
+from context_engine.apps.mcp.fetch import part_of
 from context_engine.apps.mcp.reply import Call
 from context_engine.apps.mcp.tools import tool_named
 from context_engine.core.context import ApproxTokenCounter, parse_fences

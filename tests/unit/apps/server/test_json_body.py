@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.apps.server.json_body import check_json
+from context_engine.apps.server.body import check_json
 
 WHOLE = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

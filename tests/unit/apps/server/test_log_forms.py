@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from context_engine.apps.server.log_forms import formatter
-from context_engine.apps.server.logs import log_to_stderr
+from context_engine.apps.server.logs import formatter, log_to_stderr
 from context_engine.secrecy import keep_secret
 
 

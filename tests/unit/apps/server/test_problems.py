@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from context_engine import errors
-from context_engine.apps.server.catalogue import HTTP_KINDS, kind_of, kinds
-from context_engine.apps.server.problems import HttpProblem, problem_answer, problem_of
+from context_engine.apps.server.problems import HTTP_KINDS, HttpProblem, kind_of, kinds, problem_answer, problem_of
 from context_engine.errors import ContextEngineError
 
 CLASSES = [

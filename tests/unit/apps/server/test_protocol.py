@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from fastapi import Response
 
-from context_engine.apps.server import protocol
+from context_engine.apps.server import running as protocol
 from tests.unit.apps.server.small_service import small_client, small_service
 
 

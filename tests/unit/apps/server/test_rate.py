@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.apps.server.rate import RateLimits
+from context_engine.apps.server.limits import RateLimits
 from context_engine.core.models import Settings
 
 

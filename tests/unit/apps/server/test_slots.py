@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from context_engine.apps.server.slots import Slots
+from context_engine.apps.server.limits import Slots
 from context_engine.errors import Overloaded
 
 

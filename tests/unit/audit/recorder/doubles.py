@@ -10,7 +10,7 @@ from context_engine.audit.recorder import LedgerInUse
 from context_engine.audit.recorder.jobs import RecordKind
 from context_engine.audit.values import Composed, Draft
 from context_engine.core.models import AccessRecord, Context, SearchRequest, SearchResult
-from context_engine.core.models.audit_settings import QueryForm
+from context_engine.core.models.deployment_settings import QueryForm
 from context_engine.errors import AuditError
 
 

@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
+from context_engine.core.concurrency.deadline import submit_all, wait_all
 from context_engine.core.concurrency.executor import Busy, DaemonExecutor
-from context_engine.core.concurrency.fan_out import submit_all, wait_all
 
 
 @pytest.fixture

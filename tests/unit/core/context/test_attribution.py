@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from context_engine.core.context import ApproxTokenCounter, assemble, build_context_block
-from context_engine.core.context.attribution import attributions
-from context_engine.core.context.merge import joined
-from context_engine.core.context.passage import passage_of
+from context_engine.core.context.passage import joined, passage_of
+from context_engine.core.context.render import attributions
 
 NONCE = "7f3a9c21"
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.core.context.fence import BREAK, fence, parse_fences
-from context_engine.core.context.inert import inert
+from context_engine.core.context.fence import BREAK, fence, inert, parse_fences
 from context_engine.core.policy.injection import injection_kinds
 
 DATA = Path(__file__).parents[3] / "data/injection"

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from context_engine.core.context.merge import document_key, joined
-from context_engine.core.context.passage import passage_of
+from context_engine.core.context.passage import document_key, joined, passage_of
 from context_engine.core.models import TrustClass
 
 DOCUMENT = "The desk reports the event. The owner rates it. The committee closes it. The file is kept."

@@ -5,12 +5,9 @@ from datetime import date
 
 import pytest
 
-from context_engine.core.context.attribution import attributions
 from context_engine.core.context.fence import parse_fences
-from context_engine.core.context.line import one_line
-from context_engine.core.context.merge import joined
-from context_engine.core.context.passage import passage_of
-from context_engine.core.context.render import render
+from context_engine.core.context.passage import joined, passage_of
+from context_engine.core.context.render import attributions, one_line, render
 from context_engine.core.models import Classification, Member, SourceType, TrustClass
 
 NONCE = "7f3a9c21"

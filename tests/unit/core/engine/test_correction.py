@@ -11,7 +11,7 @@ import pytest
 from context_engine import recompute
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.engine import Engine, stage_two_bytes
-from context_engine.core.engine.correction import unknown_words
+from context_engine.core.engine.pipeline import unknown_words
 from context_engine.core.models import (
     Chunk,
     Condition,

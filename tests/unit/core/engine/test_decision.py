@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from context_engine.core.engine.decision import MissingEvidence, decide, missing_evidence, overall_status
+from context_engine.core.engine.assemble import MissingEvidence, decide, missing_evidence, overall_status
 from context_engine.core.models import Decision, SourceStatus, Status
 
 # required missing · a source failed · candidates were weighed · the best was in scope · something is returned

@@ -15,7 +15,7 @@ from context_engine.audit.record.parts import load_result, save_result
 from context_engine.audit.review.case import Case
 from context_engine.audit.review.smallest import smallest_changes
 from context_engine.core.engine import blend_terms, recompute, recorded_pool, stage_two_bytes
-from context_engine.core.engine.blending import reranker_id
+from context_engine.core.engine.reranking import reranker_id
 from context_engine.core.models import Chunk, NoticeCode, Score, ScoreKind, Settings
 
 TEXTS = {

@@ -7,9 +7,15 @@ from datetime import UTC, datetime
 import pytest
 
 from context_engine.core.engine.pipeline import SearchPipeline
-from context_engine.core.engine.retriever import FixedAnswers, Recalled, RefillRequest, SourceOutcome
-from context_engine.core.engine.search_plan import ClockReading, SearchPlan
-from context_engine.core.engine.stage_two_input import Reranked, StageTwoInput
+from context_engine.core.engine.search_plan import (
+    ClockReading,
+    FixedAnswers,
+    Recalled,
+    RefillRequest,
+    SearchPlan,
+    SourceOutcome,
+)
+from context_engine.core.engine.stage2_values import Reranked, StageTwoInput
 from context_engine.core.models import (
     Chunk,
     Decision,

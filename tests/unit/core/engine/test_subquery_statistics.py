@@ -2,7 +2,7 @@
 
 from context_engine.core.engine.admission import ValidatedAnswer
 from context_engine.core.engine.recall import SourceReply
-from context_engine.core.engine.subquery_fusion import fused_reply
+from context_engine.core.engine.source_calls import fused_reply
 from context_engine.core.models import Chunk, TermStatistics
 
 

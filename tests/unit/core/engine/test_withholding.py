@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from context_engine.core.engine.withholding import readable
+from context_engine.core.engine.permission import readable
 from context_engine.core.models import (
     AccessScope,
     Classification,

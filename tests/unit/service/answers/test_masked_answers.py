@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from context_engine.core.models import NOBODY, Caller
-from context_engine.service.answers.context import build_context
-from context_engine.service.answers.rerank import rerank_chunks
+from context_engine.service.answers import build_context, rerank_chunks
 from context_engine.service.contract.answer import AnswerJson
-from context_engine.service.contract.context import ContextRequest
+from context_engine.service.contract.context import ContextRequest, RerankRequest
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
-from context_engine.service.contract.rerank import RerankRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query
 

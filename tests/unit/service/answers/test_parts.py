@@ -17,10 +17,9 @@ from context_engine.audit.review.replay import replay
 from context_engine.core.context import ApproxTokenCounter, named_counter
 from context_engine.core.models import Caller
 from context_engine.errors import CursorExpired
-from context_engine.service.answers.parts import next_part
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
-from context_engine.service.query import answer_query
+from context_engine.service.query import answer_query, next_part
 from context_engine.wiring.audit_writers import close_writers
 from tests.unit.service.small_bank import CHAIR, CLERK, as_, client_of, small_bank
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from context_engine.core.models import Caller, Filter, Principal, Registry, SearchRequest, ServerSettings
+from context_engine.core.models import (
+    And,
+    Caller,
+    Condition,
+    Filter,
+    Not,
+    Or,
+    Principal,
+    Registry,
+    SearchRequest,
+    ServerSettings,
+)
 from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import InvalidRequest
 from context_engine.service.contract.rag import RAGQueryRequest
-from context_engine.service.request.fields import by_own_names
 from context_engine.settings.layers import ALIASES
 
 _SETTINGS: Final[Mapping[str, str]] = {
@@ -127,3 +138,19 @@ def _overrides(request: RAGQueryRequest) -> dict[str, Any]:
     if "similarity_threshold" in given:
         given.setdefault("similarity_kind", "cosine")
     return given
+
+
+_NAMES: Final = {"namespace": "source_id", "doc_id": "document_id"}
+
+
+def by_own_names(asked: Filter) -> Filter:
+    """Return a filter with the ids of source and document by their own names; all other fields are as they are."""
+    match asked:
+        case And(parts):
+            return And(tuple(map(by_own_names, parts)))
+        case Or(parts):
+            return Or(tuple(map(by_own_names, parts)))
+        case Not(part):
+            return Not(by_own_names(part))
+        case Condition():
+            return replace(asked, field=_NAMES.get(asked.field, asked.field))

@@ -1,4 +1,4 @@
-"""Where the ledger is and which keys it is signed with, from the environment alone: both are secrets."""
+"""Secrets of the environment: the API token, ledger and keys of the audit, the key of pseudonyms."""
 
 from __future__ import annotations
 
@@ -7,13 +7,45 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from context_engine.errors import ConfigError
 from context_engine.secrecy import keep_secret
 from context_engine.settings.interpolate import Interpolator
-from context_engine.settings.placement import PREFIX
+from context_engine.settings.values import PREFIX
+
+API_TOKEN: Final = f"{PREFIX}API_TOKEN"
+
+_TOKEN_MIN: Final = 32
+
+
+def read_api_token(env: Mapping[str, str], folder: Path) -> str | None:
+    """Return the token without white space around it, None where none is set.
+
+    Args:
+        env: holds it as `CONTEXT_ENGINE_API_TOKEN`: the token itself, in any form, or `${file:/run/secrets/NAME}`.
+        folder: relative paths of files start here.
+
+    Raises:
+        ConfigError: it is shorter than 32 characters, or its file cannot be read.
+    """
+    written = env.get(API_TOKEN, "").strip()
+    if not written:
+        return None
+    token = str(Interpolator(env, folder, API_TOKEN, files=True).fill(written)).strip()
+    if len(token) < _TOKEN_MIN:
+        problem = (
+            f"has {len(token)} characters: at least {_TOKEN_MIN} random ones are needed, e.g. of 'openssl rand -hex 32'"
+        )
+        raise ConfigError(problem, key=API_TOKEN)
+    keep_secret(token)
+    return token
+
 
 AUDIT_LEDGER: Final = f"{PREFIX}AUDIT_LEDGER"
+
 AUDIT_KEY: Final = f"{PREFIX}AUDIT_KEY"
+
 AUDIT_FORMER_KEYS: Final = f"{PREFIX}AUDIT_FORMER_KEYS"
+
 SECRET_PARAMETERS: Final = ("password", "sslpassword")
 """What libpq takes behind the question mark of a URL that nobody may see."""
 
@@ -69,3 +101,31 @@ def _read(name: str, env: Mapping[str, str], folder: Path) -> str | None:
     if not written:
         return None
     return str(Interpolator(env, folder, name, files=True).fill(written)).strip()
+
+
+PRIVACY_KEY: Final = f"{PREFIX}PRIVACY_KEY"
+
+_KEY_MIN: Final = 16
+
+
+def read_privacy_key(env: Mapping[str, str], folder: Path) -> bytes | None:
+    """Return the key of pseudonyms, None where none is set.
+
+    Args:
+        env: holds it as `CONTEXT_ENGINE_PRIVACY_KEY`: the key itself, or `${file:/run/secrets/NAME}`.
+        folder: relative paths of files start here.
+
+    Raises:
+        ConfigError: it is shorter than 16 characters, or its file cannot be read.
+    """
+    written = env.get(PRIVACY_KEY, "")
+    if not written:
+        return None
+    key = str(Interpolator(env, folder, PRIVACY_KEY, files=True).fill(written))
+    if len(key) < _KEY_MIN:
+        problem = (
+            f"has {len(key)} characters: at least {_KEY_MIN} random ones are needed, e.g. of 'openssl rand -hex 32'"
+        )
+        raise ConfigError(problem, key=PRIVACY_KEY)
+    keep_secret(key)
+    return key.encode()

@@ -1,4 +1,4 @@
-"""What goes into stage 2: the plan of the search and the answers of stage 1."""
+"""The input and the output of stage 2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from context_engine.core.engine.search_plan import SearchPlan
-from context_engine.core.models import Chunk, Key, RawAnswer, SourceSpec
+from context_engine.core.models import (
+    Chunk,
+    Fate,
+    Key,
+    Notice,
+    RankedChunk,
+    RawAnswer,
+    ScopeThreshold,
+    SourceSpec,
+    StageTrace,
+    Swap,
+)
 
 
 class Reranked(NamedTuple):
@@ -42,3 +53,29 @@ class StageTwoInput:
         """Return each answer with its source's declaration, in the order of the manifest."""
         answered = {answer.source_id: answer for answer in self.answers}
         return [(spec, answered[spec.id]) for spec in self.plan.specs if spec.id in answered]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTwoOutput:
+    """The ranked chunks, and the account of every candidate.
+
+    Attributes:
+        scope_tested: candidates that were tested against the scope threshold.
+        in_scope: whether the best of them reached it.
+        scope: that threshold.
+        rerank_scores: the model reranker's scores by identity; `rerank_adapter`: the adapter that they were made under.
+        rerank_failed: the reranker's failure, None where it ran or was not called.
+    """
+
+    chunks: tuple[RankedChunk, ...]
+    fates: tuple[Fate, ...]
+    swaps: tuple[Swap, ...]
+    swap_count: int
+    stages: tuple[StageTrace, ...]
+    notices: tuple[Notice, ...]
+    scope_tested: int
+    in_scope: bool
+    scope: ScopeThreshold
+    rerank_scores: Mapping[Key, float]
+    rerank_adapter: str | None
+    rerank_failed: str | None

@@ -1,0 +1,205 @@
+"""The settings of a deployment: record of searches, privacy, HTTP service, reading of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Flag = Annotated[bool, Field(strict=True)]
+
+
+class SettingsGroup(BaseModel):
+    """Settings of one lifetime."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+QueryForm = Literal["text", "digest", "none"]
+
+
+class KeptRecords(SettingsGroup):
+    """What of a domain's searches is kept, and for how long, whoever searches."""
+
+    audit_query: QueryForm = Field(
+        "text",
+        description="The question in the record: text (it can be erased), digest (who brings the question can replay "
+        "the record; without an audit key whoever has the ledger can guess at it), none (no replay).",
+    )
+    audit_retention_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = Field(
+        None, description="Age in days from which 'audit prune' removes records; null: nothing is removed."
+    )
+
+
+class AuditSettings(KeptRecords):
+    """The record of searches; no call, persona or domain can turn it off."""
+
+    audit_mode: Literal["off", "best_effort", "required"] | None = Field(
+        None,
+        description="off; best_effort: an answer does not wait for its record, and losses are counted; required: no "
+        "answer without a record. Null: best_effort where CONTEXT_ENGINE_AUDIT_LEDGER names a ledger, else off.",
+    )
+    audit_origin: Annotated[str, Field(pattern=r"^[^\s+]{1,200}$")] = Field(
+        "context-engine/audit", description="Name of the log in its checkpoints, e.g. audit.bank.example/retrieval."
+    )
+    audit_buffer: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
+        1000, description="Records that may wait to be written under best_effort; what comes then is lost and counted."
+    )
+    audit_timeout_s: Annotated[float, Field(strict=True, gt=0.0, le=60.0, allow_inf_nan=False)] = Field(
+        5.0, description="Seconds that an answer waits for its record under required."
+    )
+    audit_checkpoint_records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = Field(
+        1000, description="A checkpoint is made after so many records ..."
+    )
+    audit_checkpoint_s: Annotated[float, Field(strict=True, gt=0.0, le=86_400.0, allow_inf_nan=False)] = Field(
+        300.0, description="... or after so many seconds, where there are new ones."
+    )
+    audit_checkpoint_file: str | None = Field(
+        None, description="File that each checkpoint is appended to; keep it where the ledger's writers cannot write."
+    )
+    audit_checkpoint_command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = Field(
+        None, description="Program and arguments that are given each checkpoint on standard input."
+    )
+    audit_witnesses: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        (),
+        description="tlog-witness servers that cosign each checkpoint, as CONNECTION=NAME+HASH+KEY: how each is "
+        "reached, and the verifier key that its operator publishes.",
+    )
+
+
+PersonalDataKind = Literal["card", "iban", "national_id", "phone", "email"]
+
+PERSONAL_DATA_KINDS: Final[tuple[PersonalDataKind, ...]] = get_args(PersonalDataKind)
+
+MASK_CONTEXTS: Final = "mask_contexts"
+"""The setting, and what a chunk's tag says where it held: its text goes to no model unmasked."""
+
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class MaskedOutputs(SettingsGroup):
+    """What of one domain is masked, whoever searches."""
+
+    mask_contexts: Flag = Field(
+        False,
+        description="Mask personal data in all that goes to a model: contexts, the Dify plugin's outputs, what a "
+        "reranker reads.",
+    )
+    mask_stored_queries: Flag = Field(
+        False, description="Mask personal data in questions that are kept: in the record and in files of judgements."
+    )
+
+
+class PrivacySettings(MaskedOutputs):
+    """Where personal data is masked, and what is; no call and no persona can set it."""
+
+    mask_logs: Flag = Field(False, description="Mask personal data in the log records of this process.")
+    mask_kinds: Annotated[tuple[PersonalDataKind, ...], Field(strict=False)] = Field(
+        PERSONAL_DATA_KINDS, description="Which kinds are masked."
+    )
+    mask_countries: Texts = Field(
+        (), description="Countries whose national ids are masked, as ISO 3166 codes, e.g. SG."
+    )
+    mask_phone_regions: Texts = Field(
+        (), description="Countries as which telephone numbers without + are read; none: those with + alone are masked."
+    )
+    mask_patterns: Mapping[str, str] = Field(
+        default_factory=dict, description="Own patterns: name, which stands in the pseudonym, to regular expression."
+    )
+    mask_allow: Texts = Field(
+        (), description="What is never masked, such as the bank's own hotline; @bank.example: all of its addresses."
+    )
+    maskers: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict, description="Further maskers, e.g. of names: name of the installed one to its options."
+    )
+
+
+class ServerSettings(SettingsGroup):
+    """The HTTP and MCP service; read when it starts, and again where SIGHUP reloads the configuration."""
+
+    server_max_concurrent: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
+        16, description="Requests answered at once; those that come then wait their turn in a queue ..."
+    )
+    server_max_waiting: Annotated[int, Field(strict=True, ge=0, le=100_000)] = Field(
+        256, description="... of this length; where it is full the answer is 503 with Retry-After."
+    )
+    server_max_body_bytes: Annotated[int, Field(strict=True, ge=1024, le=100_000_000)] = Field(
+        1_048_576, description="Longest body of a request; a longer one is refused with 413."
+    )
+    server_max_query_chars: Annotated[int, Field(strict=True, ge=1, le=10_000)] = Field(
+        10_000, description="Longest question over HTTP and MCP."
+    )
+    server_max_top_k: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
+        100, description="Most chunks that a request over HTTP and MCP may ask for."
+    )
+    server_max_candidates: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
+        200, description="Most candidates of each source (`stage1_top_k`) that such a request may ask for."
+    )
+    server_max_deadline_s: Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)] = Field(
+        60.0, description="Longest time for a search (`deadline_s`) that such a request may ask for."
+    )
+    server_rate_per_minute: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
+        600, description="Requests a minute for each principal; 429 with RateLimit headers above it. 0: no limit."
+    )
+    server_rate_burst: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(
+        60, description="Requests that a principal may make at once before the rate holds."
+    )
+    server_drain_s: Annotated[float, Field(strict=True, ge=0.0, le=300.0, allow_inf_nan=False)] = Field(
+        1.0, description="Seconds between readiness turned off and the port closed, for a load balancer to notice."
+    )
+    server_stop_s: Annotated[float, Field(strict=True, gt=0.0, le=300.0, allow_inf_nan=False)] = Field(
+        8.0, description="Seconds after SIGTERM in which the requests at work are answered and the records written."
+    )
+    server_allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        (), description="Names under which /mcp may be asked (Host); empty: those of this machine and of --host."
+    )
+    server_allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        (), description="Web pages from which /mcp may be asked (Origin), such as https://assistant.bank.example."
+    )
+    compare_mode: Flag = Field(
+        False, description="Give with each answer of the RAG API the baseline beside it; RAG_COMPARE_MODE sets it too."
+    )
+    compare_file: str | None = Field(
+        None,
+        description="File that the service appends each comparison to: a line of JSON, without texts and question.",
+    )
+
+
+Seconds = Annotated[float, Field(strict=True, gt=0.0, le=86_400.0, allow_inf_nan=False)]
+
+Megabytes = Annotated[int, Field(strict=True, ge=64, le=65_536)]
+
+Count = Annotated[int, Field(strict=True, ge=1, le=10_000_000_000)]
+
+
+class IngestSettings(BaseModel):
+    """Every setting of reading files with its default; keys are those of `ingest.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file_timeout_s: Seconds = Field(
+        30.0,
+        description="Seconds one file may take to be read and cut; a file of records as long for each 128 kB it has, "
+        "while it yields something in that time. Then it is skipped and reported.",
+    )
+    file_memory_mb: Megabytes = Field(
+        512, description="Megabytes of memory one file may take to be read and cut; else it is skipped and reported."
+    )
+    file_max_chars: Count = Field(
+        100_000_000,
+        description="Characters one file may give as text for every 2 MB it has; the document that exceeds them and "
+        "the rest are skipped and reported.",
+    )
+    file_max_chunks: Count = Field(
+        1_000_000,
+        description="Chunks one file may be cut into for every 2 MB it has; the document that exceeds them and the "
+        "rest are skipped and reported.",
+    )
+    hidden_cells: Literal["skip", "read"] = Field(
+        "skip", description="Hidden sheets, rows and columns of a workbook: skip (and say how many) or read."
+    )
+    tracked_changes: Literal["accept", "reject", "both"] = Field(
+        "accept",
+        description="Tracked changes of a Word file: accept (the new text), reject (the old one), or both, marked.",
+    )

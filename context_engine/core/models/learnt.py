@@ -1,0 +1,191 @@
+"""What is counted or learnt of a knowledge base: scope threshold, word statistics, vector adapter, blend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeCalibration:
+    """Where the questions that a base can answer begin, on the scale of the absolute relevance.
+
+    It holds for one domain, one signal and one embedder: under another the same question has another value.
+
+    Attributes:
+        threshold: the best absolute relevance below which a question is out of scope, [0, 1].
+        strong: the absolute relevance from which a text is strong evidence, [threshold, 1].
+        signal: version of the absolute relevance that was measured.
+        model_id: of the embedder; "" for words alone.
+        own: sentences and headings of the base that were asked for.
+        judged: questions with judged answers that were asked.
+        outside: off-topic questions that were asked.
+        chunks: how many the domain's sources had.
+    """
+
+    threshold: float
+    strong: float
+    signal: str
+    model_id: str = ""
+    own: int = 0
+    judged: int = 0
+    outside: int = 0
+    chunks: int = 0
+
+
+class ScopeThreshold(NamedTuple):
+    """The scope threshold that a search ran with.
+
+    Attributes:
+        value: the best absolute relevance below which a question is out of scope, [0, 1].
+        origin: "calibrated" or "measured default" where the setting is `auto`; "" where the setting itself says it.
+        weak_below: the absolute relevance below which a text is weak evidence, [0, 1].
+        strong_from: that from which it is strong evidence, [weak_below, 1].
+    """
+
+    value: float
+    origin: str
+    weak_below: float
+    strong_from: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermStatistics:
+    """Document frequencies of a question's terms in the collection that an answer comes from.
+
+    The rarer a word is there, the more a text says that holds it; a word that the collection does not hold at all is
+    the strongest sign that it has no answer.
+
+    Attributes:
+        collection: names what was counted; sources of one collection give the same name, and it is counted once.
+        chunks: how many chunks the collection has, >= 0.
+        document_frequency: how many of them hold each term, in text or heading, [0, chunks]. Terms are stems and codes
+            as `core.text.term_weights` makes them, of the question and of its expansions; a term that is missing here
+            was not counted.
+    """
+
+    collection: str
+    chunks: int
+    document_frequency: Mapping[str, int] = field(default_factory=dict)
+
+    def merged(self, other: Self) -> Self:
+        """Return the statistics of two answers from one collection, to two questions or at two moments.
+
+        Of two numbers for one thing the higher is kept, so that their order does not matter.
+        """
+        frequency = dict(self.document_frequency)
+        for term, count in other.document_frequency.items():
+            frequency[term] = max(count, frequency.get(term, 0))
+        chunks = max(self.chunks, other.chunks)
+        return type(self)(collection=self.collection, chunks=chunks, document_frequency=frequency)
+
+
+class VectorAdapter(Protocol):
+    """Two linear maps over the vectors of one model; what they give is compared instead, once it is of unit length.
+
+    Attributes:
+        model_id: the model.
+        adapter_id: names the maps; equal ids map alike.
+        query: float32 (dimension, dimension), applied to a question's vectors from the right.
+        passage: the same for a passage's.
+    """
+
+    @property
+    def model_id(self) -> str: ...
+
+    @property
+    def adapter_id(self) -> str: ...
+
+    @property
+    def query(self) -> Any: ...
+
+    @property
+    def passage(self) -> Any: ...
+
+
+def scorer_name(scorer: str, adapter_id: str | None) -> str:
+    """Return what scores are known by that a model or a reranker gives under an adapter; None: by itself.
+
+    >>> scorer_name("max_sim", "0f3a"), scorer_name("max_sim", None)
+    ('max_sim+0f3a', 'max_sim')
+    """
+    return scorer if adapter_id is None else f"{scorer}+{adapter_id}"
+
+
+BlendFeature = Literal[
+    "stage1",
+    "stage1_rank",
+    "text",
+    "text_rank",
+    "coverage",
+    "cosine",
+    "cosine_rank",
+    "reranker",
+    "reranker_rank",
+    "document",
+    "document_best",
+    "length",
+    "length_squared",
+]
+"""What a term may weigh; `ranking.learnt_blend.features` says what each is."""
+
+BLEND_FEATURES: Final[tuple[BlendFeature, ...]] = get_args(BlendFeature)
+
+LEAST_DEVIATION: Final = 1e-6
+"""A feature that differs by less among all candidates says nothing of any."""
+
+_LARGEST: Final = 1e6
+
+Moderate = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
+"""So that the sum of what the terms add is always a number."""
+
+
+class BlendTerm(BaseModel):
+    """A feature with its weight: it adds weight * (value - mean) / deviation.
+
+    Attributes:
+        weight: of the standardised value.
+        mean, deviation: of the feature over the candidates it was learnt on.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    weight: Moderate
+    mean: Moderate
+    deviation: Annotated[float, Field(ge=LEAST_DEVIATION, allow_inf_nan=False)]
+
+
+class LearntBlend(BaseModel):
+    """Weights of a candidate's scores, and the scorers they were learnt with: other scorers have another scale.
+
+    Attributes:
+        measured_by: the kind of score that measured stage 1's relevance ("weighted", "bm25", "lexical" ...).
+        cosine: the scorer of the cosine: a model, with the adapter in force; None where none is weighed.
+        reranker: the model reranker, as `blending.reranker_id` names it; None where none is weighed.
+        terms: by feature.
+        evidence: the judged questions it was learnt on, and what it gains on questions it was not; no search reads it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    measured_by: str
+    cosine: str | None = None
+    reranker: str | None = None
+    terms: Annotated[Mapping[BlendFeature, BlendTerm], Field(min_length=1)]
+    evidence: Mapping[str, Any] = Field(default_factory=dict)
+
+    def model_post_init(self, _context: Any) -> None:
+        """Refuse terms of a score whose scorer is not named, a scorer that no term weighs, and what no record holds."""
+        try:
+            json.dumps(self.evidence, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"evidence is no JSON: {error}") from None
+        for name, scorer in (("cosine", self.cosine), ("reranker", self.reranker)):
+            if (scorer is not None) != any(term in self.terms for term in (name, f"{name}_rank")):
+                raise ValueError(
+                    f"a term for {name!r} or '{name}_rank' and {name!r}, the name of its scorer, belong together"
+                )

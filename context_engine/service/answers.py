@@ -1,0 +1,223 @@
+"""Contexts of a search or of given chunks, and rankings of given chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from context_engine.core.context import (
+    context_of_dicts,
+    for_a_model,
+    inject_rag_context,
+    limited,
+    must_be_masked,
+    system_prompt,
+)
+from context_engine.core.models import (
+    Caller,
+    Citation,
+    Context,
+    ContextBlock,
+    Outcome,
+    Principal,
+    SearchRequest,
+    advice_on_dicts,
+    chunk_from_dict,
+)
+from context_engine.service.contract.context import (
+    ContextCitation,
+    ContextOmission,
+    ContextRequest,
+    ContextResponse,
+    RerankRequest,
+    RerankResponse,
+)
+from context_engine.service.contract.rag import GivenChunks
+from context_engine.service.deployment import Deployment
+from context_engine.service.response import COUNTER, citation_labels, context_string, retrieval_chunk
+from context_engine.wiring.functions import function_domain
+
+
+def build_context(deployment: Deployment, request: ContextRequest, *, principal: Principal) -> ContextResponse:
+    """Return what a model is to read.
+
+    Args:
+        principal: who asks; of a search it must be who got the answer.
+
+    Raises:
+        CursorExpired: the answer of that search is not kept any more, or was somebody else's.
+        InvalidRequest: a chunk or a message that cannot be used.
+        AuditUnavailable: the reading could not be recorded, and the text must not be given without.
+        MaskingError: a masker failed.
+    """
+    if request.chunks is not None:
+        context = _of_chunks(deployment, request, request.chunks)
+    else:
+        context = _of_search(deployment, request, principal)
+    text = context.text
+    role = {} if request.role is None else {"role": request.role}
+    messages = None if request.messages is None else tuple(inject_rag_context(request.messages, text))
+    return ContextResponse.model_construct(
+        search_id=request.search_id,
+        context_string=context_string(context),
+        form=context.form,
+        citations=tuple(map(_citation, context.citations, context.blocks)),
+        left_out=tuple(
+            ContextOmission.model_construct(
+                namespace=one.source_id,
+                chunk_id=one.chunk_id,
+                rank=one.rank,
+                reason=one.reason,
+                tokens=one.tokens,
+                room=one.room,
+            )
+            for one in context.left_out
+        ),
+        notes=context.notes,
+        system_prompt=system_prompt(text, **role),
+        messages=messages,
+    )
+
+
+def _of_search(deployment: Deployment, request: ContextRequest, principal: Principal) -> Context:
+    result = deployment.kept.get(principal, request.search_id or "").result
+    limit = limited(COUNTER, request.max_tokens or result.settings.values.context_max_tokens, request.max_chars)
+    assert limit is not None
+    return deployment.engine.context(result, counter=limit.counter, budget=limit.budget, form=request.form)
+
+
+def _of_chunks(deployment: Deployment, request: ContextRequest, chunks: GivenChunks) -> Context:
+    given = chunk_dicts(chunks)
+    mask = deployment.engine.mask if must_be_masked(given) else None
+    return context_of_dicts(given, request.max_chars, request.max_tokens, counter=COUNTER, form=request.form, mask=mask)
+
+
+def _citation(citation: Citation, block: ContextBlock) -> ContextCitation:
+    return ContextCitation.model_construct(
+        citation_label=citation.label,
+        attribution=citation.attribution,
+        namespace=citation.source_id,
+        chunk_ids=citation.chunk_ids,
+        doc_id=citation.document_id,
+        document_version=citation.document_version,
+        title=citation.title,
+        section=citation.section,
+        page=citation.page,
+        canonical_url=citation.url,
+        authority_tier=citation.authority_tier,
+        trusted=block.trusted,
+        truncated=block.truncated,
+    )
+
+
+_NAMES: Final = {
+    "namespace": "source_id",
+    "doc_id": "document_id",
+    "content_type": "doc_type",
+    "provenance": "_provenance",
+    "final_score": "_rag_score",
+}
+"""A field of the RAG API, and the key of a chunk dict that says the same."""
+
+_METADATA: Final = {
+    "canonical_url": "url",
+    "source_org": "source_org",
+    "year": "year",
+    "content_type": "content_type",
+    "license": "license",
+    "tags": "tags",
+}
+"""A field of the RAG API, and the field of a chunk's metadata that says the same."""
+
+_OF_THE_ANSWER: Final = frozenset(("citation_label", "flags"))
+"""Said of a chunk by the answer it stood in; the flags stand in its tag as well."""
+
+
+def chunk_dicts(given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return chunks with the keys of `context_engine.rag`; what has such a key already keeps it.
+
+    The `score` of a chunk with the tag of an answer is left out: it is relative to the others of that answer, and says
+    nothing beside chunks from elsewhere.
+    """
+    return [_chunk_dict(chunk) for chunk in given]
+
+
+def _chunk_dict(given: Mapping[str, Any]) -> dict[str, Any]:
+    if not given.keys() & (_NAMES.keys() | _METADATA.keys()):
+        return dict(given)
+    known = {key: value for key, value in given.items() if value is not None}
+    own = {key: value for key, value in known.items() if key not in {*_NAMES, *_METADATA, *_OF_THE_ANSWER}}
+    named = {key: known[name] for name, key in _NAMES.items() if name in known}
+    if "provenance" in known:
+        own.pop("score", None)
+    fields = {key: known[name] for name, key in _METADATA.items() if name in known}
+    return {**named, **own, "metadata": {**fields, **(known.get("metadata") or {})}}
+
+
+_NO_DOMAIN: Final = "rerank"
+
+
+def rerank_chunks(
+    deployment: Deployment,
+    request: RerankRequest,
+    *,
+    principal: Principal,
+    caller: Caller,
+    request_id: str | None = None,
+) -> RerankResponse:
+    """Return chunks ranked by dedup, relevance filter, reranker, authority and selection, as `rag.rerank` does it.
+
+    Each chunk speaks for itself: its source, tier, trust and dates are what it says they are, tier 5 where it says
+    nothing. No source is asked, no filter of the domain holds, and nothing is out of scope.
+
+    Args:
+        principal: who asks, for the record; whose chunks these are is the caller's business.
+        caller: what is recorded of the program that asks.
+        request_id: of the call.
+
+    Raises:
+        InvalidRequest: a chunk or an option that cannot be used.
+        AuditUnavailable: the ranking could not be recorded, and must not be given without.
+        MaskingError: a masker failed.
+    """
+    given = chunk_dicts(request.chunks)
+    notices = advice_on_dicts(given)
+    chunks = [chunk_from_dict(chunk, notices) for chunk in given]
+    name = request.domain or _NO_DOMAIN
+    asked = SearchRequest(
+        query=request.query,
+        domain=name,
+        principal=principal,
+        caller=caller,
+        request_id=request_id,
+        overrides=_overrides(request),
+    )
+    engine = deployment.engine
+    domain = function_domain(name, deployment.known_to(principal).domains.get(name))
+    result = engine.rank(asked, chunks, domain=domain, notices=notices, recorder=deployment.rankings)
+    shown, reranked = for_a_model(result, engine.mask), bool(result.rerank_scores)
+    labels = citation_labels(shown.chunks, None)
+    return RerankResponse.model_construct(
+        status=str(result.status),
+        decision=str(result.decision),
+        search_id=result.search_id,
+        request_id=request_id,
+        query=result.query,
+        domain=name,
+        chunks=tuple(retrieval_chunk(one, labels[one.source_id, one.chunk_id], "") for one in shown.chunks),
+        total_given=len(chunks),
+        total_returned=len(shown.chunks),
+        reranking_enabled=reranked,
+        rerank_model=engine.reranker_name(result.settings.values) if reranked else None,
+        not_returned=tuple(fate.to_dict() for fate in result.fates if fate.outcome is not Outcome.RETURNED),
+        warnings=shown.warnings,
+    )
+
+
+def _overrides(request: RerankRequest) -> dict[str, Any]:
+    given = {
+        "stage2_top_k": request.top_k,
+        "reranking_enabled": request.enable_reranking,
+        "rerank_top_n": request.rerank_top_n,
+    }
+    return {"scope_threshold": 0.0, **{key: value for key, value in given.items() if value is not None}}

@@ -1,1 +1,0 @@
-"""An answer beside its baseline, as it is published."""

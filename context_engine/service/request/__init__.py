@@ -1,1 +1,0 @@
-"""A request of the RAG API as a search of the engine."""

@@ -1,0 +1,251 @@
+"""A result of the engine as an answer of the RAG API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import count
+from math import fsum
+from typing import Any, Final
+
+from context_engine.core.context import ApproxTokenCounter, for_a_model
+from context_engine.core.context.passage import own_field
+from context_engine.core.models import (
+    Chunk,
+    Context,
+    Filter,
+    Key,
+    RankedChunk,
+    SearchResult,
+    SearchSettings,
+    SourceStatus,
+    filter_to_dict,
+    json_value,
+    scorer_name,
+    to_date,
+)
+from context_engine.core.protocols import Mask
+from context_engine.service.contract.rag import (
+    AnswerPart,
+    ContextString,
+    EffectiveValue,
+    PersonaThresholds,
+    RAGPipelineResponse,
+    RetrievalChunk,
+    RetrievalStatistics,
+    SourceReport,
+)
+
+
+def response_of(
+    result: SearchResult,
+    context: Context | None,
+    *,
+    asked: Filter | None,
+    mask: Mask | None,
+    reranker: str | None,
+    demo: bool,
+    total_ms: float,
+) -> RAGPipelineResponse:
+    """Return the answer to a request, in one part; passages are masked where the domain masks contexts.
+
+    Args:
+        context: what a model is to read; None where it was not asked for.
+        asked: the filter as the caller wrote it.
+        mask: of the engine.
+        reranker: the name of the engine's model reranker.
+        demo: the domains are the fictitious bank's.
+        total_ms: the time of all of it.
+
+    Raises:
+        MaskingError: a masker failed.
+    """
+    shown = for_a_model(result, mask)
+    reranked = bool(result.rerank_scores)
+    rerank_model = None if reranker is None or not reranked else scorer_name(reranker, result.rerank_adapter)
+    return RAGPipelineResponse.model_construct(
+        status=str(result.status),
+        decision=str(result.decision),
+        search_id=result.search_id,
+        request_id=result.request_id,
+        query=result.query,
+        domain=result.domain,
+        persona=None if result.request is None else result.request.persona,
+        chunks=_chunks(shown, context),
+        context_string=None if context is None else context_string(context),
+        statistics=statistics_of(result, asked=asked, total_ms=total_ms),
+        persona_thresholds=thresholds_of(result),
+        reranking_enabled=reranked,
+        embedding_model=embedding_model(result),
+        rerank_model=rerank_model,
+        effective=_effective(result),
+        sources=source_reports(shown.sources),
+        warnings=shown.warnings,
+        part=AnswerPart.model_construct(number=1, of=1, cursor=None),
+        demo=demo,
+    )
+
+
+def _chunks(result: SearchResult, context: Context | None) -> tuple[RetrievalChunk, ...]:
+    labels = citation_labels(result.chunks, context)
+    titles = {source.source_id: source.title for source in result.sources}
+    return tuple(
+        retrieval_chunk(chunk, labels[chunk.source_id, chunk.chunk_id], titles.get(chunk.source_id, ""))
+        for chunk in result.chunks
+    )
+
+
+def _effective(result: SearchResult) -> dict[str, EffectiveValue]:
+    """Return the settings of a search; those of the process are its operator's."""
+    return {
+        key: EffectiveValue.model_construct(**one)
+        for key, one in result.settings_in_force().items()
+        if key in SearchSettings.model_fields
+    }
+
+
+def source_reports(sources: Iterable[SourceStatus]) -> tuple[SourceReport, ...]:
+    """Return what each source did."""
+    return tuple(
+        SourceReport.model_construct(
+            source_id=one.source_id,
+            title=one.title,
+            state=one.state,  # type: ignore[arg-type]  # one of the four that `SourceStatus` names
+            chunks=one.chunks,
+            elapsed_ms=one.elapsed_ms,
+            problem=one.problem or None,
+        )
+        for one in sources
+    )
+
+
+def citation_labels(chunks: Iterable[RankedChunk], context: Context | None) -> dict[Key, str]:
+    """Return what each chunk is cited by, by identity.
+
+    Args:
+        chunks: best first.
+        context: what a model reads of them; its labels hold, and what is not in it goes on counting. None: by rank.
+    """
+    blocks = () if context is None else context.blocks
+    labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
+    numbers = count(len(blocks) + 1)
+    for chunk in chunks:
+        key = (chunk.source_id, chunk.chunk_id)
+        if key not in labels:
+            labels[key] = f"[{next(numbers)}]"
+    return labels
+
+
+def retrieval_chunk(ranked: RankedChunk, label: str, source_title: str) -> RetrievalChunk:
+    """Return a chunk with all that is needed to cite it; nothing is checked again.
+
+    Args:
+        label: what it is cited by.
+        source_title: stands for the organisation where the document names none; "" for none.
+    """
+    chunk = ranked.chunk
+    return RetrievalChunk.model_construct(
+        chunk_id=ranked.chunk_id,
+        doc_id=chunk.document_id,
+        namespace=ranked.source_id,
+        content=chunk.content,
+        score=ranked.recalled,
+        rank=ranked.rank,
+        citation_label=label,
+        canonical_url=ranked.url,
+        source_org=_text(chunk, "source_org") or source_title or None,
+        year=_year(chunk),
+        content_type=_text(chunk, "content_type") or chunk.doc_type,
+        license=_text(chunk, "license"),
+        tags=_tags(own_field(chunk, "tags")),
+        rerank_score=ranked.rerank_score,
+        final_score=ranked.final,
+        title=chunk.title,
+        section=chunk.section,
+        authority_tier=ranked.authority_tier,
+        source_type=str(ranked.source_type),
+        confidence=str(ranked.confidence),
+        flags=ranked.flags,
+        metadata=json_value(chunk.metadata),
+        provenance=json_value(ranked.provenance.to_dict()),
+    )
+
+
+def _text(chunk: Chunk, name: str) -> str | None:
+    """Return a field of the document as text; None where it has none, or a list or mapping."""
+    value = own_field(chunk, name)
+    return None if value is None or isinstance(value, list | tuple | Mapping) else str(value)
+
+
+def _year(chunk: Chunk) -> int | None:
+    """Return the document's year, else that of its date or of the day it came into force."""
+    own: Any = own_field(chunk, "year")
+    digits = f"{own:g}" if isinstance(own, float) else str(own).strip()
+    if len(digits) == 4 and digits.isascii() and digits.isdigit():
+        return int(digits)
+    day = to_date(own_field(chunk, "date")) or chunk.effective_from
+    return None if day is None else day.year
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    """Return tags that are a list, or a text with commas."""
+    given = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+    return tuple(tag for one in given if (tag := str(one).strip()))
+
+
+COUNTER: Final = ApproxTokenCounter()
+"""Counts the tokens of every text that the service gives out."""
+
+
+def context_string(context: Context) -> ContextString:
+    """Return a context with its length in tokens, whatever its limit was measured in."""
+    measured = context.counter == COUNTER.name
+    return ContextString.model_construct(
+        formatted_context=context.text,
+        num_chunks=context.chunk_count,
+        total_tokens=context.tokens if measured else COUNTER.count(context.text),
+        token_counter=COUNTER.name,
+        max_chunk_score=context.max_score,
+    )
+
+
+def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float) -> RetrievalStatistics:
+    """Return the statistics of a search.
+
+    Args:
+        asked: the filter as the caller wrote it.
+        total_ms: the time of all of it.
+    """
+    times = {stage.name: stage.elapsed_ms for stage in result.stages}
+    embedding_ms = max((one.embedding.elapsed_ms for one in result.sources if one.embedding), default=0.0)
+    scores = [chunk.final for chunk in result.chunks]
+    return RetrievalStatistics.model_construct(
+        total_retrieved=len(result.fates),
+        total_reranked=len(result.rerank_scores),
+        total_returned=len(scores),
+        top_score=max(scores, default=None),
+        average_score=fsum(scores) / len(scores) if scores else None,
+        namespaces_searched=tuple(one.source_id for one in result.sources if one.state != "failed"),
+        filters_applied=filter_to_dict(asked),
+        embedding_time_ms=round(embedding_ms, 3),
+        search_time_ms=round(max(times.get("recall", 0.0) - embedding_ms, 0.0), 3),
+        rerank_time_ms=times.get("rerank", 0.0),
+        total_time_ms=round(total_ms, 3),
+    )
+
+
+def embedding_model(result: SearchResult) -> str | None:
+    """Return the model that the question was searched by; several with commas, None where no vector was made here."""
+    models = {one.embedding.model: None for one in result.sources if one.embedding}
+    return ", ".join(models) or None
+
+
+def thresholds_of(result: SearchResult) -> PersonaThresholds:
+    """Return the values that a persona may set, as they were in force."""
+    settings = result.settings.values
+    return PersonaThresholds.model_construct(
+        similarity_threshold=settings.similarity_threshold,
+        max_results=settings.stage2_top_k,
+        min_results=settings.min_chunks,
+        rerank=settings.reranking_enabled,
+        namespaces=settings.sources,
+    )

@@ -1,1 +1,0 @@
-"""A result of the engine as an answer of the RAG API."""
