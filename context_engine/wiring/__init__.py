@@ -9,14 +9,7 @@ from context_engine.wiring.adapters import (
     installed,
     load_source_adapter,
 )
-from context_engine.wiring.build import (
-    Setup,
-    SourceOpener,
-    build_engine,
-    load_setup,
-    source_opener,
-    usable_setup,
-)
+from context_engine.wiring.build import SourceOpener, build_engine, source_opener
 from context_engine.wiring.check import CheckReport, check
 from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source, fetching_engine, listed_chunks
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
@@ -29,6 +22,7 @@ from context_engine.wiring.scope import (
     scope_in_force,
     use_adapter,
 )
+from context_engine.wiring.setup import Setup, load_setup, usable_setup
 from context_engine.wiring.sinks import embedded_places, open_sink, sink_names
 
 __all__ = [

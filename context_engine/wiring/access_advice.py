@@ -15,7 +15,7 @@ from context_engine.core.policy.access_review import holders_in_rules
 from context_engine.core.protocols import AccessPolicy
 from context_engine.settings.access_file import ACCESS_FILE, MANIFEST_POLICY
 from context_engine.settings.principals import Principals
-from context_engine.wiring.build import Setup
+from context_engine.wiring.setup import Setup
 
 _OF_DIFY: Final = "dify"
 

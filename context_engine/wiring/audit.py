@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from context_engine.audit.recorder.jobs import RecordKind
     from context_engine.core.models.deployment_settings import QueryForm
     from context_engine.core.protocols import Clock
-    from context_engine.wiring.build import Setup
+    from context_engine.wiring.setup import Setup
 
 
 AuditMode = Literal["off", "best_effort", "required"]

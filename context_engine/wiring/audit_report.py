@@ -25,7 +25,7 @@ from context_engine.wiring.audit import (
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
-    from context_engine.wiring.build import Setup
+    from context_engine.wiring.setup import Setup
 
 
 _NO_KEY: Final = (

@@ -21,7 +21,7 @@ from context_engine.settings.token_store import TokenStore
 
 if TYPE_CHECKING:
     from context_engine.adapters.identity.remote_keys import RemoteKeys
-    from context_engine.wiring.build import Setup
+    from context_engine.wiring.setup import Setup
 
 
 _TWO_WISHES: Final = (

@@ -24,7 +24,8 @@ from context_engine.core.models import (
 from context_engine.core.protocols import Examinable, Listable, Source
 from context_engine.errors import ConfigError, ContextEngineError, SourceError, source_error_from
 from context_engine.wiring.adapters import load_source_adapter
-from context_engine.wiring.build import Setup, SourceOpener, source_opener
+from context_engine.wiring.build import SourceOpener, source_opener
+from context_engine.wiring.setup import Setup
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.core.policy.access import OpenAccess
-from context_engine.wiring.build import Setup
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.reranker_choice import RerankerChoice, hybrid
+from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
     from context_engine.audit.review.replay import ChangedScorer

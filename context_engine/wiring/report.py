@@ -10,8 +10,8 @@ from context_engine.core.models import GROUPS, IngestSettings, Settings, group_o
 from context_engine.core.ranking.scope import CALIBRATED, MEASURED_DEFAULT
 from context_engine.settings import Config, ConfigPaths, read_config
 from context_engine.settings.registry import LoadedRegistry, read_registry
-from context_engine.wiring.build import Setup
 from context_engine.wiring.scope import scope_in_force
+from context_engine.wiring.setup import Setup
 
 _PLACE: Final = {name: place for place, name in enumerate(GROUPS)}
 _FROM_THE_BASE: Final = frozenset((CALIBRATED, MEASURED_DEFAULT))

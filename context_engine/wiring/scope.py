@@ -12,7 +12,7 @@ from context_engine.adapters.sources.factory import base_path, in_embedded_base
 from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold, Settings
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import ContextEngineError
-from context_engine.wiring.build import Setup
+from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase

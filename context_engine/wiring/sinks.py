@@ -14,7 +14,8 @@ from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.core.protocols import Embedder, Sink
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
-from context_engine.wiring.build import Setup, SourceOpener
+from context_engine.wiring.build import SourceOpener
+from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.placement import Place

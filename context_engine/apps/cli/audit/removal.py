@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from context_engine.audit.ledger.erase import Erased, Wanted
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.prune import Pruned, PruningPlan, Retention
-    from context_engine.wiring.build import Setup
+    from context_engine.wiring.setup import Setup
 
 
 def make_sure(question: str, *, yes: bool) -> None:
