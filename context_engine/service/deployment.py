@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
@@ -132,13 +132,64 @@ def open_deployment(setup: Setup, *, data_dir: Path | None = None, demo: bool = 
     return Deployment(setup=setup, engine=engine, views=views, data_dir=data_dir, demo=demo, rankings=rankings)
 
 
-class _Held:
-    """A deployment and how many use it; closed when it was replaced and nobody uses it any more."""
+class Closable(Protocol):
+    """A resource that is closed once."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        self.deployment = deployment
-        self.users = 0
-        self.replaced = False
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class Shared(Generic[T]):
+    """A resource with a count of its users, closed when it is retired and the last user has left. Safe for threads.
+
+    `join` is called under the lock of whatever hands the resource out: otherwise it could be retired and closed between
+    the look-up and the join.
+
+    Args:
+        make: opens the resource; called by the first `value`, and again after a failure.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._lock, self._opening = make, Lock(), Lock()
+        self._value: T | None = None
+        self._users = 0
+        self._retired = False
+
+    def join(self) -> None:
+        """Count one user more; each calls `leave` at its end."""
+        with self._lock:
+            self._users += 1
+
+    def value(self) -> T:
+        """Return the resource, opened if it is not open yet."""
+        with self._opening:
+            if self._value is None:
+                self._value = self._make()
+            return self._value
+
+    def leave(self) -> None:
+        """Count one user less."""
+        with self._lock:
+            self._users -= 1
+        self._close_if_unused()
+
+    def retire(self) -> None:
+        """Close the resource as soon as nobody uses it; may be called twice."""
+        with self._lock:
+            self._retired = True
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        with self._lock:
+            value = self._value if self._retired and self._users == 0 else None
+            if value is not None:
+                self._value = None
+        if value is not None:
+            value.close()
 
 
 class LiveDeployment:
@@ -153,23 +204,23 @@ class LiveDeployment:
 
     def __init__(self, load: Callable[[], Deployment]) -> None:
         self._load, self._lock, self._reloading = load, Lock(), Lock()
-        self._held = _Held(load())
+        self._shared = _shared(load())
 
     @property
     def current(self) -> Deployment:
         """The deployment in force, to be looked at; whoever works with it calls `use`."""
-        return self._held.deployment
+        return self._shared.value()
 
     @contextmanager
     def use(self) -> Iterator[Deployment]:
         """Yield the deployment in force; it stays open until the end of the block, whatever comes in its place."""
         with self._lock:
-            held = self._held
-            held.users += 1
+            shared = self._shared
+            shared.join()
         try:
-            yield held.deployment
+            yield shared.value()
         finally:
-            self._let_go(held)
+            shared.leave()
 
     def reload(self, check: Callable[[Deployment], None] | None = None) -> None:
         """Open the configuration anew and put it in force; the calls at work end with the one they began with.
@@ -181,34 +232,21 @@ class LiveDeployment:
             ConfigError: it cannot be used, and the one in force stays.
         """
         with self._reloading:
-            new = _Held(self._load())
+            new = self._load()
             if check is not None:
-                self._checked(new.deployment, check)
+                try:
+                    check(new)
+                except BaseException:
+                    new.close()
+                    raise
             with self._lock:
-                old, self._held = self._held, new
-            self._retire(old)
+                old, self._shared = self._shared, _shared(new)
+            old.retire()
 
     def close(self) -> None:
         """Close the deployment as soon as nobody uses it; may be called twice."""
-        self._retire(self._held)
+        self._shared.retire()
 
-    @staticmethod
-    def _checked(deployment: Deployment, check: Callable[[Deployment], None]) -> None:
-        try:
-            check(deployment)
-        except BaseException:
-            deployment.close()
-            raise
 
-    def _let_go(self, held: _Held) -> None:
-        with self._lock:
-            held.users -= 1
-            unused = held.replaced and held.users == 0
-        if unused:
-            held.deployment.close()
-
-    def _retire(self, held: _Held) -> None:
-        with self._lock:
-            held.replaced, unused = True, held.users == 0
-        if unused:
-            held.deployment.close()
+def _shared(deployment: Deployment) -> Shared[Deployment]:
+    return Shared(lambda: deployment)

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -22,6 +23,10 @@ from context_engine.apps.dify.tools import ToolName, open_engine
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import Caller
 from context_engine.errors import InvalidRequest
+from context_engine.service.deployment import Closable, Shared
+
+T = TypeVar("T", bound=Closable)
+_MOST_KEPT: Final = 8
 
 
 class Backend(Protocol):
@@ -81,85 +86,48 @@ def open_backend(credentials: Credentials, *, root: Path, env: Mapping[str, str]
     return remote or open_engine(load_plugin(credentials, root=root, env=env))
 
 
-_MOST_KEPT: Final = 8
-
-
-class Closable(Protocol):
-    """What is closed when nobody uses it any more."""
-
-    def close(self) -> None:
-        """Close it; called once."""
-        ...
-
-
-T = TypeVar("T", bound=Closable)
-
-
-class _Kept(Generic[T]):
-    """One engine and who uses it; it is closed when it is let go and nobody uses it any more."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.opened: T | None = None
-        self.users = 0
-        self.let_go = False
-
-
 class Engines(Generic[T]):
-    """Keeps engines, or what asks them in a server, by their credentials. Safe for many threads.
+    """Backends kept open by their credentials, so that calls share them. Safe for many threads.
 
     Args:
-        make: opens one; called once for each set of credentials, and again after a failure.
-        most: how many are kept; the one used longest ago goes first.
+        make: opens a backend; called once for each set of credentials, and again after a failure.
+        most: how many are kept; the least recently used one is dropped first.
     """
 
     def __init__(self, make: Callable[[Credentials], T], *, most: int = _MOST_KEPT) -> None:
         self._make, self._most = make, most
         self._lock = Lock()
-        self._kept: OrderedDict[str, _Kept[T]] = OrderedDict()
+        self._kept: OrderedDict[str, Shared[T]] = OrderedDict()
 
     @contextmanager
     def use(self, credentials: Credentials) -> Iterator[T]:
-        """Yield the engine of these credentials; it stays open at least until the end of the block.
+        """Yield the backend of these credentials; it stays open at least until the end of the block.
 
         Raises:
             ConfigError: the credentials cannot be used.
         """
-        kept, surplus = self._taken(credentials.fingerprint)
+        shared, dropped = self._joined(credentials)
         try:
-            for one in surplus:
-                self._close_if_unused(one)
-            with kept.lock:
-                if kept.opened is None:
-                    kept.opened = self._make(credentials)
-            yield kept.opened
+            for surplus in dropped:
+                surplus.retire()
+            yield shared.value()
         finally:
-            with self._lock:
-                kept.users -= 1
-            self._close_if_unused(kept)
+            shared.leave()
 
-    def _taken(self, key: str) -> tuple[_Kept[T], list[_Kept[T]]]:
+    def _joined(self, credentials: Credentials) -> tuple[Shared[T], list[Shared[T]]]:
+        """Return the backend, joined, and those dropped for it: they are closed outside the lock, as closing waits."""
+        key = credentials.fingerprint
         with self._lock:
-            kept = self._kept.setdefault(key, _Kept())
-            kept.users += 1
+            if key not in self._kept:
+                self._kept[key] = Shared(partial(self._make, credentials))
+            shared = self._kept[key]
+            shared.join()
             self._kept.move_to_end(key)
-            surplus = [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - self._most)]
-            for one in surplus:
-                one.let_go = True
-            return kept, surplus
+            return shared, [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - self._most)]
 
-    def _close_if_unused(self, kept: _Kept[T]) -> None:
-        with self._lock:
-            opened = kept.opened if kept.let_go and kept.users == 0 else None
-            if opened is not None:
-                kept.opened = None
-        if opened is not None:
-            opened.close()
-
-
-_NO_TOKEN: Final = "the access token is missing or wrong; in the endpoint's settings it has at least 32 characters"
 
 Use = Callable[[Credentials], AbstractContextManager[Backend]]
+_NO_TOKEN: Final = "the access token is missing or wrong; in the endpoint's settings it has at least 32 characters"
 
 
 def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: bytes, use: Use) -> ExternalAnswer:
