@@ -13,48 +13,60 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from context_engine.core.context import (
-    CITE_PROMPT,
-    ApproxTokenCounter,
-    Context,
-    build_context_block,
-    from_result,
-    inject_rag_context,
-    system_prompt,
-)
-from context_engine.core.engine import Engine, recompute
-from context_engine.core.models import (
-    Caller,
-    Chunk,
-    Decision,
-    Principal,
-    RankedChunk,
-    Registry,
-    Score,
-    ScoreKind,
-    SearchRequest,
-    SearchResult,
-    SourceAnswer,
-    SourceQuery,
-    Status,
-    TermStatistics,
-)
-from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import AllSourcesFailed, ConfigError, ContextEngineError, InvalidRequest, SourceError
-from context_engine.wiring import build_engine
 
 if TYPE_CHECKING:
+    from context_engine.core.context import (
+        CITE_PROMPT,
+        ApproxTokenCounter,
+        Context,
+        build_context_block,
+        from_result,
+        inject_rag_context,
+        system_prompt,
+    )
+    from context_engine.core.engine import Engine, recompute
+    from context_engine.core.models import (
+        Caller,
+        Chunk,
+        Decision,
+        Principal,
+        RankedChunk,
+        Registry,
+        Score,
+        ScoreKind,
+        SearchRequest,
+        SearchResult,
+        SourceAnswer,
+        SourceQuery,
+        Status,
+        TermStatistics,
+    )
+    from context_engine.core.policy.filters import parse_filter
     from context_engine.service.contract.answer import AnswerJson
     from context_engine.service.contract.rag import RAGQueryRequest
     from context_engine.service.pipeline import RAGPipeline
+    from context_engine.wiring import build_engine
 
 __version__ = "0.1.0"
 
-_ON_USE = {
-    "AnswerJson": "context_engine.service.contract.answer",
-    "RAGPipeline": "context_engine.service.pipeline",
-    "RAGQueryRequest": "context_engine.service.contract.rag",
+# Imported on first use: a program that needs one name does not pay for the others.
+_PLACES = {
+    "context_engine.core.context": (
+        "CITE_PROMPT ApproxTokenCounter Context build_context_block from_result inject_rag_context system_prompt"
+    ),
+    "context_engine.core.engine": "Engine recompute",
+    "context_engine.core.models": (
+        "Caller Chunk Decision Principal RankedChunk Registry Score ScoreKind SearchRequest SearchResult "
+        "SourceAnswer SourceQuery Status TermStatistics"
+    ),
+    "context_engine.core.policy.filters": "parse_filter",
+    "context_engine.service.contract.answer": "AnswerJson",
+    "context_engine.service.contract.rag": "RAGQueryRequest",
+    "context_engine.service.pipeline": "RAGPipeline",
+    "context_engine.wiring": "build_engine",
 }
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names.split()}
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -96,7 +108,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return what is imported only where it is used: the RAG API."""
-    if name not in _ON_USE:
+    """Import a public name on its first use."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_ON_USE[name]), name)
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The command line; one file a command group."""
+"""The command line: the groups and commands by name, and where each is implemented."""
 
 from __future__ import annotations
 
@@ -6,29 +6,12 @@ import atexit
 import os
 import sys
 from contextlib import suppress
+from typing import Final
 
 import click
 
 from context_engine import __version__
-from context_engine.apps.cli.access.check import access
-from context_engine.apps.cli.access.policy import policy
-from context_engine.apps.cli.access.prove import prove
 from context_engine.apps.cli.app import App, with_debug
-from context_engine.apps.cli.audit import audit
-from context_engine.apps.cli.chunk import chunk
-from context_engine.apps.cli.config import config, init
-from context_engine.apps.cli.doctor.command import doctor
-from context_engine.apps.cli.domains import domains, import_datasets
-from context_engine.apps.cli.eval.run import eval_
-from context_engine.apps.cli.ingest import ingest
-from context_engine.apps.cli.kb.upkeep import kb
-from context_engine.apps.cli.plugin import plugin
-from context_engine.apps.cli.search.command import search
-from context_engine.apps.cli.search.compare import compare
-from context_engine.apps.cli.serve import mcp, serve
-from context_engine.apps.cli.tags import tags
-from context_engine.apps.cli.tokens import access_token, token
-from context_engine.core.concurrency.executor import EXECUTOR
 
 __all__ = ["main", "run"]
 
@@ -42,41 +25,42 @@ Exit codes:
   0 answered   1 failure   2 usage or configuration   3 degraded
   4 nothing relevant, required evidence missing, or a tag that fails
 """
+_COMMANDS: Final = {
+    "access": ("access:access", "Show and prove who may search what (operators)."),
+    "audit": ("audit:audit", "Show, check and prove the record of searches (operators)."),
+    "chunk": ("chunk:chunk", "Show how FILE is cut; nothing is stored."),
+    "compare": ("search.compare:compare", "Show an answer beside its baseline, and why they differ."),
+    "config": ("config:config", "Show and check the configuration."),
+    "doctor": ("doctor.command:doctor", "Check that every source can be searched as declared."),
+    "domains": ("domains:domains", "List domains and sources, and what the base holds of them."),
+    "eval": ("eval:eval_", "Measure retrieval: run, compare, gate, judge, tune, scope."),
+    "ingest": ("ingest:ingest", "Cut documents into chunks; write them to the base or to Dify."),
+    "init": ("config:init", "Write a commented configuration and sample documents."),
+    "kb": ("kb:kb", "Look after the embedded knowledge base."),
+    "mcp": ("serve:mcp", "Serve search tools to an assistant over MCP (stdin, stdout)."),
+    "plugin": ("plugin:plugin", "Check, pack and set up the Dify plugin."),
+    "policy": ("access.policy:policy", "Export the access rules (operators)."),
+    "search": ("search.command:search", "Search a domain and show the ranked, provenance-tagged answer."),
+    "serve": ("serve:serve", "Serve the engine over HTTP."),
+    "tags": ("tags:tags", "Check provenance tags."),
+    "token": ("tokens:token", "Manage the tokens that open the service (operators)."),
+}
 
 
-@click.group(cls=App, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    "context-engine",
+    cls=App,
+    package="context_engine.apps.cli",
+    lazy=_COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(
     __version__, "--version", "-V", package_name="dify-context-engine", message="context-engine %(version)s"
 )
 @with_debug
 def main() -> None:
     """Retrieval for a bank's knowledge: ranked by relevance and authority, every chunk with its provenance."""
-
-
-for command in (
-    search,
-    compare,
-    domains,
-    doctor,
-    config,
-    init,
-    chunk,
-    ingest,
-    kb,
-    eval_,
-    tags,
-    access,
-    token,
-    policy,
-    audit,
-    plugin,
-    serve,
-    mcp,
-):
-    main.add_command(command)
-domains.add_command(import_datasets)
-access.add_command(prove)
-access.add_command(access_token)
 
 
 def run() -> None:
@@ -88,7 +72,8 @@ def run() -> None:
     try:
         main(prog_name="context-engine")
     except SystemExit as end:
-        if not EXECUTOR.busy:
+        executor = sys.modules.get("context_engine.core.concurrency.executor")  # not imported: nothing was called
+        if executor is None or not executor.EXECUTOR.busy:
             raise
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):

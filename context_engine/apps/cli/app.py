@@ -9,8 +9,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 import click
@@ -59,8 +60,57 @@ class _Terminated(KeyboardInterrupt):
     """Somebody asked this process to end (SIGTERM): it ends as after Ctrl-C, and what it began goes with it."""
 
 
-class App(click.Group):
-    """A click group that keeps its exit codes: see `main --help`."""
+class _Commands(MutableMapping[str, click.Command]):
+    """Commands by name; a module is imported when its command is asked for."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            module, _, attribute = self._places[name].partition(":")
+            self._loaded[name] = getattr(import_module(module), attribute)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._places[name], self._loaded[name] = "", command
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._loaded.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class LazyGroup(click.Group):
+    """A group whose `--help` imports none of its commands.
+
+    Args:
+        package: that the modules of `lazy` are in.
+        lazy: for each command "module:attribute" and its short help, as the command's own help begins.
+    """
+
+    def __init__(self, name: str, package: str, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        places = {command: f"{package}.{place}" for command, (place, _) in lazy.items()}
+        super().__init__(name, commands=_Commands(places), **settings)
+        self.short_helps = {command: text for command, (_, text) in lazy.items()}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write names and short helps, cut to the width as click cuts them."""
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names))  # click's own arithmetic: three times the default spacing
+        rows = [(name, click.Command(name, help=self.short_helps[name]).get_short_help_str(limit)) for name in names]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class App(LazyGroup):
+    """The whole command line; it keeps its exit codes: see `main --help`."""
 
     def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         """Run the command line; as a program it never returns."""

@@ -9,13 +9,14 @@ import re
 import sys
 import unicodedata
 from pathlib import Path
-from typing import Any, Final, TextIO
-
-from rich.console import Console, RenderableType
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
+
+if TYPE_CHECKING:  # `--help` needs no rich
+    from rich.console import Console, RenderableType
+    from rich.text import Text
 
 PIPE_WIDTH: Final = 140
 """Columns where nobody's terminal sets them: wide enough that no id is broken."""
@@ -65,11 +66,15 @@ def progress_console() -> Console:
 
 def note(message: str, *, style: str = "dim") -> None:
     """Write a notice to stderr."""
+    from rich.text import Text
+
     _print_text(progress_console(), Text(clean(message), style))
 
 
 def error_line(message: str) -> None:
     """Write `error: message` to stderr, one line."""
+    from rich.text import Text
+
     line = Text("error: ", "bold red").append(" ".join(clean(message).split()), "red")
     _print_text(progress_console(), line)
 
@@ -94,6 +99,8 @@ def print_json_line(text: str) -> None:
 
 def show(console: Console, part: RenderableType) -> None:
     """Print a text or a table within the width; in a pipe a text is one line, and no blanks fill a table's lines."""
+    from rich.text import Text
+
     if isinstance(part, Text):
         _print_text(console, part)
     elif console.is_terminal:
@@ -106,6 +113,8 @@ def show(console: Console, part: RenderableType) -> None:
 
 def outcome(word: str, rest: str) -> None:
     """Write what a command did to stdout, in one line: a word of its own, and what it did it to."""
+    from rich.text import Text
+
     _print_text(out(), Text(clean(word), "green").append(f": {clean(rest)}", ""))
 
 
@@ -145,6 +154,8 @@ def _escaped(char: str) -> str:
 
 
 def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
     _forgiving(stream)
     terminal = False if _plain() else None
     width = _width(stream)

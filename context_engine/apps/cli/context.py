@@ -13,7 +13,6 @@ import click
 
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note
-from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import AccessScope
 from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import InvalidRequest
@@ -226,6 +225,8 @@ def open_context(
     if not (build_demo and searchable):
         data_dir = demo.data_dir(folder)
     else:
+        from context_engine.apps.cli.progress import progress_bar
+
         with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
             data_dir = demo.ensure_base(folder, setup.registry, progress)
     return CliContext(setup, data_dir, demo=True, principal=principal, known=setup)

@@ -135,7 +135,7 @@ Examples:
 """
 
 
-@click.command("import", epilog=EPILOG)
+@domains.command("import", epilog=EPILOG)
 @click.option("--connection", required=True, metavar="NAME", help="A connection of connections.yaml.")
 @click.option("--domain", default="DRAFT", show_default=True, metavar="NAME", help="The domain of the manifest.")
 @click.option("--output", metavar="FILE", help="Write here, not to stdout; an existing file is not replaced.")

@@ -30,7 +30,7 @@ _MOST_BYTES: Final = 10_000
 
 
 @click.command(
-    epilog='\b\nExamples:\n  context-engine access token\n  printf %s "$TOKEN" | context-engine access token -'
+    "token", epilog='\b\nExamples:\n  context-engine access token\n  printf %s "$TOKEN" | context-engine access token -'
 )
 @click.argument("given", metavar="[-]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")

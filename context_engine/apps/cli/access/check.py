@@ -140,12 +140,7 @@ def operator_context(location: ConfigLocation) -> CliContext:
     return context
 
 
-@click.group()
-def access() -> None:
-    """Show and prove who may search what; for an operator, once there is an access.yaml."""
-
-
-@access.command(epilog=CHECK)
+@click.command(epilog=CHECK)
 @with_somebody
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
@@ -168,7 +163,7 @@ def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_j
     click.get_current_context().exit(0 if any(one.allowed for one in decisions) else NOT_ANSWERED)
 
 
-@access.command(epilog="\b\nExample:\n  context-engine access matrix --html access.html")
+@click.command(epilog="\b\nExample:\n  context-engine access matrix --html access.html")
 @click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
 @click.option("--html", "page", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a page.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")

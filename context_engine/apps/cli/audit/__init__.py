@@ -1,40 +1,27 @@
-"""`context-engine audit`: the record of searches, and proofs of it."""
+"""`context-engine audit`: the record of searches, and proofs of it; for operators."""
 
 from __future__ import annotations
 
-import click
+from context_engine.apps.cli.app import LazyGroup
 
-from context_engine.apps.cli.audit.drift import drift
-from context_engine.apps.cli.audit.export import export
-from context_engine.apps.cli.audit.impact import impact
-from context_engine.apps.cli.audit.proofs import head, keygen, prove
-from context_engine.apps.cli.audit.records import list_records, stats
-from context_engine.apps.cli.audit.removal import erase, prune
-from context_engine.apps.cli.audit.replay import replay
-from context_engine.apps.cli.audit.show import show
-from context_engine.apps.cli.audit.verify import verify
-from context_engine.apps.cli.audit.why import why
-
-
-@click.group()
-def audit() -> None:
-    """Show, check and prove what was recorded; for an operator, once there is an access.yaml."""
-
-
-for command in (
-    drift,
-    erase,
-    export,
-    head,
-    impact,
-    keygen,
-    list_records,
-    prove,
-    prune,
-    replay,
-    show,
-    stats,
-    verify,
-    why,
-):
-    audit.add_command(command)
+audit = LazyGroup(
+    "audit",
+    "context_engine.apps.cli",
+    {
+        "drift": ("audit.drift:drift", "Compare what an answer showed with its sources now."),
+        "erase": ("audit.removal:erase", "Delete questions or texts; every proof stays valid."),
+        "export": ("audit.export:export", "Write the records as JSON lines, CSV or log tiles."),
+        "head": ("audit.proofs:head", "Write a checkpoint of the log: its size and root."),
+        "impact": ("audit.impact:impact", "List the answers that used a document, a text or a chunk."),
+        "keygen": ("audit.proofs:keygen", "Make a signing key for a log."),
+        "list": ("audit.records:list_records", "List records, the newest first."),
+        "prove": ("audit.proofs:prove", "Write the proof that a record stands in the log."),
+        "prune": ("audit.removal:prune", "Remove the oldest records as retention allows."),
+        "replay": ("audit.replay:replay", "Compute a recorded answer again from its record alone."),
+        "show": ("audit.show:show", "Show everything that was recorded under an id."),
+        "stats": ("audit.records:stats", "Count records by kind, domain, outcome and day."),
+        "verify": ("audit.verify:verify", "Check that the ledger is as it was written."),
+        "why": ("audit.why:why", "Tell why a chunk was shown or not, and what would change it."),
+    },
+    help="Show, check and prove what was recorded; for an operator, once there is an access.yaml.",
+)

@@ -21,8 +21,6 @@ from context_engine.apps.cli.eval.collections import (
     opened_collections,
     save_runs,
 )
-from context_engine.apps.cli.eval.gate import gate
-from context_engine.apps.cli.eval.judge import judge
 from context_engine.apps.cli.eval.options import (
     PATH,
     asking,
@@ -34,7 +32,6 @@ from context_engine.apps.cli.eval.options import (
     write_json,
     write_reports,
 )
-from context_engine.apps.cli.eval.tune import scope, tune
 from context_engine.apps.cli.words import ms
 from context_engine.errors import InvalidRequest
 
@@ -64,12 +61,7 @@ Example:
 """
 
 
-@click.group(name="eval")
-def eval_() -> None:
-    """Measure retrieval on judged questions: run, compare, gate, judge, tune, scope."""
-
-
-@eval_.command(epilog=RUN)
+@click.command(epilog=RUN)
 @judged
 @collected
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
@@ -141,7 +133,7 @@ def _run_each(location: ConfigLocation, options: dict[str, Any], collections: Ma
     finish_collections(found, options, demo=context.demo)
 
 
-@eval_.command(epilog=COMPARE)
+@click.command(epilog=COMPARE)
 @click.argument("ours", type=PATH)
 @click.argument("theirs", type=PATH)
 @judged
@@ -231,7 +223,3 @@ def _lines(compared: Compared) -> list[Text]:
     if run.embedder is not None:
         lines.append(Text(str(run.embedder)))
     return [*lines, *(Text(said, "yellow") for said in cautions_of(compared))]
-
-
-for command in (gate, judge, tune, scope):
-    eval_.add_command(command)

@@ -1,1 +1,21 @@
-"""Look after the embedded knowledge base."""
+"""`context-engine kb`: the embedded knowledge base."""
+
+from __future__ import annotations
+
+from context_engine.apps.cli.app import LazyGroup
+
+kb = LazyGroup(
+    "kb",
+    "context_engine.apps.cli",
+    {
+        "adapter": ("kb.adapter:adapter", "Show and switch what a base has learnt of a domain."),
+        "adopt": ("kb.upkeep:adopt", "Take over the base of a configuration that was moved here."),
+        "calibrate": ("kb.upkeep:calibrate", "Calibrate the scope threshold of every domain."),
+        "glossary": ("kb.glossary:glossary", "Print a draft glossary of what the documents define."),
+        "rebuild": ("kb.upkeep:rebuild", "Build the index, and outdated vectors, anew."),
+        "repartition": ("kb.upkeep:repartition", "Move documents to the partitions of their access rules."),
+        "stats": ("kb.upkeep:stats", "Show what the base holds."),
+        "verify": ("kb.upkeep:verify", "Check that rows are intact and each is indexed once."),
+    },
+    help="Look after the embedded knowledge base.",
+)

@@ -14,26 +14,15 @@ from rich.text import Text
 from context_engine.apps.cli.app import FAILURE
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
-from context_engine.apps.cli.kb.adapter import adapter, adapter_lines
+from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import busy, calibration_text, judged_questions, opened_base, print_calibrations
-from context_engine.apps.cli.kb.glossary import glossary
 from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import BaseStats, LocalBase, PartitionStats
 
 
-@click.group()
-def kb() -> None:
-    """Look after the embedded knowledge base."""
-
-
-kb.add_command(adapter)
-
-kb.add_command(glossary)
-
-
-@kb.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")
+@click.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def stats(location: ConfigLocation, as_json: bool) -> None:
@@ -62,7 +51,7 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         show(console, _partitions(found.partitions))
 
 
-@kb.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
+@click.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def verify(location: ConfigLocation, as_json: bool) -> None:
@@ -83,7 +72,7 @@ def verify(location: ConfigLocation, as_json: bool) -> None:
     click.get_current_context().exit(0 if report.ok else FAILURE)
 
 
-@kb.command(epilog="\b\nExample:\n  context-engine kb calibrate")
+@click.command(epilog="\b\nExample:\n  context-engine kb calibrate")
 @with_location
 def calibrate(location: ConfigLocation) -> None:
     """Calibrate the scope threshold of every domain to what the base holds now.
@@ -97,7 +86,7 @@ def calibrate(location: ConfigLocation) -> None:
     click.get_current_context().exit(0 if good else FAILURE)
 
 
-@kb.command(epilog="\b\nExample:\n  context-engine kb rebuild")
+@click.command(epilog="\b\nExample:\n  context-engine kb rebuild")
 @with_location
 def rebuild(location: ConfigLocation) -> None:
     """Build the index anew from the rows, and vectors that another embedder made; searches go on meanwhile.
@@ -114,7 +103,7 @@ def rebuild(location: ConfigLocation) -> None:
         note(f"{counted(damaged, 'document')} with damaged rows: run 'context-engine ingest' now to write them again.")
 
 
-@kb.command(epilog="\b\nExample:\n  context-engine kb repartition")
+@click.command(epilog="\b\nExample:\n  context-engine kb repartition")
 @with_location
 def repartition(location: ConfigLocation) -> None:
     """Move documents to where the access rules of their sources say now; searches go on meanwhile.
@@ -142,7 +131,7 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
     return print_calibrations(found)
 
 
-@kb.command(epilog="\b\nExample:\n  context-engine kb adopt my-bank-1f2e3d4c")
+@click.command(epilog="\b\nExample:\n  context-engine kb adopt my-bank-1f2e3d4c")
 @click.argument("name", metavar="NAME")
 @with_location
 def adopt(location: ConfigLocation, name: str) -> None:

@@ -261,12 +261,13 @@ def _note_beside(result: SearchResult) -> None:
 
 
 def _write_table(result: SearchResult, places: Places, *, explain: bool) -> None:
-    from context_engine.apps.cli.search.explanation import print_explanation
     from context_engine.apps.cli.search.result_table import print_result
 
     console = out()
     print_result(console, result, places)
     if explain:
+        from context_engine.apps.cli.search.explanation import print_explanation
+
         print_explanation(console, result)
 
 
