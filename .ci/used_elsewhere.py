@@ -113,6 +113,7 @@ instance
 
 # Opened by name: entry points, loaders of a kind of file, the access policy's factory.
 open_onnx
+open_openai
 open_sentence_transformers
 open_adaptive
 open_cross_encoder
@@ -130,3 +131,26 @@ load_office
 load_pdf
 load_rtf
 load_template
+
+# Called by Python and click on objects of ours.
+__dir__
+format_commands
+
+# Command groups, found by name when they are called.
+eval_
+kb
+
+# Readers of published formats, formulas and settings for callers in Python, the tests among them.
+cosign
+parse_proof
+parse_consistency
+unpack_entries
+shown_chunks
+final_score
+overturnable_gap
+KINDS
+ask_external
+node_result
+console_result
+PolicyFactory
+FUNNEL

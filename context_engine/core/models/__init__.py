@@ -40,6 +40,7 @@ from context_engine.core.models.deployment_settings import (
     MaskedOutputs,
     PrivacySettings,
     ServerSettings,
+    SettingsGroup,
 )
 from context_engine.core.models.enums import (
     TIER_OF,
@@ -119,7 +120,6 @@ from context_engine.core.models.settings import (
     ScoringSettings,
     SearchSettings,
     Settings,
-    SettingsGroup,
     VectorSettings,
     as_written,
     group_of,
