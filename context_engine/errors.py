@@ -137,7 +137,7 @@ class ContextEngineError(Exception):
     code: ClassVar[str] = "error"
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*(hide_in_error(one) if isinstance(one, str) else one for one in args))
+        super().__init__(*(hide_in_error(arg) if isinstance(arg, str) else arg for arg in args))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle an error as it stands, whatever its constructor takes."""
@@ -255,7 +255,7 @@ class ConfigError(ContextEngineError):
     @classmethod
     def together(cls, problems: Sequence[ConfigError]) -> ConfigError:
         """Return several problems, at least one, as the first of them with the others."""
-        first, *others = dict.fromkeys(one for problem in problems for one in problem.each)
+        first, *others = dict.fromkeys(single for problem in problems for single in problem.each)
         first.others = tuple(others)
         return first
 
@@ -275,10 +275,10 @@ class MissingExtra(ConfigError):
 
     code = "missing_extra"
 
-    def __init__(self, what: str, extra: str) -> None:
+    def __init__(self, feature: str, extra: str) -> None:
         self.extra = extra
         install = f"pip install 'dify-context-engine[{extra}]'"
-        super().__init__(f"{what} needs an optional dependency. Install it with: {install}")
+        super().__init__(f"{feature} needs an optional dependency. Install it with: {install}")
 
 
 class SourceError(ContextEngineError):

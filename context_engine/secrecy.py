@@ -114,7 +114,7 @@ def hide(text: str) -> str:
 
 def hide_in_error(text: str) -> str:
     """Return a message in which every key in use is masked, and what a person may have pasted that looks like one."""
-    return _PREFIXED.sub(lambda found: MASK if looks_like_key(found[0]) else found[0], _KEYS.hide(text))
+    return _PREFIXED.sub(lambda match: MASK if looks_like_key(match[0]) else match[0], _KEYS.hide(text))
 
 
 def shown_in_logs(text: str) -> str:
@@ -128,7 +128,7 @@ def shown_in_logs(text: str) -> str:
 
 def redacted(text: str) -> str:
     """Return words of a server in which every key in use, token, cookie, URL's user and Dify key is masked."""
-    text = _COOKIE.sub(lambda found: (found[1] or found[2]) + MASK, _KEYS.hide(text))
+    text = _COOKIE.sub(lambda match: (match[1] or match[2]) + MASK, _KEYS.hide(text))
     return _KEY_LIKE.sub(MASK, text)
 
 
@@ -147,10 +147,10 @@ def looks_like_key(text: str) -> bool:
 
 
 def _key_part(text: str, *, whole: bool) -> bool:
-    found = _PREFIXED.fullmatch(text)
-    pieces = re.split(r"[_.=-]+", found["body"] if found else text)
-    least = 16 if not found else 6 if whole else 12
-    return any(len(piece) >= least and _is_random(piece, prefixed=found is not None) for piece in pieces)
+    match = _PREFIXED.fullmatch(text)
+    pieces = re.split(r"[_.=-]+", match["body"] if match else text)
+    least = 16 if not match else 6 if whole else 12
+    return any(len(piece) >= least and _is_random(piece, prefixed=match is not None) for piece in pieces)
 
 
 def _is_random(piece: str, *, prefixed: bool) -> bool:
@@ -160,7 +160,7 @@ def _is_random(piece: str, *, prefixed: bool) -> bool:
     if piece.isdigit():
         return False
     kinds = ["d" if char.isdigit() else "u" if char.isupper() else "l" for char in piece]
-    changes = sum(one != other for one, other in pairwise(kinds))
+    changes = sum(kind != other for kind, other in pairwise(kinds))
     return prefixed or changes >= _RANDOM * (len(piece) - 1)
 
 

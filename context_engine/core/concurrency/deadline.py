@@ -55,7 +55,7 @@ def wait_all(futures: Sequence[Future[Any]], seconds: Sequence[float]) -> list[b
 
     One that was not is cancelled: if its call has not begun, it never will.
     """
-    left = [countdown(one) for one in seconds]
+    left = [countdown(second) for second in seconds]
     in_time = [False] * len(futures)
     for place in sorted(range(len(futures)), key=lambda place: seconds[place]):
         in_time[place] = done_within(futures[place], left[place]())

@@ -73,13 +73,13 @@ def assemble(
     """
     frame = checked_frame(Frame(counter, budget, form, nonce, heading, max_untrusted_share, (), mask, part, first))
     frame = frame._replace(
-        notes=(*_notes(decision, status, missing), *(f"Note: {' '.join(one.split())}." for one in notes))
+        notes=(*_notes(decision, status, missing), *(f"Note: {' '.join(note.split())}." for note in notes))
     )
     if decision is Decision.OUT_OF_SCOPE:
         return page(
-            (), frame, [OmittedPassage(one.source_id, one.chunk_id, one.rank, "out_of_scope") for one in chunks]
+            (), frame, [OmittedPassage(chunk.source_id, chunk.chunk_id, chunk.rank, "out_of_scope") for chunk in chunks]
         )
-    return page(sorted((passage_of(chunk) for chunk in chunks), key=lambda one: one.rank), frame)
+    return page(sorted((passage_of(chunk) for chunk in chunks), key=lambda passage: passage.rank), frame)
 
 
 def checked_frame(frame: Frame) -> Frame:
@@ -155,7 +155,9 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
         mask = cache(frame.mask)  # a block is priced and shown several times
         frame, passages = frame._replace(mask=mask), [passage.masked_labels(mask) for passage in passages]
     selection = _selected(passages, frame)
-    if selection.blocks and any(one.rank == passages[0].rank and one.reason == "budget" for one in selection.left_out):
+    if selection.blocks and any(
+        passage.rank == passages[0].rank and passage.reason == "budget" for passage in selection.left_out
+    ):
         noted = frame._replace(notes=(*frame.notes, BEST_LEFT_OUT))
         with_note = _selected(passages, noted)
         frame, selection = (noted, with_note) if with_note.blocks else (frame, selection)
@@ -169,7 +171,7 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
         budget=frame.budget,
         blocks=tuple(starmap(partial(_block, frame), placed)),
         citations=tuple(starmap(partial(_citation, frame), placed)),
-        left_out=tuple(sorted([*left_out, *selection.left_out], key=lambda one: one.rank)),
+        left_out=tuple(sorted([*left_out, *selection.left_out], key=lambda passage: passage.rank)),
         notes=frame.notes,
         form=frame.form,
         nonce=frame.nonce,
@@ -200,7 +202,7 @@ def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
 
 def _untrusted_tokens(blocks: Sequence[JoinedPassage], frame: Frame) -> int:
     placed = _placed(blocks, attributions(blocks, frame.nonce), frame)
-    return sum(_block(frame, *one).tokens for one in placed if not one[1].best.trusted)
+    return sum(_block(frame, *block).tokens for block in placed if not block[1].best.trusted)
 
 
 def _placed(

@@ -36,13 +36,15 @@ class ChosenPassages:
     @property
     def passages(self) -> list[Passage]:
         """The chosen passages, best first."""
-        return sorted((one for group in self._groups.values() for one in group), key=lambda one: one.rank)
+        return sorted(
+            (passage for group in self._groups.values() for passage in group), key=lambda passage: passage.rank
+        )
 
     @property
     def blocks(self) -> list[JoinedPassage]:
         """The chosen passages with neighbours joined, in the order of their best rank."""
         return sorted(
-            (block for group in self._groups.values() for block in joined(group)), key=lambda one: one.best.rank
+            (block for group in self._groups.values() for block in joined(group)), key=lambda block: block.best.rank
         )
 
     def added(self, passage: Passage) -> int:
@@ -76,7 +78,7 @@ class ChosenPassages:
 
     def take_back(self, *, only_untrusted: bool = False) -> None:
         """Leave out the last chosen passage: together the blocks came out longer than one by one."""
-        last = [one for one in self.passages if not (only_untrusted and one.trusted)][-1]
+        last = [passage for passage in self.passages if not (only_untrusted and passage.trusted)][-1]
         key = document_key(last)
         before = self._costs[key]
         self._groups[key].remove(last)

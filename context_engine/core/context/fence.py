@@ -35,8 +35,8 @@ def _unseen() -> str:
     first two planes and among the tags.
     """
     chars = map(chr, (*range(0x20000), *range(0xE0000, 0xE1000)))
-    found = [ord(char) for char in chars if char != "\n" and (category(char) in _KINDS or char.isspace())]
-    return f"[{BLANK}{''.join(_ranges(found))}]"
+    codes = [ord(char) for char in chars if char != "\n" and (category(char) in _KINDS or char.isspace())]
+    return f"[{BLANK}{''.join(_ranges(codes))}]"
 
 
 def _ranges(codes: Sequence[int]) -> Iterator[str]:
@@ -96,15 +96,15 @@ def _letters(nonce: str) -> list[str]:
     return [f"[{re.escape(char)}{chr(ord(char) + 0xFEE0)}]" for char in checked_nonce(nonce)]
 
 
-def _break_first(found: re.Match[str]) -> str:
-    return found[0][0] + BREAK + found[0][1:]
+def _break_first(match: re.Match[str]) -> str:
+    return match[0][0] + BREAK + match[0][1:]
 
 
-def _break_run(found: re.Match[str]) -> str:
-    if sum(_WIDTH.get(one, 1) for one in _BRACKET.findall(found[0])) < 3:
-        return found[0]
-    broken = _BRACKET.sub(lambda one: one[0] + BREAK, found[0])
-    after = _BREAKS.match(found.string, found.end())
+def _break_run(match: re.Match[str]) -> str:
+    if sum(_WIDTH.get(bracket, 1) for bracket in _BRACKET.findall(match[0])) < 3:
+        return match[0]
+    broken = _BRACKET.sub(lambda bracket: bracket[0] + BREAK, match[0])
+    after = _BREAKS.match(match.string, match.end())
     return broken.removesuffix(BREAK) if after and len(after[0]) % 2 else broken  # a break stands there already
 
 
@@ -146,11 +146,11 @@ def parse_fences(text: str, nonce: str) -> list[str]:
         InvalidRequest: a marker without its counterpart.
     """
     opening, closing = f"<<<untrusted {checked_nonce(nonce)}", f"{nonce}>>>"
-    found = re.findall(rf"{re.escape(opening)}\n(.*?)\n{re.escape(closing)}", text, re.DOTALL)
-    if text.count(opening) != len(found) or text.count(closing) != len(found):
+    fenced = re.findall(rf"{re.escape(opening)}\n(.*?)\n{re.escape(closing)}", text, re.DOTALL)
+    if text.count(opening) != len(fenced) or text.count(closing) != len(fenced):
         raise InvalidRequest(f"half a fence: {opening!r} and {closing!r} do not pair up")
     # A break that was put in stands single; those of the text come in pairs, with at most one put in before them.
-    return [_BREAKS.sub(lambda run: BREAK * (len(run[0]) // 2), body) for body in found]
+    return [_BREAKS.sub(lambda run: BREAK * (len(run[0]) // 2), body) for body in fenced]
 
 
 _MARKS: Final = frozenset("<>|[](){}#:,=\"'_-*~+/")
@@ -189,7 +189,7 @@ def inert_line(line: str) -> str:
 def _edits(text: str, findings: Iterable[InjectionFinding]) -> _Edits:
     """Return what stands in the place of which characters."""
     edits = {(start, end): f"\u27e6{says}\u27e7" for start, end, says in invisible(text)}
-    for kind, start, end in (one for one in findings if one.kind != "hidden_text"):
+    for kind, start, end in (finding for finding in findings if finding.kind != "hidden_text"):
         places = () if kind == "instructions" else _in_mark(text[start:end])
         for place in (*places, *_first_unseen(text[start:end])):
             if BREAK not in text[max(0, start + place - 1) : start + place + 1]:

@@ -66,11 +66,11 @@ def from_result(
     """
     if isinstance(part, bool) or not isinstance(part, int) or part < 1:
         raise InvalidRequest(f"part must be a whole number, 1 or more, got {part!r}")
-    given = parts_of_result(result, counter=counter, budget=budget, form=form, nonce=nonce, mask=mask)
-    found = next(islice(given, part - 1, None), None)
-    if found is None:
+    parts = parts_of_result(result, counter=counter, budget=budget, form=form, nonce=nonce, mask=mask)
+    wanted = next(islice(parts, part - 1, None), None)
+    if wanted is None:
         raise InvalidRequest(f"search {result.search_id}: there is no part {part} of its answer under this budget")
-    return found.context
+    return wanted.context
 
 
 def parts_of_result(
@@ -99,7 +99,7 @@ def parts_of_result(
     mask = _context_mask(result, mask)
     notes = [_plain(notice.message, mask) for notice in result.notices if notice.code in _FOR_A_MODEL]
     missing = [source.title or source.source_id for source in result.sources if source.state in ("failed", "partial")]
-    left = sorted(result.chunks, key=lambda one: one.rank)
+    left = sorted(result.chunks, key=lambda chunk: chunk.rank)
     number, first = 1, 1
     while left or number == 1:
         considered, later = (left, []) if number == 1 else (left[:_AHEAD], left[_AHEAD:])
@@ -118,17 +118,17 @@ def parts_of_result(
             part=number,
             first=first,
         )
-        waiting = tuple(OmittedPassage(one.source_id, one.chunk_id, one.rank, "budget") for one in later)
+        waiting = tuple(OmittedPassage(chunk.source_id, chunk.chunk_id, chunk.rank, "budget") for chunk in later)
         made = replace(made, left_out=(*made.left_out, *waiting))
-        given = _dealt(considered, made, result.decision)
-        left = [one for one in left if _key(one) not in given]
-        yield ContextPart(made, tuple(given))
+        dealt = _dealt(considered, made, result.decision)
+        left = [chunk for chunk in left if _key(chunk) not in dealt]
+        yield ContextPart(made, tuple(dealt))
         number, first = number + 1, first + len(made.blocks)
 
 
 def _share(result: SearchResult, chunks: Sequence[RankedChunk], number: int) -> float:
     share = result.settings.values.context_untrusted_share
-    return share if number == 1 or not share or any(passage_of(one).trusted for one in chunks) else 1.0
+    return share if number == 1 or not share or any(passage_of(chunk).trusted for chunk in chunks) else 1.0
 
 
 def for_a_model(result: SearchResult, mask: Mask | None) -> SearchResult:

@@ -69,7 +69,7 @@ class Passage(NamedTuple):
 
     def masked_labels(self, mask: Mask) -> Passage:
         """Return the passage with all that is shown of it masked but its text, ids, path and address."""
-        return self._replace(chunk=masked_labels(self.chunk, mask), also_in=tuple(mask(one) for one in self.also_in))
+        return self._replace(chunk=masked_labels(self.chunk, mask), also_in=tuple(mask(name) for name in self.also_in))
 
     def masked(self, mask: Mask) -> Passage:
         """Return the passage with its text masked; where that changed it, it has no place in the document any more."""
@@ -107,25 +107,25 @@ def passage_of(ranked: RankedChunk) -> Passage:
     )
 
 
-def passages_from_dicts(given: Sequence[Mapping[str, Any]]) -> list[Passage]:
+def passages_from_dicts(dicts: Sequence[Mapping[str, Any]]) -> list[Passage]:
     """Return what is shown of chunk dicts, best first; those that want to be more than text are flagged.
 
     Raises:
         InvalidRequest: not a chunk dict.
     """
-    passages = [_passage_from_dict(chunk, rank) for rank, chunk in enumerate(given, start=1)]
-    suspected = {place for place, one in enumerate(passages) if _is_suspected(one)}
+    passages = [_passage_from_dict(chunk, rank) for rank, chunk in enumerate(dicts, start=1)]
+    suspected = {place for place, passage in enumerate(passages) if _is_suspected(passage)}
     for place, (before, after) in enumerate(pairwise(passages)):
         if split_kinds(before.chunk.content, after.chunk.content):
             suspected |= {place, place + 1}
-    return [one.as_suspected() if place in suspected else one for place, one in enumerate(passages)]
+    return [passage.as_suspected() if place in suspected else passage for place, passage in enumerate(passages)]
 
 
 def _is_suspected(passage: Passage) -> bool:
     return passage.suspected or bool(injection_kinds(passage.chunk.content) or label_kinds(passage.chunk))
 
 
-def _passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
+def _passage_from_dict(fields: Mapping[str, Any], rank: int) -> Passage:
     """Return what is shown of a chunk dict, with or without `_provenance`.
 
     Trust is what the caller or the provenance tag states; a document's metadata may lower it, never raise it. Where no
@@ -137,9 +137,9 @@ def _passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
     Raises:
         InvalidRequest: not a chunk dict.
     """
-    chunk = chunk_from_dict(given)
-    stated = chunk_from_dict({key: value for key, value in given.items() if key != "metadata"})
-    tag = _mapping(given.get("_provenance"))
+    chunk = chunk_from_dict(fields)
+    stated = chunk_from_dict({key: value for key, value in fields.items() if key != "metadata"})
+    tag = _mapping(fields.get("_provenance"))
     extra = _mapping(tag.get("extra"))
     tier = stated.authority_tier
     if tier is None and stated.source_type is not None:
@@ -148,21 +148,21 @@ def _passage_from_dict(given: Mapping[str, Any], rank: int) -> Passage:
     members = extra.get("also_in") or ()
     return Passage(
         rank=rank,
-        source_id=str(given.get("source_id") or tag.get("source_id") or ""),
+        source_id=str(fields.get("source_id") or tag.get("source_id") or ""),
         chunk_id=chunk.chunk_id or f"#{rank}",
         chunk=chunk,
         tier=tier,
         source_type=stated.source_type,
         trusted=trust is TrustClass.TRUSTED and chunk.trust_class is not TrustClass.UNTRUSTED,
         classification=chunk.classification,
-        relevance=_number(given.get("_relevance_score"), given.get("relevance_score"), extra.get("relevance")),
-        final=_number(given.get("_rag_score"), extra.get("rag_score"), given.get("score")),
-        fetched_at=_text(tag.get("fetched_at") or given.get("fetched_at")),
+        relevance=_number(fields.get("_relevance_score"), fields.get("relevance_score"), extra.get("relevance")),
+        final=_number(fields.get("_rag_score"), extra.get("rag_score"), fields.get("score")),
+        fetched_at=_text(tag.get("fetched_at") or fields.get("fetched_at")),
         basis=_text(extra.get("fetched_at_basis")),
         flags=tuple(str(flag) for flag in extra.get("flags") or ()),
         also_in=tuple(_also_in(member) for member in members if isinstance(member, Mapping)),
         url=link_of(chunk, None),
-        confidence=next((word for word in Confidence if word == given.get("confidence")), None),
+        confidence=next((word for word in Confidence if word == fields.get("confidence")), None),
     )
 
 
@@ -180,8 +180,8 @@ def _also_in(member: Mapping[str, Any]) -> str:
     """Return a duplicate in words; one whose name wants to be obeyed, by its source: no fence is around it."""
     source = str(member.get("source_id") or "unknown")
     name = str(member.get("document_id") or member.get("title") or source)
-    said = f"{name} §{member['section']}" if member.get("section") else name
-    return source if injection_kinds(said) else said
+    label = f"{name} §{member['section']}" if member.get("section") else name
+    return source if injection_kinds(label) else label
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -246,7 +246,7 @@ def joined(passages: Sequence[Passage]) -> list[JoinedPassage]:
     Passages that claim the same place with different words are not neighbours, whatever their spans say.
     """
     out: list[JoinedPassage] = []
-    for passage in sorted(passages, key=lambda one: (one.chunk.span or (0, 0), one.rank)):
+    for passage in sorted(passages, key=lambda passage: (passage.chunk.span or (0, 0), passage.rank)):
         text = _continued(out[-1], passage) if out else None
         if text is None:
             out.append(JoinedPassage((passage,), passage.chunk.content))

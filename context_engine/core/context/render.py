@@ -83,13 +83,13 @@ _FLAG_WORDS: Final = {
 def origin_line(block: JoinedPassage, nonce: str) -> str:
     """Return the line about the origin: what the engine and the manifest say first, then the document's own fields."""
     best = block.best
-    said = [
+    fields = [
         *_standing(block, nonce),
         f"confidence {best.confidence}" if best.confidence else None,
         _score(best),
         *_own_fields(best, nonce),
     ]
-    return _line(said)
+    return _line(fields)
 
 
 def fields_in_lines(block: JoinedPassage, nonce: str) -> list[str]:
@@ -133,8 +133,8 @@ def _standing(block: JoinedPassage, nonce: str) -> list[str | None]:
     ]
 
 
-def _line(said: Iterable[str | None]) -> str:
-    return _DOT.join(one for one in said if one)
+def _line(fields: Iterable[str | None]) -> str:
+    return _DOT.join(field for field in fields if field)
 
 
 def _named(name: str, value: Any, nonce: str) -> str | None:
@@ -142,7 +142,7 @@ def _named(name: str, value: Any, nonce: str) -> str | None:
 
 
 def _listed(value: Any) -> Any:
-    return ", ".join(str(one) for one in value) if isinstance(value, list | tuple) else value
+    return ", ".join(str(element) for element in value) if isinstance(value, list | tuple) else value
 
 
 def _address(url: str, nonce: str) -> str:
@@ -183,7 +183,7 @@ def _fetched(block: JoinedPassage, expired: bool, nonce: str) -> str | None:
 def _classification(block: JoinedPassage) -> str | None:
     """The highest of the parts, where it is above internal."""
     known = [part.classification for part in block.parts if part.classification]
-    highest = max(known, key=lambda one: one.rank, default=None)
+    highest = max(known, key=lambda classification: classification.rank, default=None)
     return None if highest is None or highest.rank <= Classification.INTERNAL.rank else str(highest)
 
 
@@ -240,25 +240,25 @@ def attributions(blocks: Sequence[JoinedPassage], nonce: str) -> list[str]:
         blocks: of one text, in its order.
         nonce: of the text's fences.
     """
-    said = [_usual(block, nonce) for block in blocks]
+    attributions_of = [_usual(block, nonce) for block in blocks]
     for detail in _DETAILS:
-        for alike in _groups(said):
+        for alike in _groups(attributions_of):
             details = {place: one_line(detail(blocks[place]), nonce) for place in alike}
             if len(set(details.values())) > 1:
                 for place in alike:
-                    said[place] = ", ".join(filter(None, (said[place], details[place])))
-    while groups := _groups(said):
+                    attributions_of[place] = ", ".join(filter(None, (attributions_of[place], details[place])))
+    while groups := _groups(attributions_of):
         for alike in groups:
             for number, place in enumerate(alike, start=1):
-                said[place] = f"{said[place]}, passage {number}"
-    return [f"[Source: {one}]" for one in said]
+                attributions_of[place] = f"{attributions_of[place]}, passage {number}"
+    return [f"[Source: {attribution}]" for attribution in attributions_of]
 
 
-def _groups(said: Sequence[str]) -> list[list[int]]:
+def _groups(labels: Sequence[str]) -> list[list[int]]:
     """Return the places of those that are alike, two or more each."""
     places: dict[str, list[int]] = {}
-    for place, one in enumerate(said):
-        places.setdefault(one.casefold(), []).append(place)
+    for place, label in enumerate(labels):
+        places.setdefault(label.casefold(), []).append(place)
     return [alike for alike in places.values() if len(alike) > 1]
 
 

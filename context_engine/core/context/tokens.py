@@ -33,9 +33,9 @@ class _CountMemo(dict[str, int]):
     """Hundredths of a token by run without white space; emptied when full."""
 
     def __missing__(self, word: str) -> int:
-        found = _PIECE.findall(word)
-        others = found.count("")
-        percent = _PERCENT_CJK * (len(found) - others) + 100 * others
+        pieces = _PIECE.findall(word)
+        others = pieces.count("")
+        percent = _PERCENT_CJK * (len(pieces) - others) + 100 * others
         if len(word) <= _LONGEST_WORD:
             if len(self) >= _MOST_WORDS:
                 self.clear()

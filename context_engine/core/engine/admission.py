@@ -104,7 +104,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bo
     chunks: Any = answer.chunks
     if not is_listed(chunks):
         raise SourceProtocolError(f"its chunks are {type(chunks).__name__} instead of a list", source_id=source_id)
-    notices = [sanitized_notice(one, source_id) for one in answer.notes]
+    notices = [sanitized_notice(note, source_id) for note in answer.notes]
     kept: list[Chunk] = []
     rejected = 0
     for chunk in islice(chunks, top_k):
@@ -186,26 +186,26 @@ def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> 
 
 def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> ScopeCalibration | None:
     """Return the calibration of an answer; one that cannot be used counts as not known, and a notice says so."""
-    found: Any = answer.calibration
-    if found is None or (
-        isinstance(found, ScopeCalibration) and _is_share(found.threshold) and _is_share(found.strong)
+    calibration: Any = answer.calibration
+    if calibration is None or (
+        isinstance(calibration, ScopeCalibration) and _is_share(calibration.threshold) and _is_share(calibration.strong)
     ):
-        return found
-    notices.append(_unusable("calibration", found, source_id))
+        return calibration
+    notices.append(_unusable("calibration", calibration, source_id))
     return None
 
 
-def _embedding(found: Any) -> QueryEmbedding | None:
+def _embedding(embedding: Any) -> QueryEmbedding | None:
     """Return what an answer says of the query's vector; None for what cannot be that."""
-    if not isinstance(found, QueryEmbedding) or not found.model or not is_valid_scorer(found.model):
+    if not isinstance(embedding, QueryEmbedding) or not embedding.model or not is_valid_scorer(embedding.model):
         return None
-    return found if isinstance(found.elapsed_ms, float) and 0.0 <= found.elapsed_ms <= _MOST_MS else None
+    return embedding if isinstance(embedding.elapsed_ms, float) and 0.0 <= embedding.elapsed_ms <= _MOST_MS else None
 
 
 def _unusable(field: str, value: Any, source_id: str) -> Notice:
-    said = excerpt(value)
-    message = f"{field} {said} cannot be used: it counts as not known"
-    return Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, {"field": field, "value": said})
+    shown = excerpt(value)
+    message = f"{field} {shown} cannot be used: it counts as not known"
+    return Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, {"field": field, "value": shown})
 
 
 def _is_share(value: Any) -> bool:

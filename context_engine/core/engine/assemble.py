@@ -77,15 +77,15 @@ def _recall_trace(recalled: Recalled, candidates: int) -> StageTrace:
 
 
 def _notices(statuses: Sequence[SourceStatus], output: StageTwoOutput, missing: MissingEvidence) -> tuple[Notice, ...]:
-    found = [_of_search(status, notice) for status in statuses for notice in status.notices]
-    found += output.notices
+    notices = [_of_search(status, notice) for status in statuses for notice in status.notices]
+    notices += output.notices
     for tier in missing.tiers:
         message = f"required tier {tier} gave nothing that is returned"
-        found.append(Notice(NoticeCode.REQUIRED_TIER_MISSING, str(tier), message, {"tier": tier}))
+        notices.append(Notice(NoticeCode.REQUIRED_TIER_MISSING, str(tier), message, {"tier": tier}))
     for source in missing.sources:
         message = f"required source {source!r} gave nothing that is returned"
-        found.append(Notice(NoticeCode.REQUIRED_SOURCE_MISSING, source, message))
-    return distinct(found)
+        notices.append(Notice(NoticeCode.REQUIRED_SOURCE_MISSING, source, message))
+    return distinct(notices)
 
 
 def _of_search(status: SourceStatus, notice: Notice) -> Notice:
@@ -217,9 +217,9 @@ def _about_phrases(query: PreparedQuery, answers: Sequence[RawAnswer]) -> Iterat
         return
     chunks = [chunk for answer in answers for chunk in answer.chunks]
     texts = [AnalysedText(chunk.content) for chunk in chunks]
-    held = phrases_held(query.phrases, texts, [AnalysedText(label_of(chunk)) for chunk in chunks])
+    phrases = phrases_held(query.phrases, texts, [AnalysedText(label_of(chunk)) for chunk in chunks])
     for phrase in query.phrases:
-        if phrase not in held:
+        if phrase not in phrases:
             message = f'no text that was found holds the phrase "{phrase}"'
             yield Notice(NoticeCode.PHRASE_NOT_FOUND, "", message, {"phrase": phrase})
 

@@ -105,7 +105,7 @@ class Comparison:
 
     def of(self, turn: Turn) -> tuple[RankChange, ...]:
         """Return the changes of one kind, in their order."""
-        return tuple(one for one in self.changes if one.turn == turn)
+        return tuple(change for change in self.changes if change.turn == turn)
 
 
 def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None = None) -> Comparison:
@@ -121,7 +121,7 @@ def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None 
     rankings = list(_rankings(result, analyse or TextCache().analysed))
     baseline = rankings[0][1]
     ways = _Ways(rankings, result)
-    shown = [_key(one) for one in result.chunks]
+    shown = [_key(chunk) for chunk in result.chunks]
     only_before = [key for key in map(_key, baseline.chunks) if key not in set(shown)]
     changes = tuple(ways.change(key) for key in (*shown, *only_before))
     return Comparison(baseline=baseline, enhanced=result, changes=changes)
@@ -135,7 +135,7 @@ def _rankings(
     plain = replace(
         with_settings(result, **BASELINE),
         rerank_scores={},
-        notices=tuple(one for one in result.notices if one.code is not NoticeCode.RERANK_FAILED),
+        notices=tuple(notice for notice in result.notices if notice.code is not NoticeCode.RERANK_FAILED),
     )
     yield None, recompute(plain, analyse, match)
     for step, names in _PUT_BACK.items():
@@ -159,7 +159,7 @@ class _Remembered:
         self, texts: Sequence[AnalysedText], *, method: Literal["near", "exact", "off"], threshold: float
     ) -> list[Match | None]:
         """Return what `deduplicate` does."""
-        key = (method, threshold, tuple(one.text for one in texts))
+        key = (method, threshold, tuple(text.text for text in texts))
         if key not in self._found:
             self._found[key] = deduplicate(texts, method=method, threshold=threshold)
         return self._found[key]
@@ -176,7 +176,7 @@ class _Ways:
     def __init__(self, rankings: Sequence[tuple[Step | None, SearchResult]], result: SearchResult) -> None:
         self._steps = [step for step, _ in rankings if step is not None]
         self._places = [_places(ranking) for _, ranking in rankings]
-        self._fates: dict[Key, Fate] = {(one.source_id, one.chunk_id): one for one in result.fates}
+        self._fates: dict[Key, Fate] = {(fate.source_id, fate.chunk_id): fate for fate in result.fates}
         self._top_k, self._result = result.settings.values.stage2_top_k, result
 
     def change(self, key: Key) -> RankChange:
@@ -211,8 +211,8 @@ class _Ways:
         if cause is Step.AUTHORITY:
             swaps = self._result.swaps
             return (
-                *(one.loser for one in swaps if one.winner == key),
-                *(one.winner for one in swaps if one.loser == key),
+                *(swap.loser for swap in swaps if swap.winner == key),
+                *(swap.winner for swap in swaps if swap.loser == key),
             )
         if cause not in (Step.DEDUP, Step.FILTER):
             return ()
@@ -228,7 +228,7 @@ class _Ways:
 
 def _places(result: SearchResult) -> dict[Key, int]:
     """Return the rank of every chunk that was ranked, those beyond `stage2_top_k` included."""
-    places = {_key(one): one.rank for one in result.chunks}
+    places = {_key(chunk): chunk.rank for chunk in result.chunks}
     for fate in result.fates:
         if fate.outcome is Outcome.DROPPED and fate.reason == "beyond_top_k" and isinstance(fate.value, int | float):
             places[fate.source_id, fate.chunk_id] = int(fate.value)
@@ -252,8 +252,8 @@ def _cause(steps: Sequence[RankStep]) -> Step | None:
     first, last = steps[0].before or 0, steps[-1].after
     direction = 1 if last > first else -1
 
-    def carried(one: RankStep) -> int:
-        return direction * ((one.after or 0) - (one.before or 0))
+    def carried(step: RankStep) -> int:
+        return direction * ((step.after or 0) - (step.before or 0))
 
     return max(reversed(steps), key=carried).step
 

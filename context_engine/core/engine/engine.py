@@ -105,7 +105,9 @@ class Engine:
         self._rerankers: dict[str | None, Reranker] = dict(rerankers.items())
         if reranker is not None:
             self._rerankers[None] = reranker
-        self._timed_rerankers = {name: TimedReranker(one, self._clock) for name, one in self._rerankers.items()}
+        self._timed_rerankers = {
+            name: TimedReranker(reranker, self._clock) for name, reranker in self._rerankers.items()
+        }
         self._timed_refiner = None if refiner is None else TimedRefiner(refiner, self._clock)
 
     def __enter__(self) -> Self:
@@ -136,8 +138,8 @@ class Engine:
 
     def reranker_name(self, settings: Settings) -> str | None:
         """Return the name of the model reranker that runs under the settings of a search; None where none does."""
-        found = chosen(self._rerankers, settings) if settings.reranking_enabled else None
-        return None if found is None else found.name
+        reranker = chosen(self._rerankers, settings) if settings.reranking_enabled else None
+        return None if reranker is None else reranker.name
 
     async def asearch(self, request: SearchRequest) -> SearchResult:
         """Run `search` in a worker thread; the same engine, the same result."""
@@ -364,8 +366,8 @@ class Engine:
                 logger.warning("search %s: %s", result.search_id, status.error["message"])
         self._record(lambda recorder: recorder.record(as_kept(result, self.mask), access), f"search {result.search_id}")
 
-    def _record(self, keep: Callable[[Recorder], None], what: str) -> None:
-        hand_over(self._recorder, keep, what)
+    def _record(self, keep: Callable[[Recorder], None], subject: str) -> None:
+        hand_over(self._recorder, keep, subject)
 
 
 def _answered(result: SearchResult) -> SearchResult:
@@ -391,4 +393,4 @@ def _reason(sources: Sequence[SourceStatus]) -> str:
     """Return why some sources failed, which failed in the same way."""
     if len(sources) == 1 and sources[0].error is not None:
         return str(sources[0].error["message"])
-    return f"sources {', '.join(repr(one.source_id) for one in sources)}: {sources[0].problem}"
+    return f"sources {', '.join(repr(source.source_id) for source in sources)}: {sources[0].problem}"

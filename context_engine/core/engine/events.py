@@ -77,7 +77,7 @@ def _ranges(result: SearchResult) -> dict[str, list[float]]:
         for chunk in answer.chunks:
             for score in chunk.scores:
                 values[str(score.kind)].append(score.value)
-    return {kind: [round(min(found), 4), round(max(found), 4)] for kind, found in sorted(values.items())}
+    return {kind: [round(min(scores), 4), round(max(scores), 4)] for kind, scores in sorted(values.items())}
 
 
 def _is_removed(fate: Fate) -> bool:
@@ -85,13 +85,13 @@ def _is_removed(fate: Fate) -> bool:
 
 
 def _highest(values: list[Any]) -> list[float]:
-    return sorted((round(one, 4) for one in values if isinstance(one, float)), reverse=True)[:_MOST_SCORES]
+    return sorted((round(value, 4) for value in values if isinstance(value, float)), reverse=True)[:_MOST_SCORES]
 
 
 logger = logging.getLogger(__name__)
 
 
-def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], what: str) -> None:
+def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], subject: str) -> None:
     """Have something recorded, where there is a recorder.
 
     Args:
@@ -108,4 +108,4 @@ def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], what:
     except AuditUnavailable:
         raise
     except Exception:
-        logger.exception("%s could not be recorded", what)
+        logger.exception("%s could not be recorded", subject)

@@ -48,7 +48,9 @@ def permitted_settings(settings: EffectiveSettings, domain: DomainSpec) -> Effec
     if named is None or origin in _OF_THE_CALLER or known.issuperset(named):
         return settings
     kept = tuple(name for name in named if name in known)
-    origins = settings.origins if kept else {key: one for key, one in settings.origins.items() if key != "sources"}
+    origins = (
+        settings.origins if kept else {key: origin for key, origin in settings.origins.items() if key != "sources"}
+    )
     values = settings.values.model_copy(update={"sources": kept or None})
     return settings.model_copy(update={"values": values, "origins": origins})
 
@@ -165,8 +167,8 @@ def _claimed(chunk: Any) -> Classification | None:
 
 def _notes(notices: Iterable[Notice], kept: Iterable[Any]) -> tuple[Notice, ...]:
     chunks = [chunk for chunk in kept if isinstance(chunk, Chunk)]
-    ids = {(name, getattr(one, name)) for one in chunks for name in _IDS if isinstance(getattr(one, name), str)}
-    return tuple(one for one in notices if one.code not in _OF_CHUNKS or _names_one_of(one, ids))
+    ids = {(name, getattr(chunk, name)) for chunk in chunks for name in _IDS if isinstance(getattr(chunk, name), str)}
+    return tuple(notice for notice in notices if notice.code not in _OF_CHUNKS or _names_one_of(notice, ids))
 
 
 def _names_one_of(notice: Notice, ids: Set[tuple[str, str]]) -> bool:
@@ -188,23 +190,23 @@ def fetched_chunks(source: Source, request: FetchRequest, declared: Classificati
     """
     if not isinstance(source, Fetchable):
         raise FetchUnsupported("its adapter cannot give chunks by their ids", source_id=source.source_id)
-    given: Any = source.fetch(request)
-    if not is_listed(given):
-        problem = f"fetch() returned {type(given).__name__} instead of a list"
+    answered: Any = source.fetch(request)
+    if not is_listed(answered):
+        problem = f"fetch() returned {type(answered).__name__} instead of a list"
         raise SourceProtocolError(problem, source_id=source.source_id)
     kept = readable(
-        SourceAnswer(chunks=list(_wanted(given, request))),
+        SourceAnswer(chunks=list(_wanted(answered, request))),
         source_id=source.source_id,
         declared=declared,
         scope=request.access,
     ).answer
-    found = {chunk.chunk_id: valid_chunk(chunk, []) for chunk in reversed(kept.chunks)}
-    return tuple(reversed(found.values()))
+    by_id = {chunk.chunk_id: valid_chunk(chunk, []) for chunk in reversed(kept.chunks)}
+    return tuple(reversed(by_id.values()))
 
 
-def _wanted(given: Any, request: FetchRequest) -> Iterator[Chunk]:
+def _wanted(answered: Any, request: FetchRequest) -> Iterator[Chunk]:
     chunk_ids, document_ids = frozenset(request.chunk_ids), frozenset(request.document_ids)
-    for chunk in given:
+    for chunk in answered:
         usable = isinstance(chunk, Chunk) and isinstance(chunk.content, str) and chunk.content.strip() != ""
         if usable and chunk.chunk_id and (chunk.chunk_id in chunk_ids or chunk.document_id in document_ids):
             yield chunk

@@ -79,7 +79,7 @@ def unknown_words(text: str, answers: Sequence[RawAnswer]) -> list[UnknownWord]:
     A source that lists unknown words holds those that it does not list; of one that lists none, its chunks tell.
     """
     lists = [answer.unknown_words for answer in answers if answer.unknown_words is not None]
-    listing = [{one.word: one.suggestion for one in listed} for listed in lists]
+    listing = [{word.word: word.suggestion for word in listed} for listed in lists]
     others = [chunk for answer in answers if answer.unknown_words is None for chunk in answer.chunks]
     words = [word for word in words_to_check(text) if listing and all(word in listed for listed in listing)]
     held = _terms_of(others) if words else frozenset()
@@ -100,10 +100,12 @@ def with_suggestions(plan: SearchPlan, answers: Sequence[RawAnswer]) -> SearchPl
     if prepared is None or prepared.corrected:
         return plan
     unknown = unknown_words(prepared.text, answers)
-    known_subject = all(one.suggestion for one in unknown)
-    found = [(one.word, one.suggestion) for one in unknown if one.suggestion and (known_subject or confident(*one))]
-    suggestions = tuple(dict.fromkeys((*prepared.suggestions, *found)))
-    return replace(plan, prepared=replace(prepared, suggestions=suggestions)) if found else plan
+    known_subject = all(word.suggestion for word in unknown)
+    pairs = [
+        (word.word, word.suggestion) for word in unknown if word.suggestion and (known_subject or confident(*word))
+    ]
+    suggestions = tuple(dict.fromkeys((*prepared.suggestions, *pairs)))
+    return replace(plan, prepared=replace(prepared, suggestions=suggestions)) if pairs else plan
 
 
 def corrected_plan(plan: SearchPlan, first: Pass, prepare: Prepare) -> SearchPlan | None:
@@ -118,7 +120,7 @@ def corrected_plan(plan: SearchPlan, first: Pass, prepare: Prepare) -> SearchPla
     if prepared is None or not prepared.suggestions or prepared.corrected or first.output.chunks or failed:
         return None
     unknown = unknown_words(prepared.text, first.recalled.answers)
-    if not all(_is_replaced(one, prepared.suggestions) for one in unknown):
+    if not all(_is_replaced(word, prepared.suggestions) for word in unknown):
         return None
     other = replace(
         prepare(reworded(prepared.text, prepared.suggestions)),
@@ -143,9 +145,11 @@ def _terms_of(chunks: Iterable[Chunk]) -> frozenset[str]:
 
 def _nearest(word: str, suggestions: Iterable[str]) -> str:
     """Return the suggestion that is parted from the word by the fewest slips, the first source's of several."""
-    usable = [one for one in suggestions if is_offered(one)]
+    usable = [suggestion for suggestion in suggestions if is_offered(suggestion)]
     small = word.casefold()
-    return min(usable, key=lambda one: edits(small, one.casefold(), _MOST_EDITS) or _MOST_EDITS + 1, default="")
+    return min(
+        usable, key=lambda suggestion: edits(small, suggestion.casefold(), _MOST_EDITS) or _MOST_EDITS + 1, default=""
+    )
 
 
 @dataclass(frozen=True, slots=True)

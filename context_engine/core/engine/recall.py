@@ -118,12 +118,12 @@ class SourceBulkhead:
         assert self._joint is not None
         started = self._clock.monotonic()
         try:
-            found = self._joint.search_together([one.source for one in others], query)
-            answers = list(zip(others, found, strict=True))
+            answers_of = self._joint.search_together([call.source for call in others], query)
+            answers = list(zip(others, answers_of, strict=True))
         except BaseException as error:
             logger.debug("sources of one store could not be searched together", exc_info=error)
-            return [one.search(query) for one in others]
-        return [one.reply(answer, query, started) for one, answer in answers]
+            return [call.search(query) for call in others]
+        return [call.reply(answer, query, started) for call, answer in answers]
 
     def refused(self, busy: Busy) -> SourceReply:
         """Return the reply of a source that was not called."""
@@ -158,10 +158,10 @@ class SourceBulkhead:
         """Search the source in this thread; whatever it raises is the reply's error."""
         started = self._clock.monotonic()
         try:
-            found: Any = self.source.search(query)
-        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own failure
-            found = as_source_error(error, self.source_id)
-        return self.reply(found, query, started)
+            outcome: Any = self.source.search(query)
+        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own outcome
+            outcome = as_source_error(error, self.source_id)
+        return self.reply(outcome, query, started)
 
     def reply(self, found: SourceAnswer | SourceError, query: SourceQuery, started: float) -> SourceReply:
         """Return the reply for what the source answered or raised.
@@ -224,7 +224,7 @@ def _joint(calls: Sequence[SourceCall]) -> list[list[int]]:
     stores = [call.source.store for call in calls]  # held, so that no two have one id
     for place, (store, (_, query)) in enumerate(zip(stores, calls, strict=True)):
         same = of_store.setdefault(id(store), []) if store is not None else []
-        group = next((one for one in same if calls[one[0]].query == query), None)
+        group = next((member for member in same if calls[member[0]].query == query), None)
         if group is None:
             groups.append([place])
             same.append(groups[-1])
@@ -257,12 +257,12 @@ def _submitted(
 
 def _search_together(entered: Sequence[_Entered], query: SourceQuery) -> None:
     """Make the calls whose replies are still waited for, and hand each its reply."""
-    wanted = [one for one in entered if one.future.set_running_or_notify_cancel()]
-    replies = wanted[0].source.search_together([one.source for one in wanted], query) if wanted else []
-    for one in entered:
-        one.leave()
-    for one, reply in zip(wanted, replies, strict=True):
-        one.future.set_result(reply)
+    wanted = [call for call in entered if call.future.set_running_or_notify_cancel()]
+    replies = wanted[0].source.search_together([call.source for call in wanted], query) if wanted else []
+    for call in entered:
+        call.leave()
+    for call, reply in zip(wanted, replies, strict=True):
+        call.future.set_result(reply)
 
 
 def _timed_out(call: SourceCall) -> SourceReply:

@@ -90,7 +90,7 @@ def stage_two_bytes(result: SearchResult) -> bytes:
     """Return everything stage 2 decides, as canonical JSON: the published form without the times."""
     published = result.to_dict()
     for name in ("stages", "sources"):
-        published[name] = [{**one, "elapsed_ms": 0} for one in published[name]]
+        published[name] = [{**entry, "elapsed_ms": 0} for entry in published[name]]
     return canonical_json(published).encode("utf-8", "surrogatepass")
 
 
@@ -132,7 +132,7 @@ def _recorded_plan(result: SearchResult) -> SearchPlan:
         prepared=result.prepared,
         clock=ClockReading(result.now, result.as_of, result.today),
         search_id=result.search_id,
-        notices=tuple(one for one in result.notices if one.code in _OF_THE_PLAN),
+        notices=tuple(notice for notice in result.notices if notice.code in _OF_THE_PLAN),
     )
 
 
@@ -189,7 +189,7 @@ def rank_chunks(
 
 def _outcome(spec: SourceSpec, chunks: Sequence[Chunk], notices: Sequence[Notice], now: datetime) -> SourceOutcome:
     """What a source would have done that answered with these chunks."""
-    found = list(notices)
-    valid = tuple(valid_chunk(chunk, found) for chunk in chunks)
-    answer = ValidatedAnswer(valid, cut=0, rejected=0, notices=about(spec.id, found))
+    all_notices = list(notices)
+    valid = tuple(valid_chunk(chunk, all_notices) for chunk in chunks)
+    answer = ValidatedAnswer(valid, cut=0, rejected=0, notices=about(spec.id, all_notices))
     return source_outcome(spec, SourceReply(answer, None, 0.0, retrieved_at=now, requested_top_k=len(valid)))

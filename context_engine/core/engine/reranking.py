@@ -63,7 +63,7 @@ def chosen(rerankers: Mapping[str | None, R], settings: Settings) -> R | None:
     """
     name = settings.rerank_by if settings.reranking_enabled else None
     if name is not None and name not in rerankers:
-        known = [one for one in rerankers if one is not None]
+        known = [reranker for reranker in rerankers if reranker is not None]
         raise InvalidRequest(f"rerank_by: this engine has no reranker {name!r}.{nearest(name, known)}")
     return rerankers.get(name)
 
@@ -164,8 +164,10 @@ def _learnt(table: CandidateTable, rows: Sequence[int], settings: Settings) -> l
 
 
 def _not_used(problem: str) -> Notice:
-    said = f"the domain's learnt_blend was not used: {problem}. Learn it anew with 'context-engine eval tune --blend'"
-    return Notice(NoticeCode.LEARNT_BLEND_NOT_USED, "learnt_blend", said, {"problem": problem})
+    message = (
+        f"the domain's learnt_blend was not used: {problem}. Learn it anew with 'context-engine eval tune --blend'"
+    )
+    return Notice(NoticeCode.LEARNT_BLEND_NOT_USED, "learnt_blend", message, {"problem": problem})
 
 
 def blend_pool(table: CandidateTable, rows: Sequence[int], settings: Settings) -> BlendPool:
@@ -181,7 +183,7 @@ def blend_pool(table: CandidateTable, rows: Sequence[int], settings: Settings) -
         coverage=[table.coverage[row] for row in rows],
         documents=[(key[0], chunk.document_id) if chunk.document_id else None for key, chunk in zip(keys, chunks)],
         words=[table.candidates[row].text.reading.length for row in rows],
-        cosines=[next((one for one in chunk.scores if one.kind is ScoreKind.COSINE), None) for chunk in chunks],
+        cosines=[next((score for score in chunk.scores if score.kind is ScoreKind.COSINE), None) for chunk in chunks],
         reranker=reranker_id(settings, table.rerank_adapter),
         reranked=[table.rerank_scores.get(key) for key in keys],
     )

@@ -61,9 +61,9 @@ def sanitized_notice(note: Any, source_id: str) -> Notice:
 
 def _without_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {hide_in_error(name): _without_keys(one) for name, one in value.items()}
+        return {hide_in_error(name): _without_keys(element) for name, element in value.items()}
     if isinstance(value, list):
-        return [_without_keys(one) for one in value]
+        return [_without_keys(element) for element in value]
     return _bounded_text(value) if isinstance(value, str) else value
 
 
@@ -83,7 +83,7 @@ def excerpt(value: Any) -> str:
 
 def sanitized_error(error: SourceError) -> SourceError:
     """Return an error of a source whose message every output can hold."""
-    error.args = tuple(_bounded_text(one) for one in error.args)
+    error.args = tuple(_bounded_text(arg) for arg in error.args)
     return error
 
 
@@ -98,9 +98,9 @@ def _with_valid_text(chunk: Chunk, notices: list[Notice]) -> Chunk:
             changed[name] = _short_id(sanitized_id(text)) if name in _IDS else sanitized_text(text[:_MOST_FIELD])
     path = chunk.heading_path
     if path and not (
-        len(path) <= _MOST_HEADINGS and all(len(one) <= _MOST_FIELD and is_valid_text(one) for one in path)
+        len(path) <= _MOST_HEADINGS and all(len(heading) <= _MOST_FIELD and is_valid_text(heading) for heading in path)
     ):
-        changed["heading_path"] = tuple(sanitized_text(one[:_MOST_FIELD]) for one in path[:_MOST_HEADINGS])
+        changed["heading_path"] = tuple(sanitized_text(heading[:_MOST_FIELD]) for heading in path[:_MOST_HEADINGS])
     if not changed:
         return chunk
     chunk = chunk._replace(**changed)

@@ -119,9 +119,9 @@ class SourceCalls:
             for text, terms in words
         ]
         called = call_sources(calls, limit=settings.source_concurrency, clock=self._clock)
-        self._withheld |= dict.fromkeys(one for reply in called if reply.answer for one in reply.answer.withheld)
+        self._withheld |= dict.fromkeys(chunk for reply in called if reply.answer for chunk in reply.answer.withheld)
         embeddings = (reply.answer.embedding for reply in called if reply.answer)
-        self._adapters |= {one.model: one.adapter for one in embeddings if one is not None}
+        self._adapters |= {embedding.model: embedding.adapter for embedding in embeddings if embedding is not None}
         replies = iter(called)
         return [
             fused_reply([next(replies) for _ in texts], source_id=spec.id, top_k=top_k)._replace(requested_top_k=top_k)
@@ -254,36 +254,36 @@ def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -
         source_id: the source.
         top_k: most chunks kept; the others count as cut.
     """
-    whole, *parts = replies
+    main, *parts = replies
     answered = [part.answer for part in parts if part.answer is not None]
-    if whole.answer is None or not parts:
-        return whole
-    notices = [*whole.answer.notices, *(notice for answer in answered for notice in answer.notices)]
+    if main.answer is None or not parts:
+        return main
+    notices = [*main.answer.notices, *(notice for answer in answered for notice in answer.notices)]
     missing = len(parts) - len(answered)
     if missing:
         message = f"{missing} of {len(parts)} parts of the question got no answer"
         detail = {"unanswered": missing, "parts": len(parts)}
         notices.append(Notice(NoticeCode.SUB_QUERIES_UNANSWERED, source_id, message, detail))
     if not answered:
-        return whole._replace(answer=whole.answer._replace(notices=tuple(notices)))
-    chunks, dropped = _fused([whole.answer.chunks, *(answer.chunks for answer in answered)], source_id, top_k)
-    answer = whole.answer._replace(
+        return main._replace(answer=main.answer._replace(notices=tuple(notices)))
+    chunks, dropped = _fused([main.answer.chunks, *(answer.chunks for answer in answered)], source_id, top_k)
+    answer = main.answer._replace(
         chunks=chunks,
-        cut=whole.answer.cut + dropped,
-        rejected=whole.answer.rejected + sum(answer.rejected for answer in answered),
+        cut=main.answer.cut + dropped,
+        rejected=main.answer.rejected + sum(answer.rejected for answer in answered),
         notices=distinct(notices),
-        failures=(*whole.answer.failures, *(failure for answer in answered for failure in answer.failures)),
-        statistics=_statistics(whole.answer, answered),
-        calibration=whole.answer.calibration,
+        failures=(*main.answer.failures, *(failure for answer in answered for failure in answer.failures)),
+        statistics=_statistics(main.answer, answered),
+        calibration=main.answer.calibration,
     )
-    return whole._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in replies))
+    return main._replace(answer=answer, elapsed_ms=max(reply.elapsed_ms for reply in replies))
 
 
 def _fused(lists: Sequence[Sequence[Chunk]], source_id: str, top_k: int) -> tuple[tuple[Chunk, ...], int]:
     """Return the best chunks of all lists, that of the whole query first among them, and how many were left out."""
-    whole, *parts = lists
+    main, *parts = lists
     chunks = {_identity(chunk): chunk._replace(scores=()) for part in parts for chunk in part}
-    chunks |= {_identity(chunk): chunk for chunk in whole}
+    chunks |= {_identity(chunk): chunk for chunk in main}
     rankings = [[_identity(chunk) for chunk in ranking] for ranking in lists]
     scores = reciprocal_rank_fusion([rankings[0]] * len(parts) + rankings[1:], k=_K)
     best = sorted(scores, key=lambda identity: (-scores[identity], identity))
@@ -294,13 +294,17 @@ def _fused(lists: Sequence[Sequence[Chunk]], source_id: str, top_k: int) -> tupl
     return fused, len(best) - len(fused)
 
 
-def _statistics(whole: ValidatedAnswer, parts: Sequence[ValidatedAnswer]) -> TermStatistics | None:
+def _statistics(main: ValidatedAnswer, parts: Sequence[ValidatedAnswer]) -> TermStatistics | None:
     """Return how common the terms of the whole query and of its parts are in the collection of the whole."""
-    found = whole.statistics
+    statistics = main.statistics
     for part in parts:
-        if found is not None and part.statistics is not None and part.statistics.collection == found.collection:
-            found = found.merged(part.statistics)
-    return found
+        if (
+            statistics is not None
+            and part.statistics is not None
+            and part.statistics.collection == statistics.collection
+        ):
+            statistics = statistics.merged(part.statistics)
+    return statistics
 
 
 def _with_score(chunk: Chunk, score: Score) -> Chunk:

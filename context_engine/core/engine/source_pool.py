@@ -59,13 +59,13 @@ class SourcePool:
             ContextEngineError: the pool is closed.
             SourceError: the domain has no such source, or it cannot be opened.
         """
-        spec = next((one for one in domain.sources if one.id == source_id), None)
+        spec = next((source for source in domain.sources if source.id == source_id), None)
         if spec is None:
             raise SourceNotFound(f"domain {domain.domain!r} has no such source", source_id=source_id)
-        found = self._source(domain, spec)
-        if isinstance(found, SourceError):
-            raise found
-        return found
+        opened = self._source(domain, spec)
+        if isinstance(opened, SourceError):
+            raise opened
+        return opened
 
     def close(self) -> None:
         """Close every source that was opened; may be called twice."""
@@ -124,7 +124,7 @@ def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings, *, in
     kind = ScoreKind(settings.similarity_kind)
     without = [source.source_id for source in opened if kind not in source.source.score_kinds]
     if without and (settings.strict_thresholds or (in_call and len(without) == len(opened))):
-        given = sorted({str(one) for source in opened for one in source.source.score_kinds})
+        given = sorted({str(kind) for source in opened for kind in source.source.score_kinds})
         kinds = f" (they give {', '.join(given)})" if given else ""
         raise InvalidRequest(
             f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score"

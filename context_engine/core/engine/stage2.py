@@ -231,13 +231,13 @@ class _StageTwo:
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
         rows = sorted(sorted(rows, key=table.relevance.__getitem__, reverse=True), key=table.tiers.__getitem__)
         texts = [table.candidates[row].text for row in rows]
-        found = self.match(texts, method="exact" if method == "off" else method, threshold=limit)
+        clusters = self.match(texts, method="exact" if method == "off" else method, threshold=limit)
         if method == "off":
             for column in (table.relevance, table.absolute):
-                for row, value in zip(rows, best_of_lower_copies(found, [column[row] for row in rows])):
+                for row, value in zip(rows, best_of_lower_copies(clusters, [column[row] for row in rows])):
                     column[row] = value
             return rows
-        return table.merge(rows, found, limit)
+        return table.merge(rows, clusters, limit)
 
     def above_threshold(self, rows: list[int]) -> list[int]:
         """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked.
@@ -325,15 +325,15 @@ class _StageTwo:
         table = self.table
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:
-            found = rerank(self.plan.query, candidates)
+            scores = rerank(self.plan.query, candidates)
         except RerankerError as error:
             self.rerank_failed = str(error)
             message, detail = f"degraded: rerank: {error}", {"problem": str(error)}
             table.notices.append(Notice(NoticeCode.RERANK_FAILED, "rerank", message, detail))
             return
-        if found is not None and found.scores:
-            table.rerank_adapter = found.adapter
-            table.rerank_scores.update({key: found.scores[key] for key, _ in candidates if key in found.scores})
+        if scores is not None and scores.scores:
+            table.rerank_adapter = scores.adapter
+            table.rerank_scores.update({key: scores.scores[key] for key, _ in candidates if key in scores.scores})
 
 
 def _with_relevance(chunk: Chunk, relevance: float) -> Chunk:

@@ -51,11 +51,11 @@ class TextCache:
 
     def analysed(self, text: str) -> AnalysedText:
         """Return the text with its analysis, the one that is kept where there is one."""
-        found = self._kept.get(text)
-        if found is None:
+        kept = self._kept.get(text)
+        if kept is None:
             return self._keep(AnalysedText(text))
-        found.again = True
-        return found.text
+        kept.again = True
+        return kept.text
 
     def _keep(self, fresh: AnalysedText) -> AnalysedText:
         """Keep a text unless it is larger than the whole cache; others make room for it."""
@@ -86,7 +86,7 @@ class TextCache:
         return self._bytes
 
 
-def _bytes(one: AnalysedText) -> int:
+def _bytes(analysed: AnalysedText) -> int:
     """Return about what a text holds once all its parts are made."""
-    each = _PER_CJK_CHARACTER if has_cjk(one.text) else _PER_CHARACTER
-    return _FIXED + sys.getsizeof(one.text) + each * len(one.text)
+    each = _PER_CJK_CHARACTER if has_cjk(analysed.text) else _PER_CHARACTER
+    return _FIXED + sys.getsizeof(analysed.text) + each * len(analysed.text)

@@ -45,18 +45,18 @@ class Principal:
         object.__setattr__(self, "clearance", _clearance(self.clearance))
 
 
-def _names(given: Any, what: str) -> frozenset[str]:
-    names: list[Any] = list(given) if isinstance(given, list | tuple | Set) else [None]
-    if not all(isinstance(one, str) and one for one in names):
-        raise InvalidRequest(f"the {what} of a principal must be a list of names, got {given!r}")
+def _names(value: Any, field_name: str) -> frozenset[str]:
+    names: list[Any] = list(value) if isinstance(value, list | tuple | Set) else [None]
+    if not all(isinstance(name, str) and name for name in names):
+        raise InvalidRequest(f"the {field_name} of a principal must be a list of names, got {value!r}")
     return frozenset(names)
 
 
-def _clearance(given: Any) -> Classification:
+def _clearance(value: Any) -> Classification:
     try:
-        return Classification(given)
+        return Classification(value)
     except ValueError:
-        raise InvalidRequest(f"clearance must be one of {', '.join(Classification)}, got {given!r}") from None
+        raise InvalidRequest(f"clearance must be one of {', '.join(Classification)}, got {value!r}") from None
 
 
 NOBODY: Final = Principal()
@@ -100,10 +100,12 @@ class AccessScope:
     rules: frozenset[str] = frozenset()
     clearance: Classification = Classification.PUBLIC
 
-    def admits(self, held: AccessClass) -> bool:
+    def admits(self, access_class: AccessClass) -> bool:
         """Return whether chunks of a class may be read."""
-        by_rule = not held.rules or held.rules in self.rules
-        return by_rule and (held.classification is None or self.clearance.rank >= held.classification.rank)
+        by_rule = not access_class.rules or access_class.rules in self.rules
+        return by_rule and (
+            access_class.classification is None or self.clearance.rank >= access_class.classification.rank
+        )
 
 
 class AccessReason(StrEnum):
@@ -143,12 +145,12 @@ class AccessDecision:
     @property
     def allowed(self) -> frozenset[str]:
         """The sources that may be searched."""
-        return frozenset(one.source_id for one in self.sources if one.allowed)
+        return frozenset(source.source_id for source in self.sources if source.allowed)
 
     @property
     def denied(self) -> tuple[SourceAccess, ...]:
         """The sources that may not, each with the reason."""
-        return tuple(one for one in self.sources if not one.allowed)
+        return tuple(source for source in self.sources if not source.allowed)
 
 
 class WithheldChunk(NamedTuple):
@@ -176,7 +178,7 @@ class AccessRecord:
 _KEYS: Final = ("id", "roles", "groups", "clearance")
 
 
-def principal_from_dict(given: Mapping[str, Any]) -> Principal:
+def principal_from_dict(fields: Mapping[str, Any]) -> Principal:
     """Read a principal, named by a program that knows who asks.
 
     Args:
@@ -186,11 +188,13 @@ def principal_from_dict(given: Mapping[str, Any]) -> Principal:
     Raises:
         InvalidRequest: another key, or a value that cannot be used.
     """
-    for key in given:
+    for key in fields:
         if key not in _KEYS:
             raise InvalidRequest(f"principal has no {key!r}.{nearest(str(key), _KEYS)}")
-    several = {key: [given[key]] if isinstance(given[key], str) else given[key] for key in _KEYS[1:3] if key in given}
-    return Principal(**{"clearance": Classification.INTERNAL, **given, **several})
+    several = {
+        key: [fields[key]] if isinstance(fields[key], str) else fields[key] for key in _KEYS[1:3] if key in fields
+    }
+    return Principal(**{"clearance": Classification.INTERNAL, **fields, **several})
 
 
 API_PRINCIPAL: Final = Principal(id="api")

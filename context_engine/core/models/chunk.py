@@ -142,8 +142,8 @@ class Chunk(NamedTuple):
     @property
     def path(self) -> str | None:
         """The document's file, relative to the folder it was ingested from; None where it has none."""
-        found = self._own("source_file")
-        return found if isinstance(found, str) and found else None
+        source_file = self._own("source_file")
+        return source_file if isinstance(source_file, str) and source_file else None
 
     @property
     def page(self) -> int | None:
@@ -205,9 +205,9 @@ def json_value(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): json_value(one) for key, one in value.items()}
+        return {str(key): json_value(element) for key, element in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        out = [json_value(one) for one in value]
+        out = [json_value(element) for element in value]
         return sorted(out, key=repr) if isinstance(value, set | frozenset) else out
     return None if isinstance(value, float) and not isfinite(value) else value
 

@@ -40,7 +40,7 @@ CHUNK_KEYS: Final = _READ | {"score", "score_kind", "relevance_score", "rerank_s
 """The keys of a chunk dict that mean something here; any other is kept as it is."""
 
 
-def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = None) -> Chunk:
+def chunk_from_dict(fields: Mapping[str, Any], notices: list[Notice] | None = None) -> Chunk:
     """Read a chunk dict.
 
     `relevance_score` is relevance in [0, 1]; `score` has the kind `score_kind`, unknown if that is not given. What
@@ -56,32 +56,32 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
     Raises:
         InvalidRequest: not a mapping, no text in `content`, or (outside `metadata`) a tier or type that does not exist.
     """
-    if not isinstance(given, Mapping):
-        raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(given).__name__}")
-    content, notices = given.get("content"), [] if notices is None else notices
-    given, changes = sanitized_mapping(
-        {key: _sanitized(key, value) for key, value in given.items() if key != "content"}
+    if not isinstance(fields, Mapping):
+        raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(fields).__name__}")
+    content, notices = fields.get("content"), [] if notices is None else notices
+    fields, changes = sanitized_mapping(
+        {key: _sanitized(key, value) for key, value in fields.items() if key != "content"}
     )
     if not isinstance(content, str) or not content.strip():
-        raise InvalidRequest(_no_text(given, content))
+        raise InvalidRequest(_no_text(fields, content))
     for change in changes:
-        detail = {"chunk_id": _id(given), "change": change}
-        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", f"chunk {_name(given)} {change}", detail))
-    look = _Lookup(given, notices)
+        detail = {"chunk_id": _id(fields), "change": change}
+        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", f"chunk {_name(fields)} {change}", detail))
+    look = _Lookup(fields, notices)
     chunk = Chunk(
         content=content,
         chunk_id=look.text("chunk_id") or "",
         source_id=look.text("source_id"),
-        scores=_scores(given, notices),
+        scores=_scores(fields, notices),
         document_id=look.text("document_id"),
         document_version=look.version(),
         dataset_id=look.text("dataset_id"),
         title=look.text("title"),
         section=look.text("section"),
-        heading_path=_headings(given.get("heading_path")),
+        heading_path=_headings(fields.get("heading_path")),
         doc_type=look.text("doc_type"),
         position=look.whole("position"),
-        span=_span(given.get("span")),
+        span=_span(fields.get("span")),
         source_type=look.member(SourceType, "source_type"),
         authority_tier=look.tier("authority_tier"),
         trust_class=look.member(TrustClass, "trust_class"),
@@ -92,17 +92,17 @@ def chunk_from_dict(given: Mapping[str, Any], notices: list[Notice] | None = Non
         effective_from=to_date(look.value("effective_from")),
         effective_to=to_date(look.value("effective_to")),
         superseded_by=look.text("superseded_by"),
-        metadata=_metadata(given),
+        metadata=_metadata(fields),
     )
-    return chunk._replace(extra=_extra(given, chunk, notices))
+    return chunk._replace(extra=_extra(fields, chunk, notices))
 
 
-def _no_text(given: Mapping[str, Any], content: Any) -> str:
+def _no_text(fields: Mapping[str, Any], content: Any) -> str:
     """Return what is wrong with a dict without text, and where its text may be."""
-    named = f"chunk {given.get('chunk_id', '?')!r} has no text in 'content'"
+    named = f"chunk {fields.get('chunk_id', '?')!r} has no text in 'content'"
     if content is not None:
         return named if isinstance(content, str) else f"{named} but {type(content).__name__}"
-    keys = sorted(key for key, value in given.items() if isinstance(value, str) and key not in CHUNK_KEYS)
+    keys = sorted(key for key, value in fields.items() if isinstance(value, str) and key not in CHUNK_KEYS)
     close = closest("content", keys) or next((key for key in ("text", "page_content", "body") if key in keys), None)
     return f"{named}. Its text seems to be in {close!r}: name that key 'content'" if close else named
 
@@ -111,24 +111,24 @@ def _sanitized(key: str, value: Any) -> Any:
     return sanitized_id(value) if key in _IDS and isinstance(value, str) else value
 
 
-def _id(given: Mapping[str, Any]) -> str:
-    return str(given.get("chunk_id") or "")
+def _id(fields: Mapping[str, Any]) -> str:
+    return str(fields.get("chunk_id") or "")
 
 
-def _name(given: Mapping[str, Any]) -> str:
-    return _id(given) or "without id"
+def _name(fields: Mapping[str, Any]) -> str:
+    return _id(fields) or "without id"
 
 
-def _extra(given: Mapping[str, Any], chunk: Chunk, notices: list[Notice]) -> Mapping[str, Any]:
+def _extra(fields: Mapping[str, Any], chunk: Chunk, notices: list[Notice]) -> Mapping[str, Any]:
     """What the chunk has no place for: unknown keys, the scores as given, and values that could not be read."""
-    extra = {key: value for key, value in given.items() if key not in _READ and key not in _COMPUTED}
+    extra = {key: value for key, value in fields.items() if key not in _READ and key not in _COMPUTED}
     for key in _PARSED:
-        value = given.get(key)
+        value = fields.get(key)
         if value is not None and not _was_read(key, value, chunk):
             extra[key] = value
-            said = f"chunk {chunk.chunk_id or 'without id'}: {key} {value!r} cannot be read"
+            message = f"chunk {chunk.chunk_id or 'without id'}: {key} {value!r} cannot be read"
             detail = {"chunk_id": chunk.chunk_id, "field": key, "value": repr(value)}
-            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
+            notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
     return extra or NOTHING
 
 
@@ -143,14 +143,14 @@ def _was_read(key: str, value: Any, chunk: Chunk) -> bool:
 class _Lookup:
     """Finds a key at the top level, then in `_provenance` (and its extra), then in `metadata`."""
 
-    def __init__(self, given: Mapping[str, Any], notices: list[Notice]) -> None:
-        self._given, self._notices = given, notices
-        tag = given.get("_provenance")
+    def __init__(self, fields: Mapping[str, Any], notices: list[Notice]) -> None:
+        self._given, self._notices = fields, notices
+        tag = fields.get("_provenance")
         tag = tag if isinstance(tag, Mapping) else {}
         extra = tag.get("extra")
-        metadata = given.get("metadata")
+        metadata = fields.get("metadata")
         self._metadata = metadata if isinstance(metadata, Mapping) else {}
-        self._places = [place for place in (given, tag, extra, self._metadata) if isinstance(place, Mapping)]
+        self._places = [place for place in (fields, tag, extra, self._metadata) if isinstance(place, Mapping)]
 
     def value(self, key: str) -> Any:
         for place in self._places:
@@ -192,41 +192,41 @@ class _Lookup:
             if value is not self._metadata.get(key):
                 raise
             detail = {"chunk_id": _id(self._given), "field": key, "problem": str(error)}
-            said = f"metadata counts as silent about {key}: {error}"
-            self._notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
+            message = f"metadata counts as silent about {key}: {error}"
+            self._notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
             return None
 
 
-def _scores(given: Mapping[str, Any], notices: list[Notice]) -> tuple[Score, ...]:
-    found: list[Score] = []
-    listed = given.get("scores")
-    for one in listed if isinstance(listed, list | tuple) else ():
-        if not isinstance(one, Mapping):
-            raise InvalidRequest(f"'scores' takes dicts of kind, value and scorer, got {one!r}")
-        kind = _member(ScoreKind, one.get("kind"), "score kind") or ScoreKind.UNKNOWN
-        _add(found, kind, one.get("value"), one.get("scorer"), given, notices)
-    if given.get("relevance_score") is not None:
-        _add(found, ScoreKind.RELEVANCE, given["relevance_score"], None, given, notices)
-    if given.get("score") is not None:
-        kind = _member(ScoreKind, given.get("score_kind"), "score_kind") or ScoreKind.UNKNOWN
-        _add(found, kind, given["score"], None, given, notices)
-    return tuple(found)
+def _scores(fields: Mapping[str, Any], notices: list[Notice]) -> tuple[Score, ...]:
+    scores: list[Score] = []
+    listed = fields.get("scores")
+    for entry in listed if isinstance(listed, list | tuple) else ():
+        if not isinstance(entry, Mapping):
+            raise InvalidRequest(f"'scores' takes dicts of kind, value and scorer, got {entry!r}")
+        kind = _member(ScoreKind, entry.get("kind"), "score kind") or ScoreKind.UNKNOWN
+        _add(scores, kind, entry.get("value"), entry.get("scorer"), fields, notices)
+    if fields.get("relevance_score") is not None:
+        _add(scores, ScoreKind.RELEVANCE, fields["relevance_score"], None, fields, notices)
+    if fields.get("score") is not None:
+        kind = _member(ScoreKind, fields.get("score_kind"), "score_kind") or ScoreKind.UNKNOWN
+        _add(scores, kind, fields["score"], None, fields, notices)
+    return tuple(scores)
 
 
 def _add(
-    found: list[Score], kind: ScoreKind, value: Any, scorer: Any, given: Mapping[str, Any], notices: list[Notice]
+    scores: list[Score], kind: ScoreKind, value: Any, scorer: Any, fields: Mapping[str, Any], notices: list[Notice]
 ) -> None:
     number = usable_score(kind, value)
     if number is None:
-        said = f"chunk {_name(given)}: {kind} score {value!r} is not a usable number and counts as absent"
-        detail = {"chunk_id": _id(given), "kind": str(kind), "value": repr(value)}
-        notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", said, detail))
-    elif not any(score.kind is kind for score in found):
-        found.append(Score(kind, number, None if scorer is None else str(scorer)))
+        message = f"chunk {_name(fields)}: {kind} score {value!r} is not a usable number and counts as absent"
+        detail = {"chunk_id": _id(fields), "kind": str(kind), "value": repr(value)}
+        notices.append(Notice(NoticeCode.SCORE_UNUSABLE, "", message, detail))
+    elif not any(score.kind is kind for score in scores):
+        scores.append(Score(kind, number, None if scorer is None else str(scorer)))
 
 
-def _metadata(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    metadata = given.get("metadata")
+def _metadata(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata = fields.get("metadata")
     return dict(metadata) if isinstance(metadata, Mapping) else NOTHING
 
 
@@ -323,8 +323,8 @@ _RELEVANCE: Final = ("score_kind", "scores", "relevance_score")
 
 def advice_on_dicts(chunks: Sequence[Any]) -> list[Notice]:
     """Return notices on chunk dicts as their author gave them; what is no dict is passed over."""
-    given = [chunk for chunk in chunks if isinstance(chunk, Mapping)]
-    return [*_misspelt(given), *_scores_without_kind(given)]
+    dicts = [chunk for chunk in chunks if isinstance(chunk, Mapping)]
+    return [*_misspelt(dicts), *_scores_without_kind(dicts)]
 
 
 def _misspelt(chunks: Sequence[Mapping[str, Any]]) -> Iterator[Notice]:

@@ -61,7 +61,9 @@ class Classification(StrEnum):
     @classmethod
     def _missing_(cls, value: object) -> Classification | None:
         """Return the member of a name in capitals."""
-        return next((one for one in cls if isinstance(value, str) and one.value == value.strip().casefold()), None)
+        return next(
+            (member for member in cls if isinstance(value, str) and member.value == value.strip().casefold()), None
+        )
 
     @property
     def rank(self) -> int:

@@ -88,7 +88,7 @@ class Examination:
     @property
     def problem(self) -> str | None:
         """Its own problems in one sentence, without those of its parts; None where there are none."""
-        return "; ".join(one.message for one in self.problems) or None
+        return "; ".join(problem.message for problem in self.problems) or None
 
     @property
     def state(self) -> str:
@@ -100,4 +100,6 @@ class Examination:
 
 def notices_about(subject: str, *remarks: str | Notice) -> tuple[Notice, ...]:
     """Return remarks as notices about a source or a part of it."""
-    return tuple(one if isinstance(one, Notice) else Notice(NoticeCode.SOURCE_NOTE, subject, one) for one in remarks)
+    return tuple(
+        remark if isinstance(remark, Notice) else Notice(NoticeCode.SOURCE_NOTE, subject, remark) for remark in remarks
+    )

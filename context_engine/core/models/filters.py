@@ -76,9 +76,9 @@ class Not:
 Filter = Condition | And | Or | Not
 
 
-def filter_to_dict(given: Filter | None) -> dict[str, Any] | None:
+def filter_to_dict(condition: Filter | None) -> dict[str, Any] | None:
     """Return a filter as the tree that `policy.filters.parse_filter` reads back."""
-    match given:
+    match condition:
         case None:
             return None
         case And(parts):
@@ -88,7 +88,7 @@ def filter_to_dict(given: Filter | None) -> dict[str, Any] | None:
         case Not(part):
             return {"not": filter_to_dict(part)}
         case Condition(field, op, value):
-            plain = [_plain(one) for one in value] if isinstance(value, tuple) else _plain(value)
+            plain = [_plain(element) for element in value] if isinstance(value, tuple) else _plain(value)
             return {"field": field, "op": op.value, "value": plain}
 
 

@@ -122,8 +122,8 @@ def _with_values(template: str, chunk: Chunk) -> str | None:
 
 
 def _value(name: str, chunk: Chunk) -> str | None:
-    found = chunk.metadata.get(name[len(_METADATA) :]) if name.startswith(_METADATA) else getattr(chunk, name)
-    return str(found) if isinstance(found, str | int | float) and str(found) else None
+    field_value = chunk.metadata.get(name[len(_METADATA) :]) if name.startswith(_METADATA) else getattr(chunk, name)
+    return str(field_value) if isinstance(field_value, str | int | float) and str(field_value) else None
 
 
 def _zone(name: str) -> str:
@@ -260,7 +260,7 @@ class DomainSpec(_FrozenModel):
     @model_validator(mode="after")
     def _unique(self) -> DomainSpec:
         ids = [source.id for source in self.sources]
-        twice = sorted({one for one in ids if ids.count(one) > 1})
+        twice = sorted({source_id for source_id in ids if ids.count(source_id) > 1})
         if twice:
             raise ValueError(f"source id {twice[0]!r} appears twice in domain {self.domain!r}")
         return self

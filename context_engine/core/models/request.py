@@ -103,7 +103,7 @@ class PreparedQuery:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        published = ("notes" if one.name == "notices" else one.name for one in fields(self))
+        published = ("notes" if field.name == "notices" else field.name for field in fields(self))
         return {
             **{name: getattr(self, name) for name in published},
             "expansions": [expansion._asdict() for expansion in self.expansions],

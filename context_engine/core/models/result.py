@@ -111,7 +111,7 @@ class SourceStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form: the notices as sentences, `notes`."""
-        published = ("notes" if one.name == "notices" else one.name for one in fields(self))
+        published = ("notes" if field.name == "notices" else field.name for field in fields(self))
         return {name: getattr(self, name) for name in published if name not in _UNPUBLISHED}
 
 

@@ -90,11 +90,11 @@ def _size(value: Any, depth: int, most: int) -> int:
     if depth > MOST_DEPTH or kind not in (dict, list) or len(value) > most:
         raise _Invalid
     if kind is list:
-        return len(value) + sum(_size(one, depth + 1, most) for one in value)
+        return len(value) + sum(_size(element, depth + 1, most) for element in value)
     for key in value:
         if type(key) is not str:
             raise _Invalid
-    return sum(_size(key, depth, most) + _size(one, depth + 1, most) for key, one in value.items())
+    return sum(_size(key, depth, most) + _size(element, depth + 1, most) for key, element in value.items())
 
 
 class _Copy:
@@ -141,10 +141,10 @@ class _Copy:
         return list(self._each(ordered, depth + 1))
 
     def _each(self, values: Iterable[Any], depth: int) -> Iterable[Any]:
-        for one in values:
+        for value in values:
             if self._full():
                 return
-            yield self.value(one, depth)
+            yield self.value(value, depth)
 
     def _number(self, value: Any) -> int | float | None:
         try:

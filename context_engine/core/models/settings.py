@@ -354,7 +354,7 @@ def as_written(value: Any, plain: Any) -> Any:
     if isinstance(plain, str):
         return getattr(value, "written", plain)
     if isinstance(plain, dict) and isinstance(value, Mapping):
-        return {key: as_written(value.get(key), one) for key, one in plain.items()}
+        return {key: as_written(value.get(key), element) for key, element in plain.items()}
     if isinstance(plain, list) and isinstance(value, list | tuple):
-        return [as_written(one, other) for one, other in zip(value, plain, strict=True)]
+        return [as_written(element, other) for element, other in zip(value, plain, strict=True)]
     return plain
