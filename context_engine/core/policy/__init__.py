@@ -1,1 +1,1 @@
-"""Filters, time and trust: what may be returned; pure functions on values."""
+"""Access, filters, validity, trust, masking and injection: pure functions on values."""

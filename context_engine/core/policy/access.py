@@ -33,9 +33,9 @@ _MOST_PRINCIPALS: Final = 1024
 
 
 def admits(rule: AccessRule, principal: Principal) -> bool:
-    """Return whether a rule admits a principal; the classification of what is searched is another condition.
+    """Return whether a rule admits a principal; the classification of the source is a separate condition.
 
-    One of the roles or groups is enough, and the clearance must be reached; a rule that names nothing admits nobody.
+    One of the roles or groups is enough, and the clearance must be reached. A rule that names nothing admits nobody.
     """
     named = bool(rule.roles or rule.groups)
     if named and principal.roles.isdisjoint(rule.roles) and principal.groups.isdisjoint(rule.groups):
@@ -50,8 +50,8 @@ def access_class(rules: str, declared: Classification, claimed: Classification |
 
     Args:
         rules: of its source (`AccessPolicy.rules_of`).
-        declared: the classification of its source.
-        claimed: its own; it counts where it is higher.
+        declared: classification of its source.
+        claimed: its own classification; counts if higher.
     """
     effective = declared if claimed is None or claimed.rank <= declared.rank else claimed
     raised = effective.rank > declared.rank
@@ -59,17 +59,17 @@ def access_class(rules: str, declared: Classification, claimed: Classification |
 
 
 def has_rules(domains: Iterable[DomainSpec]) -> bool:
-    """Return whether some domain or source has a rule."""
+    """Return whether any domain or source has a rule."""
     return any(domain.access or any(source.access for source in domain.sources) for domain in domains)
 
 
 class OpenAccess:
-    """The policy where there is none: everybody may search everything; an `AccessPolicy`."""
+    """The policy without rules: everybody may search everything; an `AccessPolicy`."""
 
     policy_hash = ""
 
     def decide(self, principal: Principal, domain: DomainSpec) -> AccessDecision:
-        """Return that all of the domain may be searched."""
+        """Allow every source of the domain."""
         every = tuple(SourceAccess(source.id, True, AccessReason.NO_RULE) for source in domain.sources)
         return AccessDecision(principal=principal, domain=domain.domain, sources=every)
 
@@ -85,7 +85,7 @@ class ManifestPolicy:
     """The rules of the manifests; an `AccessPolicy`. Safe for many threads.
 
     Args:
-        domains: all of the registry: a source that several of them register is open to whom one of them admits.
+        domains: the whole registry; a source that several domains register is open to everyone whom one of them admits.
     """
 
     def __init__(self, domains: Mapping[str, DomainSpec]) -> None:
@@ -97,7 +97,7 @@ class ManifestPolicy:
         self._scope = lru_cache(maxsize=_MOST_PRINCIPALS)(self._scope_of)
 
     def decide(self, principal: Principal, domain: DomainSpec) -> AccessDecision:
-        """Return what a principal may search of a domain."""
+        """Return which sources of a domain a principal may search."""
         entered = domain.access is None or admits(domain.access, principal)
         return AccessDecision(
             principal=principal,
@@ -108,7 +108,7 @@ class ManifestPolicy:
         )
 
     def rules_of(self, source_id: str) -> str:
-        """Return all rules of a source as canonical text, equal for sources that admit the same; "" without any."""
+        """Return all rules of a source as canonical text, equal for sources that admit the same; "" for none."""
         rules = self._rules.get(source_id)
         return "" if rules is None else rules.text
 
@@ -121,7 +121,7 @@ class _Rules:
     """All rules of one source.
 
     Attributes:
-        text: canonical; "" where the source is open.
+        text: canonical form; "" if the source is open.
     """
 
     def __init__(self, own: AccessRule | None, domains: tuple[AccessRule, ...]) -> None:
@@ -132,9 +132,9 @@ class _Rules:
 
     @classmethod
     def of(cls, registrations: Sequence[tuple[DomainSpec, SourceSpec]]) -> _Rules:
-        """Return those of a source, from all domains that register it.
+        """Return the rules of a source, from all domains that register it.
 
-        A domain without a rule opens the source to all whom its own rule admits.
+        A domain without a rule opens the source to everyone whom the source's own rule admits.
         """
         outer = tuple(dict.fromkeys(domain.access for domain, _ in registrations if domain.access is not None))
         is_open = any(domain.access is None for domain, _ in registrations)
@@ -143,7 +143,7 @@ class _Rules:
         )
 
     def admit(self, principal: Principal) -> bool:
-        """Return whether the source's rule and one of its domains' admit a principal."""
+        """Return whether the source's rule and the rule of at least one of its domains admit a principal."""
         by_domain = not self._domains or any(admits(rule, principal) for rule in self._domains)
         return by_domain and (self._own is None or admits(self._own, principal))
 
@@ -160,7 +160,7 @@ def _decided(principal: Principal, domain: DomainSpec, source: SourceSpec, *, en
 
 
 def _registered(domains: Iterable[DomainSpec]) -> dict[str, list[tuple[DomainSpec, SourceSpec]]]:
-    """Return each source by its id, in every domain that has it."""
+    """Return, by source id, each domain that registers the source, with its declaration there."""
     by_source: dict[str, list[tuple[DomainSpec, SourceSpec]]] = {}
     for domain in domains:
         for source in domain.sources:
@@ -174,7 +174,7 @@ def _published(domain: DomainSpec) -> dict[str, Any]:
 
 
 def _plain(rule: AccessRule | None) -> dict[str, Any] | None:
-    """Return a rule in one form for equal rules."""
+    """Return a rule as JSON, in the same form for equal rules."""
     if rule is None:
         return None
     clearance = None if rule.clearance is None else str(rule.clearance)
@@ -194,11 +194,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RegistryView(Generic[R]):
-    """What one principal may know.
+    """The part of the registry that one principal may know.
 
     Attributes:
-        registry: the domains of which something may be searched, each with its permitted sources alone.
-        decisions: of every domain there is, for the record.
+        registry: the searchable domains, each with its permitted sources only.
+        decisions: of every registered domain, for the record.
     """
 
     registry: R
@@ -206,11 +206,11 @@ class RegistryView(Generic[R]):
 
 
 class AccessViews(Generic[R]):
-    """The views of a registry, one for each principal; safe for many threads.
+    """The views of a registry, one per principal. Safe for many threads.
 
     Args:
-        registry: all of it.
-        policy: decides; asked again where its `policy_hash` is another.
+        registry: the whole registry.
+        policy: decides; asked again when its `policy_hash` changes.
     """
 
     def __init__(self, registry: R, policy: AccessPolicy) -> None:
@@ -218,10 +218,10 @@ class AccessViews(Generic[R]):
         self._made = lru_cache(maxsize=_MOST_VIEWS)(self._view)
 
     def of(self, principal: Principal) -> RegistryView[R]:
-        """Return what a principal may know.
+        """Return the part of the registry that a principal may know.
 
         Raises:
-            PolicyError: the policy failed; nothing may be searched then.
+            PolicyError: the policy failed, so nothing may be searched.
         """
         return self._made(principal, _asked(lambda: self._policy.policy_hash))
 
@@ -236,10 +236,10 @@ class AccessViews(Generic[R]):
 
 
 def visible(registry: R, policy: AccessPolicy, principal: Principal) -> R:
-    """Return a registry as a principal may know it.
+    """Return the part of a registry that a principal may know.
 
-    A domain of which nothing may be searched is gone, and so are the other sources that may not be, a domain's own
-    setting that names them, and manifests that cannot be used: they have no rule to go by.
+    Domains without a permitted source are omitted, and so are denied sources, settings of a domain that name them, and
+    manifests that cannot be used: they have no rule to decide by.
 
     Raises:
         PolicyError: the policy failed.
@@ -248,7 +248,7 @@ def visible(registry: R, policy: AccessPolicy, principal: Principal) -> R:
 
 
 def _asked(ask: Callable[[], T]) -> T:
-    """Return what a policy answers; it may be another server's, and whatever it raises denies."""
+    """Return a policy's answer; the policy may run on another server, and whatever it raises denies access."""
     try:
         return ask()
     except Exception as error:
@@ -256,7 +256,7 @@ def _asked(ask: Callable[[], T]) -> T:
 
 
 def _reduced(domain: DomainSpec, decision: AccessDecision) -> DomainSpec | None:
-    """Return a domain with its permitted sources; None where there are none."""
+    """Return a domain with its permitted sources only; None if there are none."""
     allowed = decision.allowed
     sources = tuple(source for source in domain.sources if source.id in allowed)
     if len(sources) == len(domain.sources):
@@ -267,7 +267,7 @@ def _reduced(domain: DomainSpec, decision: AccessDecision) -> DomainSpec | None:
 
 
 def _settings(domain: DomainSpec, allowed: frozenset[str]) -> Mapping[str, object]:
-    """Return the settings of a domain without its denied sources; where they name no other, they name none."""
+    """Return a domain's settings without its denied sources; `sources` is dropped if it names no other."""
     named = domain.settings.get("sources")
     if not isinstance(named, list | tuple) or allowed.issuperset(named):
         return domain.settings

@@ -11,8 +11,6 @@ from context_engine.core.protocols import AccessPolicy
 
 
 class SearchedSource(NamedTuple):
-    """A source as a domain registers it."""
-
     domain: str
     source: SourceSpec
 
@@ -28,21 +26,21 @@ class Holder(NamedTuple):
     name: str
 
     def principal(self, clearance: Classification) -> Principal:
-        """Return somebody who has this alone."""
+        """Return a principal with this role or group only."""
         own_name = frozenset((self.name,))
         return Principal(id=self.name, **{f"{self.kind}s": own_name}, clearance=clearance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessMatrix:
-    """Who may search what.
+    """Who may search which source.
 
     Attributes:
         sources: the rows.
-        needed: for each role and group, and for who has none (None), the least clearance that opens each source; None
-            where none does.
-        principals: for each principal what decides on each source.
-        policy_hash: names the rules that decided.
+        needed: the lowest clearance that opens each source, for each role and group, and for a principal with neither
+            (None); None if no clearance opens it.
+        principals: the decision on each source, for each principal.
+        policy_hash: identifies the rules.
     """
 
     sources: tuple[SearchedSource, ...]
@@ -54,7 +52,7 @@ class AccessMatrix:
 def access_matrix(
     domains: Iterable[DomainSpec], policy: AccessPolicy, *, holders: Iterable[Holder], principals: Iterable[Principal]
 ) -> AccessMatrix:
-    """Return what a policy decides for roles, groups and principals on every source of some domains."""
+    """Return a policy's decisions for roles, groups and principals on every source of the domains."""
     domains = tuple(domains)
     anybody: tuple[Holder | None, ...] = (None, *holders)
     return AccessMatrix(
@@ -66,14 +64,14 @@ def access_matrix(
 
 
 def rules_in(domains: Iterable[DomainSpec]) -> Iterator[AccessRule]:
-    """Yield every rule of some domains and their sources."""
+    """Yield every rule of the domains and their sources."""
     for domain in domains:
         rules = (domain.access, *(source.access for source in domain.sources))
         yield from (rule for rule in rules if rule is not None)
 
 
 def holders_in_rules(domains: Iterable[DomainSpec]) -> tuple[Holder, ...]:
-    """Return the roles and groups that rules name, roles first, each sorted."""
+    """Return the roles, then the groups, that rules name, each sorted."""
     rules = tuple(rules_in(domains))
     roles = sorted({role for rule in rules for role in rule.roles})
     groups = sorted({group for rule in rules for group in rule.groups})
@@ -119,16 +117,18 @@ unless { principal in resource.raised_to };
 
 
 def cedar_policies(domains: Iterable[DomainSpec]) -> str:
-    """Return the rules as a Cedar policy set: `search` is asked of a Source, `read` of a Document in it.
+    """Return the rules as a Cedar policy set: `search` applies to a Source, `read` to a Document in it.
 
-    A source is `Source::"DOMAIN/ID"`: it may stand in several domains, each with a rule of its own.
+    There is one policy per source: Cedar's default, too, is that what no policy permits is forbidden. A source is
+    `Source::"DOMAIN/ID"`, as several domains may register it, each with its own rule. A clearance is an entity that is
+    a member of every lower one.
     """
     blocks = (_domain(domain) for domain in sorted(domains, key=lambda spec: spec.domain))
     return "\n".join((_HEAD, *blocks, _RAISED))
 
 
 def cedar_entities(domains: Iterable[DomainSpec], principals: Iterable[Principal] = ()) -> list[Entity]:
-    """Return what the policies speak of, as Cedar's JSON: clearances, domains, sources and the principals given."""
+    """Return the policies' entities as Cedar's JSON: clearances, domains, sources and the given principals."""
     ordered = sorted(domains, key=lambda domain: domain.domain)
     return [
         *_clearances(),
@@ -169,13 +169,13 @@ def _of_rule(rule: AccessRule) -> Iterator[str]:
     if named:
         yield f"principal in [{', '.join(named)}]"
     elif rule.clearance is None:
-        yield "false"  # it names nothing, and admits nobody
+        yield "false"  # a rule that names nothing admits nobody
     if rule.clearance is not None:
         yield from _cleared(rule.clearance)
 
 
 def _cleared(needed: Classification) -> Iterator[str]:
-    """Yield the condition of a clearance; everybody is cleared for what is public."""
+    """Yield the condition for a clearance; everybody is cleared for public sources."""
     if needed is not Classification.PUBLIC:
         yield f"principal in Clearance::{_text(needed)}"
 
@@ -206,6 +206,6 @@ def _uid(kind: str, name: str) -> Mapping[str, str]:
 
 
 def _text(value: str) -> str:
-    """Return a text as Cedar writes it."""
+    """Return a string literal in Cedar's syntax."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(char if char.isprintable() else f"\\u{{{ord(char):x}}}" for char in escaped) + '"'

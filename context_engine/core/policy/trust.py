@@ -13,7 +13,7 @@ class EffectiveAuthority(NamedTuple):
     """A chunk's authority after the ceiling.
 
     Attributes:
-        claimed: what the document asked for and was refused, e.g. {"authority_tier": 1}.
+        claimed: refused claims of the document, e.g. {"authority_tier": 1}.
         defaulted: names of the parts that neither the document nor a trusted manifest gave.
     """
 
@@ -26,7 +26,7 @@ class EffectiveAuthority(NamedTuple):
 
 
 def declared_authority(spec: SourceSpec) -> EffectiveAuthority:
-    """Return the authority of a chunk that claims nothing: as the manifest declares it."""
+    """Return the authority that the manifest declares, which is that of a chunk without claims."""
     defaulted = ("source_type", "authority_tier", "trust_class") if spec.trust_document_metadata else ()
     return EffectiveAuthority(spec.type, spec.tier, spec.trust, spec.classification, {}, defaulted)
 
@@ -34,16 +34,16 @@ def declared_authority(spec: SourceSpec) -> EffectiveAuthority:
 def effective_authority(
     chunk: Chunk, spec: SourceSpec, declared: EffectiveAuthority | None = None
 ) -> EffectiveAuthority:
-    """Return the authority, trust and classification a chunk has.
+    """Return the authority, trust and classification of a chunk.
 
     A document may lower its authority or raise its classification. It may raise its authority where the source sets
     `trust_document_metadata`, and never lower its classification; a refused claim is kept in `claimed`. A type and a
-    tier that disagree count as the lower.
+    tier that disagree count as the lower of the two.
 
     Args:
         chunk: its claims.
         spec: its source.
-        declared: `declared_authority(spec)`, where the caller has it at hand.
+        declared: `declared_authority(spec)`, if already computed.
     """
     if (
         chunk.authority_tier is None
@@ -65,7 +65,7 @@ def effective_authority(
 
 
 def ranking_tier(authority: EffectiveAuthority) -> int:
-    """Return the tier a chunk ranks by: its own, 5 where it is not trusted."""
+    """Return the tier by which a chunk ranks: its own, or 5 if it is not trusted."""
     return authority.tier if authority.trust is TrustClass.TRUSTED else 5
 
 

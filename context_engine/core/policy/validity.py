@@ -10,7 +10,7 @@ from context_engine.core.models import Chunk, FetchedAtBasis, SourceSpec
 
 
 class Removal(NamedTuple):
-    """Why a chunk does not count on the day asked about."""
+    """Why a chunk does not count on the requested day."""
 
     reason: str
     value: str
@@ -18,7 +18,8 @@ class Removal(NamedTuple):
 
 
 def in_force(chunk: Chunk, as_of: date) -> Removal | None:
-    """Return why a chunk is not in force on a day; None if it is. From inclusive, to exclusive; no dates = in force."""
+    """Return why a chunk is not in force on a day, or None. From is inclusive, to exclusive; without dates it is in
+    force."""
     if chunk.effective_from is not None and as_of < chunk.effective_from:
         return Removal("not_yet_effective", chunk.effective_from.isoformat(), as_of.isoformat())
     if chunk.effective_to is not None and as_of >= chunk.effective_to:
@@ -27,16 +28,15 @@ def in_force(chunk: Chunk, as_of: date) -> Removal | None:
 
 
 def superseded(chunks: Sequence[tuple[str, Chunk]], *, today: bool) -> dict[int, Removal]:
-    """Return {index: removal} of the chunks of (source_id, chunk) pairs that a newer version has replaced.
+    """Return {index: removal} for the (source_id, chunk) pairs that a newer version has replaced.
 
-    All of them must be in force by their dates. Of two versions of one document of a source the one that came into
-    force last is current. A chunk that names its successor (`superseded_by`) and has no end date is removed when the
-    question is about today; asked about an earlier day it may still have been in force, and only a newer version in
-    the pool removes it.
+    All must be in force by their dates. Of two versions of one document in a source, the one that came into force last
+    is current. A chunk that names its successor (`superseded_by`) and has no end date is removed if the question is
+    about today; on an earlier day it may still have been in force, and only a newer version in the pool removes it.
 
     Args:
         chunks: the pool, in any order.
-        today: whether the day asked about is not past.
+        today: whether the requested day is today or later.
     """
     newest: dict[tuple[str, str], tuple[date, str]] = {}
     for source_id, chunk in chunks:
@@ -62,11 +62,12 @@ def _replaced(chunk: Chunk, newest: tuple[date, str] | None, *, today: bool) -> 
 
 
 class Freshness(NamedTuple):
-    """When a content left its origin and whether it has outlived its TTL.
+    """When the content left its origin, and whether it has outlived its TTL.
 
     Attributes:
-        basis: origin (the content's own time), indexed (when we took it in), retrieved (when the source answered).
-        state: unknown on basis retrieved, because the answer's time says nothing about the content's age.
+        basis: origin (the content's own time), indexed (when it was indexed here), retrieved (when the source
+            answered).
+        state: unknown on basis retrieved, as the time of the answer says nothing about the content's age.
     """
 
     fetched_at: datetime
@@ -76,7 +77,7 @@ class Freshness(NamedTuple):
 
 
 def freshness(chunk: Chunk, spec: SourceSpec, *, now: datetime, retrieved_at: datetime) -> Freshness:
-    """Return a chunk's freshness at `now`; expired from the first moment after fetched_at + ttl."""
+    """Return a chunk's freshness at `now`; it expires just after fetched_at + ttl."""
     ttl = spec.ttl_seconds if chunk.ttl_seconds is None else chunk.ttl_seconds
     if chunk.fetched_at is None:
         return Freshness(retrieved_at, FetchedAtBasis.RETRIEVED, ttl, "unknown")
@@ -87,7 +88,7 @@ def freshness(chunk: Chunk, spec: SourceSpec, *, now: datetime, retrieved_at: da
 
 
 def is_expired(chunk: Chunk, spec: SourceSpec, *, now: datetime) -> bool:
-    """Return whether the state of a chunk's freshness is "expired"."""
+    """Return whether a chunk is expired at `now`."""
     if chunk.fetched_at is None or chunk.fetched_at_basis is FetchedAtBasis.RETRIEVED:
         return False
     ttl = spec.ttl_seconds if chunk.ttl_seconds is None else chunk.ttl_seconds

@@ -1,1 +1,1 @@
-"""The rules of stage 2, one algorithm a file; pure functions on values."""
+"""The rules of stage 2: pure functions on values."""

@@ -23,7 +23,8 @@ _MOST_TITLE_WORDS: Final = 12
 
 _MOST_VALUE_WORDS: Final = 16
 
-# Lines only a document's head has. One of them makes a head; fields that a record may have too count beside it alone.
+# Lines that only a document's header has: one of them makes a header. Fields that a record may also have (_WEAK) count
+# only beside such a line.
 _STRONG: Final = re.compile(
     r"[\s|>*_#-]*(?:"
     r"(?:(?:document|doc|notice|template|policy|procedure|sop|file|circular)[ _.]*(?:no|nos|number|nr|id|ref|"
@@ -71,11 +72,11 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def body(text: str) -> str:
-    """Return the text without its own leading header lines and section label; the same object if it has none.
+    """Return the text without its own leading header lines and section label; the same object if it has neither.
 
     Header lines are lines such as "Document no.: ...", "Version: ...", "Effective date: ..." at the top, and the title
     lines above them; other fields stay. A label is a number the text is filed under ("### 7.3", "Clause 4.2:", "(a)"),
-    not one it speaks of ("Section 4 requires", "7.5 Million").
+    not one it mentions ("Section 4 requires", "7.5 Million").
     """
     rest = _below_header(text) if "\n" in text[: 4 * _LONGEST_HEADER_LINE] else text
     rest = _unlabelled(rest)
@@ -83,10 +84,11 @@ def body(text: str) -> str:
 
 
 def head(text: str, rest: str) -> str:
-    """Return the header of a title page, normalised; "" for a text that says more below its header, or has none.
+    """Return the normalised header of a title page; "" for a text without a header, or with more text below it.
 
-    A header that one copy of a rule carries says nothing against the other. A title page is little but its header: two
-    of them are two documents, whose numbers, versions and owners a reader must be able to tell apart.
+    One copy of a rule may carry a header and another not: that alone keeps no two copies apart. But a title page is
+    little more than its header, so two of them are two documents, and a reader must be able to tell their numbers,
+    versions and owners apart.
 
     Args:
         text: the whole text.
@@ -99,7 +101,7 @@ def head(text: str, rest: str) -> str:
 
 
 def _unlabelled(text: str) -> str:
-    """Drop the label; of each heading where several stand at the top ("## 9 Records", "### 9.1 Retention")."""
+    """Drop the label; where several headings stand at the top ("## 9 Records", "### 9.1 Retention"), that of each."""
     above: list[str] = []
     for _ in range(_MOST_HEADINGS):
         label = _LABEL.match(text)
@@ -124,13 +126,13 @@ def _is_label(label: re.Match[str], text: str) -> bool:
 
 
 def _below_header(text: str) -> str:
-    """Drop the header lines and the titles above them; fields of other names stay."""
+    """Drop the header lines and the titles above them; fields with other names stay."""
     fields, end = _scanned(text)
     return "\n".join([*fields, text[end:]]) if end else text
 
 
 def _scanned(text: str) -> tuple[list[str], int]:
-    """Return the fields of other names among the header lines, and where the header ends, 0 if there is none.
+    """Return the other fields among the header lines, and the offset where the header ends (0 if there is none).
 
     The first sentence ends it.
     """
@@ -165,13 +167,13 @@ def _is_header(line: str) -> bool:
 
 
 class Body(NamedTuple):
-    """What dedup compares: the text without its own section label and header lines.
+    """The text that dedup compares: without its own section label and header lines.
 
     Attributes:
-        text: as it is written.
-        tokens: each once.
-        carried: those that carry the meaning of a rule, sorted (`dedup_lexicon.carries`).
-        head: the header of a title page, "" for other texts.
+        text: as written.
+        tokens: distinct, in order of first occurrence.
+        carried: the tokens that carry the meaning of a rule, sorted (`guard.carries`).
+        head: the header of a title page; "" for other texts.
     """
 
     text: str
@@ -181,9 +183,9 @@ class Body(NamedTuple):
 
 
 class AnalysedText:
-    """A text cut into words, tokens and terms, with what dedup compares; each is made when first asked for, and kept.
+    """A text cut into words, tokens and terms, with its body for dedup; each part is computed on first use and kept.
 
-    A value: what it gives depends on the text alone. Threads may share one; at worst two of them make the same part.
+    Its results depend on the text alone. Threads may share one: at worst two of them compute the same part.
 
     Args:
         text: as the source gave it.
@@ -201,14 +203,14 @@ class AnalysedText:
 
     @property
     def reading(self) -> Reading:
-        """The number of words, the tokens and the terms."""
+        """The number of words, the distinct tokens and the search terms."""
         if self._reading is None:
             self._reading = read(self.text)
         return self._reading
 
     @property
     def body(self) -> Body:
-        """What dedup compares."""
+        """The text that dedup compares."""
         if self._body is None:
             rest = body(self.text)
             body_tokens = self.reading.tokens if rest is self.text else tuple(dict.fromkeys(tokens(rest)))
@@ -217,14 +219,14 @@ class AnalysedText:
 
     @property
     def marks(self) -> tuple[str, ...] | None:
-        """What the body must have in common with another's for their merge (`dedup_marks`)."""
+        """The tokens that another text must also have to be merged with this one (`guard.marks`)."""
         if self._marks is None:
             self._marks = (marks(self.body.text),)
         return self._marks[0]
 
     @property
     def identity(self) -> str:
-        """The hash of the normalised text, the same for texts that read the same; "" for one without characters."""
+        """The hash of the normalised text, equal for texts that read the same; "" for a blank text."""
         if self._identity is None:
             plain = normalize(self.text)
             self._identity = content_sha256(plain) if plain else ""
@@ -232,7 +234,7 @@ class AnalysedText:
 
     @property
     def injection(self) -> tuple[str, ...]:
-        """The kinds of signs that it wants to be obeyed or to pass for something else; () for none."""
+        """The kinds of injection signs in the text; () for none."""
         if self._injection is None:
             self._injection = injection_kinds(self.text)
         return self._injection

@@ -1,4 +1,4 @@
-"""The pool of stage 2: candidates by identity, each with the authority it has."""
+"""The pool of stage 2: candidates by identity, each with its effective authority."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from context_engine.core.text import content_sha256
 
 
 class Candidate:
-    """A chunk under its identity (source_id, chunk_id), with its authority and the time its source answered.
+    """A chunk under its identity (source_id, chunk_id), with its authority and the time at which its source answered.
 
     Args:
-        analysed: gives a text its analysis.
+        analysed: analyses a text.
     """
 
     __slots__ = ("_analysed", "_label", "_text", "authority", "chunk", "key", "retrieved_at", "spec")
@@ -38,21 +38,21 @@ class Candidate:
 
     @property
     def text(self) -> AnalysedText:
-        """Its content, analysed when first asked for."""
+        """The analysed content, computed on first use."""
         if self._text is None:
             self._text = self._analysed(self.chunk.content)
         return self._text
 
     @property
     def label(self) -> AnalysedText:
-        """What heads it (`label_of`), likewise."""
+        """The analysed label (`label_of`), computed on first use."""
         if self._label is None:
             self._label = self._analysed(label_of(self.chunk))
         return self._label
 
     @property
     def tier(self) -> int:
-        """The authority tier after the manifest's ceiling."""
+        """The authority tier under the manifest's ceiling."""
         return self.authority.tier
 
     def freshness(self, now: datetime) -> Freshness:
@@ -60,12 +60,12 @@ class Candidate:
         return freshness(self.chunk, self.spec, now=now, retrieved_at=self.retrieved_at)
 
     def under(self, key: Key, chunk: Chunk) -> Candidate:
-        """Return it under another identity, or with other scores; the text is the same."""
+        """Return the candidate under another identity or with other scores; the text is the same."""
         return Candidate(key, chunk, self.spec, self.authority, self.retrieved_at, self._analysed)
 
 
 def label_of(chunk: Chunk) -> str:
-    """What heads a text: it tells what the text is about, and by what it is cited."""
+    """Return the text by which a chunk is identified and cited: title, headings, document id, section and reference."""
     named = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
     return " ".join(map(str, filter(None, named)))
 
@@ -73,15 +73,15 @@ def label_of(chunk: Chunk) -> str:
 def pool(
     answers: Iterable[tuple[SourceSpec, RawAnswer]], analysed: Callable[[str], AnalysedText] = AnalysedText
 ) -> tuple[list[Candidate], list[Notice]]:
-    """Return the candidates of all answers, one per identity, sorted by it, and notices.
+    """Return the candidates of all answers, one per identity and sorted by it, and notices.
 
-    A chunk without an id gets its text's hash. The same identity from two retrieval legs is one candidate with the
-    scores of both. The same id over another text is another candidate, told apart by the text's hash: the text with
-    the lowest hash keeps the id. What comes out does not depend on the order of what goes in.
+    A chunk without an id gets its text's hash as id. The same identity from two retrieval legs is one candidate with
+    the scores of both. The same id with another text is another candidate: the text with the lowest hash keeps the id,
+    the others get their hash appended. The result does not depend on the order of the answers.
 
     Args:
-        answers: of each source, with its declaration.
-        analysed: gives a text its analysis; a cache of them does so too.
+        answers: each source's declaration with its answer.
+        analysed: analyses a text; may be a cache.
     """
     candidates: dict[Key, Candidate] = {}
     again: dict[Key, list[Candidate]] = {}
@@ -101,14 +101,14 @@ def pool(
         for others in texts[1:]:
             _rename(_joined(others), candidates, again)
         if len(texts) > 1:
-            message = f"source {key[0]!r} gave the chunk id {key[1]!r} to {len(texts)} texts; all are kept"
+            message = f"source {key[0]!r} used the chunk id {key[1]!r} for {len(texts)} different texts; all are kept"
             detail = {"chunk_id": key[1], "texts": len(texts)}
             notices.append(Notice(NoticeCode.CHUNK_ID_REUSED, key[0], message, detail))
     return [candidates[key] for key in sorted(candidates)], notices
 
 
 def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
-    """Group candidates of one identity by text, in the order of the texts' hashes."""
+    """Group candidates of one identity by text, sorted by the texts' hashes."""
     texts: dict[str, list[Candidate]] = {}
     for candidate in same:
         texts.setdefault(candidate.chunk.content, []).append(candidate)
@@ -116,22 +116,22 @@ def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
 
 
 def _rename(candidate: Candidate, candidates: dict[Key, Candidate], again: dict[Key, list[Candidate]]) -> None:
-    """Give a candidate the id of its text; one that has this id already, from an earlier answer, is the same."""
+    """Append the text's hash to a candidate's id; a candidate that already has that id is the same one."""
     source_id, chunk_id = candidate.key
     key = (source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}")
     while key in candidates and candidates[key].chunk.content != candidate.chunk.content:
         key = (source_id, key[1] + "~")
     renamed = candidate.under(key, candidate.chunk)
     if key in again:
-        again[key].append(renamed)  # its turn comes: it sorts after the id it is made from
+        again[key].append(renamed)  # handled later in the loop: it sorts after the id that it extends
     else:
         candidates[key] = _joined([candidates[key], renamed]) if key in candidates else renamed
 
 
 def _joined(same: list[Candidate]) -> Candidate:
-    """One candidate with the scores of all, of two scores of one kind and scorer the higher.
+    """Return one candidate with the scores of all; of two scores with the same kind and scorer, the higher.
 
-    Where legs disagree about the rest, the least authoritative one speaks.
+    Where the legs disagree about the rest, the least authoritative one decides.
     """
     if len(same) == 1:
         return same[0]

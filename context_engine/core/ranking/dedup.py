@@ -1,8 +1,8 @@
-"""Which texts say the same: equal text, or nearly the same words with nothing that matters changed.
+"""Deduplication: equal texts, or texts with nearly the same words and no meaningful difference.
 
-Two texts are near-duplicates when the Jaccard similarity of their sets of words, |A ∩ B| / |A ∪ B|, reaches the
-threshold and the guard (`ranking.guard`) finds no meaningful token inserted, deleted, replaced or moved. Each text's
-own section label and header lines are set aside first.
+Two texts are near-duplicates if the Jaccard similarity of their word sets, |A ∩ B| / |A ∪ B|, reaches the threshold and
+the guard (`ranking.guard`) finds no meaningful token inserted, deleted, replaced or moved. Each text's own section
+label and header lines are set aside first.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _ROUNDING: Final = 1e-9
 MOST_GUARDED: Final = 10_000_000
 
 _PAIR: Final = 150
-"""Characters that the guard reads for one pool, of both texts of a pair and 150 more for each pair: about a second.
+"""Extra characters counted for each pair against MOST_GUARDED, the characters that the guard reads for one pool.
 
-A hundred texts of 900 characters stay below it whatever they say. More come near it only where they are made for it:
-all of the same words, with the same numbers, negations and acts as often, and none to merge with another.
+The limit is about one second of work. A hundred texts of 900 characters always stay below it. More texts come near it
+only if made for the purpose: all with the same words and the same meaningful tokens, and no two of them mergeable.
 """
 
 
 class Match(NamedTuple):
-    """The kept text that a text joins.
+    """The kept text that another text joins.
 
     Args:
         into: index of the kept text.
@@ -46,28 +46,28 @@ class Match(NamedTuple):
 
 
 class Deduplicate(Protocol):
-    """`deduplicate`, or what gives the same."""
+    """The signature of `deduplicate`, for callers that replace it with a cached result."""
 
     def __call__(
         self, texts: Sequence[AnalysedText], *, method: Literal["near", "exact", "off"], threshold: float
     ) -> list[Match | None]:
-        """Return for each text the kept one it joins; see `deduplicate`."""
+        """Return for each text the kept text that it joins; see `deduplicate`."""
         ...
 
 
 def deduplicate(
     texts: Sequence[AnalysedText], *, method: Literal["near", "exact", "off"] = "near", threshold: float = 0.85
 ) -> list[Match | None]:
-    """Return for each text the kept one it joins, or None where it is kept itself.
+    """Return for each text the kept text that it joins, or None if the text itself is kept.
 
-    A text joins the first kept one it matches, never one that has joined another itself. Empty text joins nothing; a
-    text of fewer than 6 words joins equal text alone. Once the guard has read `MOST_GUARDED` characters, so does every
-    text that comes after: nothing is lost, and no pool holds the service up.
+    A text joins the first kept text that it matches, never one that has itself joined another. An empty text joins
+    nothing, and a text of fewer than 6 words joins only equal text. Once the guard has read `MOST_GUARDED` characters,
+    all later texts join only equal text too: nothing is lost, and no pool can block the service.
 
     Args:
-        texts: in survivor order, the one to keep first.
+        texts: in survivor order, the text to keep first.
         method: "exact" compares normalised text only, "off" keeps everything.
-        threshold: least word-set Jaccard of near-duplicates, above 0, at most 1.
+        threshold: minimum word-set Jaccard of near-duplicates, in (0, 1].
 
     Raises:
         InvalidRequest: another method, or a threshold out of range.
@@ -91,13 +91,13 @@ def deduplicate(
 
 
 class _KeptTexts:
-    """The texts kept so far, each group by itself: texts that may be near-duplicates carry the same (`Body.carried`).
+    """The texts kept so far, grouped by the tokens they carry (`Body.carried`): only texts of one group can be merged.
 
-    Most texts are alone in their group, and are compared with none.
+    Most texts are alone in their group and are never compared.
 
     Args:
         texts: all texts of the pool.
-        threshold: least similarity.
+        threshold: minimum similarity.
     """
 
     def __init__(self, texts: Sequence[AnalysedText], threshold: float) -> None:
@@ -113,7 +113,7 @@ class _KeptTexts:
         self._left = MOST_GUARDED
 
     def join_or_keep(self, index: int) -> Match | None:
-        """Return the first kept text of which this one is a near-duplicate; keep it where there is none."""
+        """Return the first kept text of which this is a near-duplicate; if there is none, keep this one."""
         group = self._groups.get(index)
         if group is None or self._left < 0:
             return None
@@ -124,7 +124,7 @@ class _KeptTexts:
         return None
 
     def _allows(self, index: int, other: int) -> bool:
-        """Return whether the guard allows a merge; marks that differ say no for it."""
+        """Return whether the guard allows a merge; differing marks refuse it without a full comparison."""
         first, second = self._texts[index].marks, self._texts[other].marks
         if first != second and first is not None and second is not None:
             return False
@@ -134,16 +134,16 @@ class _KeptTexts:
 
 
 class _Group:
-    """Texts that carry the same: those kept so far are found by the rare words they share with a new one.
+    """Texts that carry the same tokens: kept texts similar to a new one are found by the rare words they share.
 
-    J(A, B) >= t needs |A ∩ B| >= t * |A|, so at most (1 - t) * |A| words of A are not in B: with all words of the group
-    in one order, the first so many and one more of A and of B have a word in common, and only texts with such a word
-    are compared. The rarest stand first. Nor are texts of very different length: J(A, B) <= |A| / |B|. (The prefix and
-    the size filter of Chaudhuri, Ganti and Kaushik, ICDE 2006; they miss nothing.)
+    J(A, B) >= t needs |A ∩ B| >= t * |A|, so at most (1 - t) * |A| words of A are missing from B. With all words of the
+    group in one order, rarest first, the first (1 - t) * |A| + 1 words of A and those of B share at least one word:
+    only texts that share one are compared. Texts of very different length are skipped, as J(A, B) <= |A| / |B|. Both
+    filters are exact. Source: prefix and size filter of Chaudhuri, Ganti and Kaushik, ICDE 2006.
 
     Args:
-        bodies: of the group, by their places in the pool, at least two.
-        threshold: least similarity.
+        bodies: the group's bodies by their index in the pool, at least two.
+        threshold: minimum similarity.
     """
 
     def __init__(self, bodies: Mapping[int, Body], threshold: float) -> None:
@@ -155,7 +155,7 @@ class _Group:
         self._holders: dict[int, list[int]] = {}
 
     def near(self, index: int) -> Iterator[tuple[int, float]]:
-        """Yield the kept texts that a text is close enough to, the first kept first, with their similarity."""
+        """Yield the kept texts that reach the threshold with their similarity, in the order in which they were kept."""
         words = self._words[index]
         if len(words) < _FEWEST_WORDS:
             return
@@ -168,13 +168,12 @@ class _Group:
                     yield other, similarity
 
     def keep(self, index: int) -> None:
-        """Keep a text."""
         words = self._words[index]
         for word in self._telling(words) if len(words) >= _FEWEST_WORDS else ():
             self._holders.setdefault(word, []).append(index)
 
     def _similarity(self, index: int, other: int) -> float | None:
-        """Return the similarity of two texts if it reaches the threshold and their heads are no obstacle."""
+        """Return the similarity of two texts; None if it is below the threshold or their title pages differ."""
         words, others = self._words[index], self._words[other]
         both = len(words & others)
         similarity = both / (len(words) + len(others) - both)
@@ -182,7 +181,8 @@ class _Group:
         return None if similarity < self._threshold or (head and another and head != another) else similarity
 
     def _telling(self, words: frozenset[str]) -> list[int]:
-        """Return the ranks of the words of which a near-duplicate shares one; a word that no other text has is none."""
+        """Return the ranks of the prefix words, of which every near-duplicate shares one; words unique to a text have
+        none."""
         shared = sorted(filter(None, map(self._rank.get, words)))
         missing = len(words) - ceil(self._threshold * len(words) - _ROUNDING)
         return shared[: max(missing + 1 - (len(words) - len(shared)), 0)]
@@ -193,7 +193,7 @@ def _says_the_same(new: Body, kept: Body) -> bool:
 
 
 def _without_shared_sentences(first: str, second: str) -> tuple[str, str]:
-    """Return both texts without the sentences that both have, where those stand in one order; else as they are."""
+    """Return both texts without their common sentences if those stand in the same order, else both unchanged."""
     parts, parts_too = first.split(". "), second.split(". ")
     both = {*parts}.intersection(parts_too)
     if [part for part in parts if part in both] != [part for part in parts_too if part in both]:
@@ -205,12 +205,12 @@ def _without_shared_sentences(first: str, second: str) -> tuple[str, str]:
 def best_of_lower_copies(matches: Sequence[Match | None], values: Sequence[float]) -> list[float]:
     """Return for each text the highest value among itself and the equal texts after it.
 
-    What stands around a copy, its headings and its section, makes it more or less relevant than another: without this
-    a web page would pass the system of record that says the same.
+    The headings and the section around a copy make it more or less relevant than another copy. Without this, a web page
+    could rank above the system of record that says the same.
 
     Args:
-        matches: `deduplicate` by the method "exact" of the texts in survivor order, the highest tier first.
-        values: of each text, [0, 1].
+        matches: `deduplicate` with method "exact" for the texts in survivor order, highest tier first.
+        values: one per text, [0, 1].
 
     >>> best_of_lower_copies([None, None, Match(0, 1.0, "equal_text")], [0.5, 0.7, 0.6])
     [0.6, 0.7, 0.6]

@@ -1,7 +1,7 @@
 """Fusion of several rankings of the same collection.
 
-Rank fusion belongs between retrievers over the same chunks. Across disjoint sources ranks say nothing: nothing sums,
-and the order of declaration would decide.
+Rank fusion belongs between retrievers over the same chunks. Across disjoint sources it means nothing: no two ranks add
+up, and the order in which sources are declared would decide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Hashable)
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[T]], *, k: int = DEFAULT_K) -> dict[T, float]:
     """Return score(d) = sum over the rankings of 1 / (k + rank(d)), ranks from 1; in [0, rankings / (k + 1)].
 
-    A document that appears twice in one ranking counts at its best rank. Source: Cormack, Clarke and Büttcher,
+    A document listed twice in one ranking counts at its best rank. Source: Cormack, Clarke and Büttcher,
     SIGIR 2009.
 
     >>> scores = reciprocal_rank_fusion([["A", "B", "C"], ["A", "C", "D"]])
@@ -34,7 +34,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[T]], *, k: int = DEFAULT_
 
 
 def weighted_fusion(scores: Sequence[Mapping[T, float]], weights: Sequence[float]) -> dict[T, float]:
-    """Return the weighted sum of scores that share a scale; a document missing from a list adds nothing for it.
+    """Return the weighted sum of scores that share a scale; a document missing from a list adds 0 for it.
 
     Args:
         scores: one mapping per retriever, values in [0, 1].

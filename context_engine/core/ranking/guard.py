@@ -85,17 +85,17 @@ _WORDS: Final = _QUANTITIES | frozenset(f"{_REFERENCES} {_NEGATIONS} {_MODALS} {
 _ACT_STEMS: Final = frozenset(stems(_ACTS.split()))
 
 NEGATING_PREFIXES: Final = ("un", "in", "im", "ir", "il", "dis", "non", "mis", "de")
-"""What turns a word into its contrary: authorised, unauthorised."""
+"""Prefixes that reverse a word's meaning: authorised, unauthorised."""
 
 
 @lru_cache(maxsize=65_536)
 def meaning(token: str) -> str | None:
-    """Return what the guard compares for a token, or None for an ordinary word.
+    """Return the meaning that the guard compares for a token, or None for an ordinary word.
 
-    Forms of one act are one meaning: `approved` and `approval` are both `approv`.
+    The forms of one act have one meaning: `approved` and `approval` are both `approv`.
 
     Args:
-        token: a token as `text.tokens` gives it.
+        token: as returned by `text.tokens`.
 
     >>> meaning("4.2.1(b)"), meaning("shall"), meaning("rejected"), meaning("committee")
     ('4.2.1(b)', 'shall', 'reject', None)
@@ -111,7 +111,7 @@ def meaning(token: str) -> str | None:
 
 @lru_cache(maxsize=65_536)
 def carries(token: str) -> bool:
-    """Return whether a token is what the guard compares as it is: near-duplicates have the same of these.
+    """Return whether the guard compares a token exactly as written: near-duplicates have the same of these tokens.
 
     >>> carries("must"), carries("rejected"), carries("reject"), carries("committee")
     (True, False, True, False)
@@ -128,8 +128,8 @@ _END: Final = "."
 
 _BOUND: Final = "|"
 
-# What the tokens leave out and a rule depends on: < > + - as signs, ratings such as AA-, other currency signs.
-# The leading character class lets the search skip quickly: it must stay first.
+# Signs that tokenising drops but a rule depends on: < > + -, ratings such as AA-, other currency signs.
+# The character class must stay first: it lets the search skip ahead quickly.
 _SIGN: Final = re.compile(
     r"[-−+<>≤≥≠±¢₠-₫₭-⃏](?:(?<=[+<≤≥≠±¢₠-₫₭-⃏])|(?<=[^\n>=\-]>)|(?<![\w)\]][-−])(?<=[-−])(?=\d)|(?<=[A-D][-−])(?!\w))"
 )
@@ -158,11 +158,11 @@ _LEANS_BACK: Final = re.compile(
 
 
 def allows(first: str, second: str) -> bool:
-    """Return whether nothing that carries meaning differs between the two texts.
+    """Return whether no meaningful difference separates the two texts.
 
     Args:
-        first: one text as it is written (capitals and signs matter), its section label and header lines set aside.
-        second: the other, likewise.
+        first: the body of a text as written; capitals and signs matter.
+        second: the body of the other text.
     """
     if not (first.isascii() and second.isascii()):
         first, second = _plain(first), _plain(second)
@@ -178,12 +178,12 @@ def allows(first: str, second: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a text in compatibility form, its typographic hyphens as "-"."""
+    """Return a text in compatibility form (NFKC), with typographic hyphens as "-"."""
     return unicodedata.normalize("NFKC", text).replace("\u2010", "-")
 
 
 def _same_meaning(first: list[str], second: list[str]) -> bool:
-    """Compare two lists of sentences in order; in pairs, where there are as many of both."""
+    """Compare two lists of sentences in order; pairwise if they have the same length."""
     if not first and not second:
         return True
     codes = _codes(first) | _codes(second)
@@ -215,7 +215,7 @@ def _same_meaning(first: list[str], second: list[str]) -> bool:
 
 
 def _codes(texts: list[str]) -> frozenset[str]:
-    """Return the words written as codes (KYC, VaR); a text that is all capitals has none."""
+    """Return the words written as codes (KYC, VaR); none for a text in all capitals."""
     text = " ".join(texts)
     return frozenset() if text.isupper() else frozenset(map(str.casefold, _CODE.findall(text)))
 
@@ -230,7 +230,7 @@ def _joined(sentences: list[str]) -> list[str]:
 
 
 def _differing(first: list[str], second: list[str]) -> tuple[list[str], list[str]]:
-    """Return of each pair of sentences the words between those that both begin and those that both end with."""
+    """Return for each pair of sentences the words between their common beginning and their common end."""
     out: list[str] = []
     out_too: list[str] = []
     for sentence, other in zip(first, second):
@@ -265,13 +265,13 @@ def _cut(words: Sequence[str], carried: dict[str, str]) -> tuple[list[str], list
 
 
 def _surplus(run: Sequence[str], other: Sequence[str]) -> Iterable[str]:
-    """Return the words of which the one run has more than the other."""
+    """Return the words that occur more often in one run than in the other."""
     once = set(run)
     return once.difference(other) if len(once) == len(run) else Counter(run) - Counter(other)
 
 
 def _negated(plain: set[str], contrary: set[str]) -> bool:
-    """Return whether a word of the one set is the other's with a negating prefix."""
+    """Return whether a word of one set is a word of the other with a negating prefix."""
     return any(
         word.removeprefix(prefix) in plain and len(word) > len(prefix) + 3
         for word in contrary
@@ -292,9 +292,10 @@ def _without(units: list[tuple[tuple[str, str], str]], shared: Counter[tuple[str
 
 
 def _sentences(text: str) -> list[tuple[tuple[str, str], str]]:
-    """Return each sentence with its key, (heading it stands under, what it says); a heading belongs to what follows it.
+    """Return each sentence with its key (heading above it, words of the sentence); a heading belongs to the sentence
+    below it.
 
-    A sentence that leans on the one before it ("This does not apply ...") is one with it.
+    A sentence that refers back to the one before it ("This does not apply ...") is joined to it.
     """
     units: list[str] = []
     start = 0
@@ -316,18 +317,18 @@ def _sentences(text: str) -> list[tuple[tuple[str, str], str]]:
 
 
 def _is_abbreviated(unit: str) -> bool:
-    """Return whether the point at the end is that of an abbreviation or an initial."""
+    """Return whether the final full stop is that of an abbreviation or an initial."""
     last = unit[-12:].split()[-1].lstrip("(").casefold()
     return last in _ABBREVIATED or (len(last) == 2 and last[0].isalpha() and last[1] == ".")
 
 
 def marks(text: str) -> tuple[str, ...] | None:
-    """Return the meaningful tokens of a text, sorted, each as often as it stands there; None where they say nothing.
+    """Return the meaningful tokens of a text, sorted and with repetitions; None if they cannot be compared.
 
-    Texts of different marks never pass `guard.allows`: it sets aside only what both have, and of the rest the
-    meaningful tokens must be the same ones. Left out is what the guard may read in two ways: signs, which it spells by
-    what stands before them, and the stems that are no stem of themselves, which a code may be spelled like. Texts that
-    are not ASCII have no marks: the guard folds their characters first.
+    Texts with different marks never pass `allows`: it sets aside only what both texts have, and the meaningful tokens
+    of the rest must be equal. Two kinds of tokens are left out because the guard may read them in two ways: signs,
+    whose spelling depends on their context, and stems that are not their own stem and may be spelled like a code. Texts
+    that are not ASCII have no marks: the guard folds their characters first.
 
     Args:
         text: the body of a text.

@@ -1,7 +1,7 @@
-"""Relevance by a blend learnt for a domain: a linear score over what stage 2 knows of a candidate.
+"""Relevance by a blend learnt for a domain: a linear score over the features that stage 2 knows of a candidate.
 
-Every feature is a number of the candidate or of its place among the candidates of the same search, so nothing enters
-that the caller may not read.
+Every feature comes from the candidate or from its place among the candidates of the same search, so nothing that the
+caller may not read can enter.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Final, NamedTuple
 from context_engine.core.models import BlendFeature, Key, LearntBlend, Score
 
 _CERTAIN: Final = 6.0
-"""A logit at which the odds are 400 to 1."""
+"""Logit at which the odds are 400 to 1."""
 
 Columns = dict[BlendFeature, list[float]]
-"""By feature, one value a candidate."""
+"""Values by feature, one per candidate."""
 
 
 class BlendPool(NamedTuple):
-    """What a blend may read of the candidates of one search; the lists have one entry a candidate.
+    """The input of a blend for the candidates of one search; each list has one entry per candidate.
 
     Attributes:
-        keys: their identities.
-        measured_by: the kind of score that measured `relevance`; "declared" where a source declared some of it.
-        relevance: of stage 1, [0, 1].
-        text: the engine's own lexical score over the best in the pool, [0, 1].
-        coverage: how much of the question's information the text holds, [0, 1].
-        documents: the document each is of; None where it is not known.
-        words: how many there are in the text.
-        cosines: None where a candidate has none.
-        reranker: what names the model reranker.
-        reranked: its scores, [0, 1]; None where it gave none.
+        keys: identities.
+        measured_by: the kind of score behind `relevance`; "declared" if a source declared some of it.
+        relevance: stage 1's, [0, 1].
+        text: the engine's lexical score divided by the best in the pool, [0, 1].
+        coverage: share of the question's information that the text holds, [0, 1].
+        documents: the document of each; None if unknown.
+        words: number of words in each text.
+        cosines: None for a candidate without one.
+        reranker: name of the model reranker.
+        reranked: the reranker's scores, [0, 1]; None where it gave none.
     """
 
     keys: Sequence[Key]
@@ -48,18 +48,17 @@ class BlendPool(NamedTuple):
 
     @property
     def cosine_scorers(self) -> set[str | None]:
-        """Who computed the cosines; None where a candidate has none, or its scorer no name."""
+        """The scorers of the cosines; None for a missing cosine or an unnamed scorer."""
         return {None if cosine is None else cosine.scorer for cosine in self.cosines}
 
 
 def features(pool: BlendPool) -> Columns:
-    """Return the features of each candidate; those of a score that some candidate lacks are left out.
+    """Return the features of each candidate; features of a score that some candidate lacks are left out.
 
-    stage1, coverage, cosine, reranker: as in the pool. text: the lexical score over the best. *_rank: 1 / rank by that
-    score, (0, 1], equal scores having one rank, so that the order of the candidates does not matter. document: the
-    share that the other candidates of its document have in all stage 1's relevance, document_best: the best of theirs;
-    0 where there are none. length: ln(1 + words), and its square, as neither the shortest texts nor the longest need
-    be those that answer.
+    stage1, text, coverage, cosine and reranker are the pool's. *_rank is 1 / rank by that score, (0, 1]; equal scores
+    share a rank, so that the order of the candidates does not matter. document is the share of all stage-1 relevance
+    that the other candidates of the same document have, document_best the highest of theirs; 0 without others. length
+    is ln(1 + words). Its square is a feature too: neither the shortest nor the longest texts need be the best answers.
 
     >>> pool = BlendPool([("s", "a"), ("s", "b")], "bm25", [1.0, 0.5], [0.8, 1.0], [1.0, 0.5], [None] * 2,
     ...     [9, 9], [None] * 2, "", [None] * 2)
@@ -90,7 +89,7 @@ def features(pool: BlendPool) -> Columns:
 
 
 def _of_same_document(pool: BlendPool) -> tuple[list[float], list[float]]:
-    """Return the share of the others of each candidate's document in all relevance, and the best relevance of them."""
+    """Return, over the other candidates of each one's document, their share in all relevance and their best."""
     all_relevance = fsum(pool.relevance) or 1.0
     of: dict[Key, list[float]] = {}
     for document, relevance in zip(pool.documents, pool.relevance, strict=True):
@@ -113,7 +112,7 @@ def _reciprocal_ranks(values: Sequence[float]) -> list[float]:
 
 
 def why_not(blend: LearntBlend, pool: BlendPool) -> str | None:
-    """Return why a blend says nothing of a pool, None where it does: it was learnt with scores of other scorers."""
+    """Return why a blend does not apply to a pool (it was learnt with other scorers), or None if it applies."""
     if pool.measured_by != blend.measured_by:
         return f"relevance is {pool.measured_by} here, and was {blend.measured_by} where it was learnt"
     if blend.cosine is not None and pool.cosine_scorers != {blend.cosine}:
@@ -127,7 +126,7 @@ def why_not(blend: LearntBlend, pool: BlendPool) -> str | None:
 
 
 def contributions(blend: LearntBlend, columns: Columns) -> list[dict[BlendFeature, float]]:
-    """Return for each candidate what every term adds: weight * (value - mean) / deviation."""
+    """Return for each candidate the contribution of each term: weight * (value - mean) / deviation."""
     return [
         {name: term.weight * (columns[name][place] - term.mean) / term.deviation for name, term in blend.terms.items()}
         for place in range(len(columns["stage1"]))
@@ -135,16 +134,16 @@ def contributions(blend: LearntBlend, columns: Columns) -> list[dict[BlendFeatur
 
 
 def blend_scores(blend: LearntBlend, columns: Columns) -> list[float]:
-    """Return the sum of what the terms add, for each candidate; its scale is that of logits."""
+    """Return the sum of each candidate's contributions, on the scale of logits."""
     return [fsum(terms.values()) for terms in contributions(blend, columns)]
 
 
 def relevance_of(scores: Sequence[float]) -> list[float]:
-    """Return scores of a blend as relevance, [0, 1]: 1 - (best - s) / max(best - least, 6).
+    """Return blend scores as relevance, [0, 1]: 1 - (best - s) / max(best - lowest, 6).
 
-    A difference of two scores is the logit of the one answering rather than the other (Bradley and Terry 1952), so 6
-    is as good as certain: near-equal scores stay near-equal, and where all are close none falls far. Probabilities in
-    place of the straight line put nearly all candidates at 0, where the authority boost alone orders them.
+    The difference of two scores is the logit of one candidate answering rather than the other (Bradley and Terry 1952),
+    so 6 is as good as certain. Near-equal scores stay near-equal, and where all are close none falls far. Probabilities
+    instead of this straight line would put nearly all candidates at 0, where only the authority boost orders them.
 
     >>> relevance_of([2.0, 0.5, -7.0]), relevance_of([0.3, 0.0])
     ([1.0, 0.8333333333333334, 0.0], [1.0, 0.95])

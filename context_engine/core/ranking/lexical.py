@@ -13,24 +13,23 @@ from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.text import bigrams, term_weights, terms
 
 UNKNOWN_TERM: Final = 2.0
-"""Weight of a term that no chunk holds, against one that a single chunk holds. With 98.5 % of the questions in scope
-kept, 87, 90, 92 and 93 % of those from elsewhere are turned away at 1, 1.5, 2 and 2.5 (mean of six collections); the
-higher it is, the more a misspelt word costs."""
+"""Weight of a term that no chunk holds, relative to one that a single chunk holds. With 98.5 % of the questions in
+scope kept, 1, 1.5, 2 and 2.5 turn away 87, 90, 92 and 93 % of the off-topic ones (mean of six collections). The higher
+the weight, the more a misspelt word costs."""
 
 
 def rarity(
     weights: Mapping[str, float], terms_held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None] = ()
 ) -> dict[str, float]:
-    """Return each term's inverse document frequency: its weight * ln(1 + N / df), twice weight * ln(1 + N) at df = 0.
+    """Return each term's inverse document frequency: weight * ln(1 + N / df), or 2 * weight * ln(1 + N) if df = 0.
 
-    N and df are summed over the distinct collections of the candidates; those of no known collection are counted
-    themselves, as one collection more. A term of which a collection says less than its candidates show is counted in
-    them.
+    N and df are summed over the distinct collections of the candidates. Candidates without a known collection count as
+    one further collection. Where a collection states a lower frequency than its candidates show, theirs is used.
 
     Args:
-        weights: of the question's terms, (0, 1].
-        held: what each candidate holds in text or label, each term once; what is none of the question's is not read.
-        statistics: of each candidate's collection, None where it is not known; empty: of none.
+        weights: weight of each of the question's terms, (0, 1].
+        terms_held: distinct terms in each candidate's text or label; other terms than the question's are ignored.
+        statistics: of each candidate's collection, None if unknown; empty if all are.
     """
     collections = _collections(terms_held, statistics or [None] * len(terms_held))
     chunks = sum(collection.chunks for collection in collections)
@@ -44,7 +43,7 @@ def rarity(
 def _collections(
     terms_held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None]
 ) -> Iterable[TermStatistics]:
-    """Return the collections of the candidates, each once; "" is that of candidates of which no other is known."""
+    """Return the distinct collections of the candidates; "" is that of candidates without a known one."""
     shown: dict[str, list[Iterable[str]]] = {}
     for its_terms, known in zip(terms_held, statistics, strict=True):
         shown.setdefault(known.collection if known else "", []).append(its_terms)
@@ -68,15 +67,15 @@ BIGRAM_WEIGHT: Final = 0.5
 LABEL_WEIGHT: Final = 0.2
 
 CLOSE: Final = 5
-"""Terms from one to another of the question's that make them close: 3 to 8 measured alike."""
+"""Largest distance, in terms, between two terms of the question that count as close; 3 to 8 measured alike."""
 
 SCATTERED: Final = 0.5
-"""What a term counts that is close to no other: of the questions from elsewhere .5 turns away 92 % where 1 turns away
-86 % (at 98.5 % kept, mean of six collections)."""
+"""Credit of a term that is close to no other: of off-topic questions .5 turns away 92 %, 1 turns away 86 % (at 98.5 %
+of questions in scope kept, mean of six collections)."""
 
 COVERAGE_EXPONENT: Final = 0.75
-"""Spreads the low end of coverage, so that 0.15 asks as much of a text as it did of plain idf-weighted coverage: it
-drops no more right answers."""
+"""Spreads the low end of coverage, so that the default threshold 0.15 drops no more right answers than it did with
+plain idf-weighted coverage."""
 
 _NONE: Final[Mapping[str, object]] = {}
 
@@ -84,11 +83,11 @@ _EMPTY: Final[Set[str]] = frozenset()
 
 
 class LexicalScores(NamedTuple):
-    """Per text, in the order given.
+    """Lexical scores, one per text in the order given.
 
     Attributes:
         score: BM25 over the pool, [0, inf); comparable within this pool only.
-        coverage: how much of the question's information the text holds, [0, 1]; comparable across pools.
+        coverage: share of the question's information that the text holds, [0, 1]; comparable across pools.
     """
 
     score: list[float]
@@ -96,12 +95,12 @@ class LexicalScores(NamedTuple):
 
 
 class _Matches(NamedTuple):
-    """What the texts hold of the question, column by column.
+    """The question's terms found in each text and label, as columns.
 
     Attributes:
-        counts: how often each holds each term and pair, in the order in which they appear.
-        close: the terms that are at most CLOSE terms from another of the question's.
-        heads: the terms that its label holds, in the order in which they appear.
+        counts: occurrences of each term and pair in each text, in order of appearance.
+        close: terms at most CLOSE terms away from another of the question's.
+        heads: terms in each label, in order of appearance.
     """
 
     counts: list[dict[str, int]]
@@ -127,18 +126,18 @@ def lexical_scores(
     coverage = (sum of rarity(t) * credit(t) / sum of rarity(t)) ** 0.75 over the terms of the query. Rarity is idf in
     the collection that was searched, where it is known, else in the pool, and weighs a term that is nowhere twice
     (`rarity`). Credit is 1 for a term that the label holds, that the text holds close to another of the query's, or
-    that is the query's only one; 1/2 for one that the text holds on its own; 0 for one that it lacks. Words of the
-    question near one another speak of it, scattered ones occur (term proximity: Tao and Zhai, SIGIR 2007).
+    that is the query's only one; 1/2 for one that stands alone in the text; 0 for one that is missing. Words of the
+    question close together are about it, scattered ones merely occur (term proximity: Tao and Zhai, SIGIR 2007).
 
     Args:
         query: the question.
         texts: the pool.
-        labels: what each text is headed by (title, headings, document id). For the score a code or a clause number
-            counts fully wherever it is, a word little: the titles of long documents match too much.
-        statistics: of the collection that each text comes from, None where it is not known; empty: of none.
+        labels: label of each text (title, headings, document id). In the score a code or a clause number in it counts
+            fully and a word little: the titles of long documents match too much.
+        statistics: of the collection of each text, None if unknown; empty if all are.
 
-    Terms are stems without stop words; codes are whole (`4.2.1(b)`), and a piece of a hyphenated code counts a fifth
-    (`text.term_weights`), in both. A query without terms scores 0 everywhere.
+    Terms are stems without stop words. Codes stay whole (`4.2.1(b)`); a piece of a hyphenated code counts a fifth in
+    both numbers (`text.term_weights`). A query without terms scores 0 everywhere.
 
     >>> texts = [AnalysedText("The approval limits."), AnalysedText("A cake recipe.")]
     >>> lexical_scores("approval limit", texts).coverage
@@ -159,7 +158,7 @@ def lexical_scores(
 def _scores(
     texts: Sequence[AnalysedText], matched: _Matches, singles: Mapping[str, float], pairs: Mapping[str, float]
 ) -> list[float]:
-    """Return BM25 over the pool, with what the labels add."""
+    """Return BM25 over the pool plus the labels' share."""
     idf, in_labels = _idf({**pairs, **singles}, matched.counts), _idf(singles, matched.heads)
     in_label = {
         term: value * (1.0 if any(map(str.isdigit, term)) else LABEL_WEIGHT) for term, value in in_labels.items()
@@ -179,7 +178,7 @@ def _scores(
 def _held(
     information: Mapping[str, float], counts: Mapping[str, int], close: Set[str], head: Mapping[str, object]
 ) -> float:
-    """Return how much of the query's information a text holds."""
+    """Return the share of the query's information that a text holds, before normalising."""
     alone = 1.0 if len(information) == 1 else SCATTERED
     shares = [information[term] for term in head]
     for term in counts:
@@ -200,7 +199,7 @@ def _matches(
     singles: Mapping[str, float],
     pairs: Mapping[str, float],
 ) -> _Matches:
-    """Return what texts and labels hold of the query's terms and pairs."""
+    """Return the query's terms and pairs found in texts and labels."""
     matched = _Matches([], [], [_held_by_label(label, singles) for label in labels] or [_NONE] * len(texts))
     for text in texts:
         counts, close = _held_by_text(text, singles, pairs)
@@ -216,9 +215,9 @@ def _held_by_label(label: AnalysedText, singles: Mapping[str, float]) -> Mapping
 def _held_by_text(
     text: AnalysedText, singles: Mapping[str, float], pairs: Mapping[str, float]
 ) -> tuple[dict[str, int], Set[str]]:
-    """Return how often a text holds each term and pair, and the terms that are close to another.
+    """Return the occurrences of each term and pair in a text, and the terms that are close to another.
 
-    A term is as far from another as from the nearest occurrence of any other, which is the one before or after it.
+    Only neighbours need comparing: the nearest other term is the one before or after.
     """
     counts: dict[str, int] = {}
     close: set[str] = set()

@@ -16,7 +16,7 @@ from context_engine.core.ranking.lexical import LexicalScores, lexical_scores
 from context_engine.errors import RerankerError
 
 _MOST: Final = 700.0
-"""e^-x is a float up to about here."""
+"""Largest exponent, roughly, at which e^x still fits a float."""
 
 
 def logistic(value: float) -> float:
@@ -29,10 +29,10 @@ def logistic(value: float) -> float:
 
 
 def unit_scores(name: str, values: Sequence[float]) -> list[float]:
-    """Return scores as they are if all lie in [0, 1]; else they are logits, and all go through the logistic function.
+    """Return scores as they are if all lie in [0, 1]; otherwise treat all as logits and apply the logistic function.
 
     Raises:
-        RerankerError: a value that is not finite.
+        RerankerError: a score is not finite.
     """
     if not all(isfinite(value) for value in values):
         raise RerankerError(f"{name} gave a score that is not finite")
@@ -50,21 +50,21 @@ _SHARED_KINDS: Final = (
     ScoreKind.FULLTEXT,
     ScoreKind.LEXICAL,
 )
-"""Kinds that can be the common measure, the most telling first. `unknown` never is: it may be a distance."""
+"""Kinds that can be the common measure, the most informative first. `unknown` never is: it may be a distance."""
 
 _SHIFT: Final = 0.25
-"""Of the geometric mean of coverage and cosine: without it a text in other words than the question's would have no
-signal, however close its meaning."""
+"""Shift of the geometric mean of coverage and cosine. Without it, a text that shares no word with the question would
+have no signal, however close its meaning."""
 
 
 class Measured(NamedTuple):
-    """Per candidate, in the order given.
+    """Relevance and absolute signal, one per candidate in the order given.
 
     Attributes:
-        relevance: [0, 1], what ranks; relative to the pool unless the source declared it.
-        absolute: [0, 1], comparable across pools; thresholds are tested on it.
-        by: what measured the undeclared ones: a score kind, "declared" where there were none.
-        lexical, coverage: the engine's own scores of the undeclared ones; empty where there are none.
+        relevance: [0, 1], used for ranking; relative to the pool unless the source declared it.
+        absolute: [0, 1], comparable across pools; used for thresholds.
+        by: the score kind that measured the undeclared candidates; "declared" if there were none.
+        lexical, coverage: the engine's own scores of the undeclared candidates; empty if there were none.
     """
 
     relevance: list[float]
@@ -82,20 +82,21 @@ def measure(
 ) -> Measured:
     """Return relevance and absolute signal of each candidate.
 
-    A source that declares its score to be relevance is taken at its word, in both. The others are measured by the
-    first of rerank, weighted, cosine, rrf, bm25, fulltext that all of them carry from one scorer (or from the one
-    source there is), else by the engine's lexical score, and normalised over their pool by `normalise_pool`. Over
-    several sources the cosine of one model counts half, the engine's lexical score over its best the other half.
-    Their absolute signal is how much of the query's information they hold (`lexical_scores`); with a cosine the two
-    together (`with_cosine`); a rerank score, or a weighted one without its cosine, where that is higher. A reranker
-    whose scores leave [0, 1] gives logits, read through the logistic function.
-    A pool of one keeps its absolute signal as relevance.
+    A score that its source declares to be relevance is used as both. The other candidates are measured by the first of
+    rerank, weighted, cosine, rrf, bm25 and fulltext that all of them have from one scorer (or from their only source),
+    else by the engine's lexical score, and normalised by `normalise_pool`. Across several sources the cosine of one
+    model counts half, and the engine's lexical score divided by its best counts the other half.
+
+    The absolute signal is the share of the query's information that a candidate holds (`lexical_scores`), combined with
+    its cosine if it has one (`with_cosine`). A rerank score, or a weighted score without a cosine, replaces it if
+    higher. A reranker with scores outside [0, 1] gives logits, which go through the logistic function. A pool of one
+    keeps its absolute signal as relevance.
 
     Args:
         query: the question.
         candidates: the pool.
-        statistics: how common the question's terms are where a source searched, by the source's id.
-        known: the relevance that they have in a larger pool (`relevance_by_scores`); None: they are the whole pool.
+        statistics: frequencies of the question's terms in each source's collection, by the source's id.
+        known: their relevance in a larger pool (`relevance_by_scores`); None if they are the whole pool.
     """
     declared = [candidate.chunk.score(ScoreKind.RELEVANCE) for candidate in candidates]
     open_ = [index for index, value in enumerate(declared) if value is None]
@@ -123,10 +124,10 @@ def measure(
 
 
 def relevance_by_scores(candidates: Sequence[Candidate]) -> list[float] | None:
-    """Return the relevance that `measure` gives several candidates; None where that takes their texts.
+    """Return the relevance that `measure` gives, from scores alone; None if it needs the candidates' texts.
 
-    It takes them where a source declares relevance, where nothing but words or cosines compares the sources, and where
-    a reranker's scores may be logits, which the pool decides.
+    It needs them if a source declares relevance, if only words or cosines compare the sources, and if a reranker's
+    scores may be logits, which depends on the pool.
     """
     kinds = {score.kind for candidate in candidates for score in candidate.chunk.scores}
     kind = _common_kind(candidates) if candidates else None
@@ -154,12 +155,12 @@ def normalise_pool(scores: Sequence[float]) -> list[float]:
 def with_cosine(coverage: float, cosine: float) -> float:
     """Return coverage and cosine as one signal, [0, 1]: sqrt((coverage + s) * (cosine + s)) - s, s = 1/4.
 
-    A shifted geometric mean: what both say counts, and a model whose cosines are all high or all low (unrelated texts
-    have .0 to .2 by one model, .6 to .8 by another) moves the signal of every question alike, where in a mean it would
-    drown the words. At least half the coverage: an exact code has next to no cosine.
+    In a shifted geometric mean both count, and a model whose cosines are all high or all low (unrelated texts have .0
+    to .2 with one model, .6 to .8 with another) moves the signal of every question alike; in a plain mean it would
+    drown out the words. The result is at least half the coverage, as an exact code has almost no cosine.
 
     Args:
-        coverage: how much of the question's information the text holds, [0, 1].
+        coverage: share of the question's information that the text holds, [0, 1].
         cosine: of question and text, [-1, 1]; a negative one counts as 0.
 
     >>> [round(with_cosine(*both), 3) for both in ((1.0, 1.0), (0.0, 0.6), (1.0, 0.0), (0.4, 0.5))]
@@ -170,7 +171,7 @@ def with_cosine(coverage: float, cosine: float) -> float:
 
 
 def _common_kind(pool: Sequence[Candidate]) -> ScoreKind | None:
-    """Return the first kind that every candidate carries from one scorer; None where there is none."""
+    """Return the first kind of score that every candidate has from one scorer; None if there is none."""
     one_source = _one_source(pool)
     for kind in _SHARED_KINDS:
         if _score_of(pool[0], kind) is None:
@@ -189,7 +190,7 @@ def _one_source(pool: Sequence[Candidate]) -> bool:
 
 
 def _blended(lexical: Sequence[float], cosines: Sequence[float]) -> list[float]:
-    """Return the mean of the lexical score over its best and the cosine: either alone ranks much worse."""
+    """Return the mean of cosine and lexical score (divided by its best): either alone ranks much worse."""
     best = max(lexical, default=0.0) or 1.0
     return [(score / best + max(cosine, 0.0)) / 2.0 for score, cosine in zip(lexical, cosines, strict=True)]
 
@@ -202,7 +203,8 @@ def _score_of(candidate: Candidate, kind: ScoreKind) -> Score | None:
 
 
 def _logit_scorers(pool: Sequence[Candidate]) -> set[str]:
-    """Return the scorers (unnamed: the sources) with a rerank score outside [0, 1]: all of theirs are logits."""
+    """Return the scorers (for unnamed ones, their sources) with a rerank score outside [0, 1]: all their scores are
+    logits."""
     return {
         _scorer(candidate, score)
         for candidate in pool
@@ -236,18 +238,18 @@ def _signal(candidate: Candidate, coverage: float, logits: set[str]) -> float:
 
 
 def _bounded(candidate: Candidate, score: Score, logits: set[str]) -> float:
-    """Return what a rerank or weighted score says on its own, [0, 1]."""
+    """Return a rerank or weighted score as a signal of its own, [0, 1]."""
     if score.kind is not ScoreKind.RERANK or _scorer(candidate, score) not in logits:
         return min(max(score.value, 0.0), 1.0)
     return logistic(score.value)
 
 
 def best_of(rows: Sequence[int], relevance: Sequence[float], tiers: Sequence[int], most: int | None) -> list[int]:
-    """Return the rows that are reranked, ascending: the `most` best by relevance, equal ones by tier, then row.
+    """Return the rows to rerank, ascending: the `most` best by relevance, then tier, then row.
 
     Args:
-        rows: the candidates that are left.
-        relevance, tiers: of every row.
+        rows: the remaining candidates.
+        relevance, tiers: one per row.
         most: None for all.
     """
     if most is None:
@@ -261,16 +263,15 @@ def blended(relevance: float, score: float, weight: float) -> float:
 
 
 def below_reranked(rest: Sequence[float], before: Sequence[float], after: Sequence[float]) -> list[float]:
-    """Return the relevance of candidates that were not reranked, none above the lowest of those that were.
+    """Return the relevance of the candidates that were not reranked, none above the lowest of those that were.
 
-    A cross-encoder's order of its candidates stands above the rest, for the rest is what stage 1 found worse. With
-    f = min(1, min(after) / min(before)) relevance r becomes min(f * r, min(after)): the order of the rest and the
-    proportions in it stay, and nothing rises.
+    The reranked candidates stay above the rest, which stage 1 found worse. With f = min(1, min(after) / min(before)),
+    relevance r becomes min(f * r, min(after)): the rest keeps its order and proportions, and nothing rises.
 
     Args:
-        rest: relevance of those that were not reranked, [0, 1], none above min(before).
-        before: relevance of the reranked by stage 1.
-        after: their relevance with the reranker's scores.
+        rest: relevance of the candidates that were not reranked, [0, 1], none above min(before).
+        before: stage-1 relevance of the reranked candidates.
+        after: their relevance after reranking.
     """
     low, high = min(after, default=1.0), min(before, default=1.0)
     factor = min(low / high, 1.0) if high > 0.0 else 1.0

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from context_engine.core.models import Confidence, RankingSettings, ScopeCalibration, ScopeThreshold
 
 SIGNAL_VERSION: Final = "1"
-"""Raised with every change of the absolute relevance: a calibration of another version is not used."""
+"""Raised with every change of the absolute signal: calibrations of other versions are ignored."""
 
 AUTO: Final = "auto"
 
@@ -19,11 +19,12 @@ CALIBRATED: Final = "calibrated"
 MEASURED_DEFAULT: Final = "measured default"
 
 DEFAULT_SCOPE_THRESHOLD: Final = 0.25
-"""For sources that say nothing of their collection (Dify, functions), measured with the 40 candidates of a question
-alone, questions in scope kept / off-topic ones turned away: regulation 99.2 / 76 %, abstracts 100 / 88 %, FAQ 98.5 /
-90 % by words; 100 / 89, 100 / 96 and 99.5 / 95 % with a cosine. At 0.20 words keep 99.5 % or more and turn away 58 to
-79 %, at 0.30 they keep 94.5 % or more and turn away 86 to 95 %. Of 100 to 150 chunks words keep 94 to 96 % and turn
-away 95 to 98 % at 0.25."""
+"""For sources without statistics of their collection (Dify, functions).
+
+Measured with 40 candidates per question, in-scope questions kept / off-topic ones turned away: regulation 99.2 / 76 %,
+abstracts 100 / 88 %, FAQ 98.5 / 90 % by words; 100 / 89, 100 / 96 and 99.5 / 95 % with a cosine. By words, 0.20 keeps
+at least 99.5 % and turns away 58 to 79 %; 0.30 keeps at least 94.5 % and turns away 86 to 95 %. In bases of 100 to 150
+chunks, 0.25 keeps 94 to 96 % and turns away 95 to 98 % by words."""
 
 _DEFAULT_STRONG: Final = 0.6
 
@@ -31,14 +32,14 @@ _DEFAULT_STRONG: Final = 0.6
 def scope_threshold(settings: RankingSettings, calibrations: Iterable[ScopeCalibration | None]) -> ScopeThreshold:
     """Return the scope threshold of a search.
 
-    A number is taken as it is; null is `min_relevance_score`. With `auto` it is the lowest of the calibrations; a
-    source without one counts with the measured default: a good question that is refused is worse than an off-topic
-    one that is answered. What is weak and what is strong evidence is a matter of the calibrations alone, whatever
-    number is set: the lowest third between threshold and strong evidence is weak.
+    A number is used as given; null means `min_relevance_score`. With `auto` it is the lowest of the calibrations, and a
+    source without one counts with the measured default: refusing a good question is worse than answering an off-topic
+    one. The limits of weak and strong evidence depend on the calibrations alone, whatever number is set: the lowest
+    third between threshold and strong evidence is weak.
 
     Args:
         settings: of the search.
-        calibrations: one for each source that answered, None where it has none.
+        calibrations: one for each source that answered; None for a source without one.
 
     >>> base = ScopeCalibration(threshold=0.3, strong=0.6, signal="1")
     >>> scope_threshold(RankingSettings(), [base])
@@ -80,8 +81,8 @@ class CalibrationSignals(NamedTuple):
     """The best absolute relevance of each question.
 
     Attributes:
-        own: sentences of the base, each without the chunk that it stands in: what the rest of the base says of it.
-        answered: questions that the base is known to answer: its headings, and those that were judged.
+        own: sentences of the base, each searched without the chunk it stands in.
+        answered: questions that the base is known to answer: its headings and judged questions.
         outside: off-topic questions.
     """
 
@@ -93,20 +94,20 @@ class CalibrationSignals(NamedTuple):
 def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float, float]:
     """Return the scope threshold, and the signal from which a text is strong evidence.
 
-    Nine of ten of the base's own sentences have a signal above q even without the chunk they stand in. A real question
-    has its answer in the base, but words it differently: s = 2/3 q is what it keeps by words alone, 0.9 q with vectors,
-    which see through other words. With o, below which 95 of 100 off-topic questions lie:
+    Let q be the signal that nine of ten of the base's own sentences exceed without their own chunk. A real question has
+    its answer in the base but is worded differently: by words alone it keeps about s = 2/3 q, with vectors, which see
+    through other wordings, s = 0.9 q. Let o be the signal below which 95 of 100 off-topic questions lie:
 
-        threshold = s             where s <= o: the two overlap, and a good question is not given up for a bad one
-                    (s + o) / 2   else: the middle of the gap, as far from the ones as from the others
+        threshold = s             if s <= o: they overlap, and no good question is given up for a bad one
+                    (s + o) / 2   otherwise: the middle of the gap
 
-    and never more than 98 of 100 questions reach that the base is known to answer. Strong is the median of the own
-    sentences. The two factors were measured on regulation, abstracts and short answers of a forum, whole and in samples
-    of 100 and 1,000 chunks, with real questions that took no part: see tests/benchmarks/bench_calibration.py.
+    It is lowered until 98 of 100 questions that the base is known to answer reach it. Strong is the median of the own
+    sentences. The two factors were measured on regulation, abstracts and short forum answers, whole and in samples of
+    100 and 1,000 chunks, with real questions as the test set: see tests/benchmarks/bench_calibration.py.
 
     Args:
         signals: at least one own sentence and one off-topic question.
-        by_vectors: the signal is of text and vectors.
+        by_vectors: whether the signal combines words and vectors.
 
     >>> calibrated(CalibrationSignals(own=[0.5] * 10, answered=[], outside=[0.1] * 10), by_vectors=False)
     (0.216, 0.5)
@@ -124,16 +125,17 @@ def calibrated(signals: CalibrationSignals, *, by_vectors: bool) -> tuple[float,
 
 
 def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibration | None:
-    """Return the calibration of several partitions of a base together, None of none; a single one as it is.
+    """Return the mean calibration of a base's partitions; a single one unchanged, None for none.
 
-    With n the chunks that the domain's sources have in each partition:
+    Each partition is calibrated by itself, so that nothing of one enters another. With n the chunks of the domain's
+    sources in each partition:
 
         threshold = sum(n * threshold) / sum(n)        strong = sum(n * strong) / sum(n)
 
-    each rounded down to three decimals. What was asked and held is counted over all.
+    each rounded down to three decimals. The counts of questions and chunks are summed.
 
     Args:
-        found: of one domain, signal and embedder.
+        calibrations: of one domain, signal and embedder.
 
     >>> parts = [ScopeCalibration(threshold=t, strong=0.6, signal="1", chunks=n) for t, n in ((0.2, 300), (0.4, 100))]
     >>> mean_calibration(parts).threshold
@@ -158,12 +160,12 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
 
 
 def _floored(value: float) -> float:
-    """Return three decimals of a value, never more than it is: who has just that signal is in scope."""
+    """Round down to three decimals, so that a question with exactly that signal is in scope."""
     return floor(value * 1000.0 + 1e-9) / 1000.0
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which a share of the values lies, between two of them in proportion.
+    """Return the value below which a share of the values lies, interpolated linearly.
 
     >>> quantile([0.25, 0.5, 0.75], 0.25)
     0.375
@@ -178,12 +180,12 @@ def quantile(values: Sequence[float], share: float) -> float:
 def confidence_of(absolute: float, scope: ScopeThreshold) -> Confidence:
     """Return strong, fair or weak, which mean the same for every question.
 
-    Strong is what says as much of the question as the base says of half of its own sentences, without the chunk that
-    they stand in; weak what lies in the lowest third between the scope threshold and that, or below. Without a
-    calibration both are measured defaults.
+    Strong reaches the signal that half of the base's own sentences reach without their own chunk. Weak lies in the
+    lowest third between the scope threshold and strong, or below. Without a calibration both limits are measured
+    defaults.
 
     Args:
-        absolute: [0, 1], the signal that does not depend on what else was found.
+        absolute: [0, 1], the signal that does not depend on the other candidates.
         scope: the scope threshold of the search, with the limits of weak and strong.
 
     >>> scope = ScopeThreshold(value=0.3, origin="calibrated", weak_below=0.4, strong_from=0.6)

@@ -18,7 +18,7 @@ def final_score(relevance: float, boost: float, settings: Settings) -> float:
 
     Args:
         relevance: [0, 1].
-        boost: of the chunk's tier, [0, 1].
+        boost: boost of the chunk's tier, [0, 1].
     """
     return final_scores([relevance], [boost], settings)[0]
 
@@ -43,7 +43,7 @@ MAX_SWAPS: Final = 200
 
 
 class Contenders(NamedTuple):
-    """What decides the places, column by column; rows stand in the order of their identity."""
+    """The values that decide the order, as columns; rows are in the order of their identity."""
 
     keys: Sequence[Key]
     tiers: Sequence[int]
@@ -52,7 +52,7 @@ class Contenders(NamedTuple):
 
 
 def order(contenders: Contenders) -> list[int]:
-    """Return the rows best first: by final score, then relevance, then tier, then identity."""
+    """Return the rows, best first: by final score, then relevance, then tier, then identity."""
     return _falling(contenders.finals, _by_relevance(contenders))
 
 
@@ -62,24 +62,24 @@ def _by_relevance(contenders: Contenders) -> list[int]:
 
 
 def _falling(values: Sequence[float], rows: list[int]) -> list[int]:
-    """Sort rows by a column, highest first; equal ones keep their order."""
+    """Sort rows by a column, highest first; equal rows keep their order."""
     return sorted(rows, key=values.__getitem__, reverse=True)
 
 
 def swaps(contenders: Contenders, ranked: Sequence[int], returned: Sequence[int]) -> tuple[list[Swap], int]:
-    """Return the pairs with a returned chunk whose order the boost turned round, and their number.
+    """Return the pairs with a returned chunk whose order the boost reversed, and their number.
 
-    The counterfactual order is the same rule with the boost at 0. A pair is a swap where the winner stands above the
-    loser now and below it there; its gap is the relevance the boost made up for, at most
+    The counterfactual order is the same rule with the boost at 0. A pair is a swap if the winner ranks above the loser
+    now and below it there. Its gap is the relevance that the boost made up for, at most
     (boost difference) * authority_weight / relevance_weight.
 
     Args:
         contenders: all of them.
-        ranked: their rows in their order.
-        returned: the places in it, from 0 and ascending, of those that are returned.
+        ranked: their rows, best first.
+        returned: 0-based places of the returned rows in `ranked`, ascending.
 
     Returns:
-        At most 200 swaps, those of the best-ranked winners first, and the true number.
+        At most 200 swaps, best-ranked winners first, and the true number.
     """
     without = _by_relevance(contenders)
     places, places_without = _places(ranked), _places(without)
@@ -119,9 +119,9 @@ class Passed(NamedTuple):
     """Why a chunk was not returned.
 
     Attributes:
-        reason: "document_limit" (its document has as many already) or "too_similar" (a chunk ranked lower says more
-            that is new).
-        value, limit: the document and its limit; the likeness to a returned chunk and lambda.
+        reason: "document_limit" (enough chunks of its document are returned) or "too_similar" (a lower-ranked chunk
+            adds more that is new).
+        value, limit: the document and its limit, or the similarity to a returned chunk and lambda.
     """
 
     reason: str
@@ -130,7 +130,7 @@ class Passed(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The indices returned, ascending, and why better ones were not; all others stand beyond top_k."""
+    """The returned indices, ascending, and why better-ranked ones were passed over; all others are beyond top_k."""
 
     chosen: list[int]
     passed: dict[int, Passed]
@@ -145,21 +145,21 @@ def choose(
     max_per_document: int | None = None,
     mmr_lambda: float | None = None,
 ) -> Choice:
-    """Return which of the chunks, given best first, are handed out.
+    """Return which of the chunks, given best first, are returned.
 
     With `mmr_lambda` each place goes to the chunk with the highest
 
-        lambda * final / best final - (1 - lambda) * (its greatest likeness to a chunk chosen before)
+        lambda * final / best final - (1 - lambda) * (its greatest similarity to a chunk chosen before)
 
-    where likeness is the Jaccard similarity of the sets of terms, [0, 1]. Source: Carbonell and Goldstein, SIGIR 1998
-    (maximal marginal relevance). The best chunk always comes first; of equal values the better ranked one.
+    where similarity is the Jaccard similarity of the sets of terms, [0, 1]. Source: Carbonell and Goldstein, SIGIR 1998
+    (maximal marginal relevance). The best chunk always comes first; among equal values the better-ranked chunk wins.
 
     Args:
         finals: final scores, descending.
-        documents: (source_id, document_id) of each; None counts as a document of its own.
-        texts: the text of each; read with `mmr_lambda` alone.
-        max_per_document: most chunks of one document; a freed place goes to the next chunk.
-        mmr_lambda: [0, 1]; 1 is the ranking alone, None does not compare texts.
+        documents: (source_id, document_id) of each; None counts as its own document.
+        texts: the text of each; read only with `mmr_lambda`.
+        max_per_document: maximum number of chunks of one document; the next chunk takes a freed place.
+        mmr_lambda: [0, 1]; 1 keeps the ranking, None compares no texts.
     """
     if max_per_document is None and mmr_lambda is None:
         return Choice(list(range(min(top_k, len(finals)))), {})
@@ -170,7 +170,7 @@ def choose(
 
 
 class _Picking:
-    """The choice under way: what is left, and how like a chosen chunk each of them is."""
+    """The state of the choice: the chunks left, and the similarity of each to the chosen ones."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class _Picking:
         self.left = list(range(len(finals)))
 
     def pick(self) -> None:
-        """Choose one more; leave out what its document has enough of."""
+        """Choose one more chunk, and drop the chunks of a document that has reached its limit."""
         index = self.left[0] if self.mmr is None else max(self.left, key=self._value)
         self.chosen.append(index)
         self.of_document[self.documents[index]] += 1
@@ -200,7 +200,7 @@ class _Picking:
                 self.likeness[other] = max(self.likeness[other], _jaccard(self.terms[index], self.terms[other]))
 
     def passed(self, top_k: int) -> dict[int, Passed]:
-        """Return why each chunk that was not chosen was passed over."""
+        """Return why each chunk above the last chosen one was passed over."""
         last = max(self.chosen, default=-1) if len(self.chosen) >= top_k else len(self.documents)
         taken, out = set(self.chosen), dict[int, Passed]()
         for index, document in enumerate(self.documents[: last + 1]):
@@ -232,23 +232,22 @@ logger = logging.getLogger(__name__)
 def filter_by_similarity(
     chunks: Sequence[Mapping[str, Any]], threshold: float = 0.0, min_chunks: int = 2
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Keep the chunks whose `score` is at least the threshold; if fewer than `min_chunks` are, the best that many.
+    """Keep the chunks whose `score` reaches the threshold; fill up to `min_chunks` with the best of the others.
 
-    Scores and metadata are kept as they are, and so is the order. A chunk without a score counts as lowest; with a
-    threshold of 0 or less every chunk passes. The given dicts are not changed.
+    Scores, metadata and order stay unchanged, and so do the given dicts. A chunk without a score counts as lowest; with
+    a threshold of 0 or less every chunk passes.
 
     Args:
         chunks: chunk dicts with `score`, all of one kind.
-        threshold: least score, of that kind.
-        min_chunks: least number of chunks to keep, >= 0.
+        threshold: minimum score, of that kind.
+        min_chunks: minimum number of chunks to keep, >= 0.
 
     Returns:
-        The kept chunks (copies; those brought back carry `below_threshold: True`) and
+        The kept chunks (copies; those below the threshold carry `below_threshold: True`) and
         {original_count, filtered_count, fallback_triggered, scores}.
 
     Raises:
-        InvalidRequest: chunks that are no sequence of dicts, a threshold that is not a finite number, or a negative
-            `min_chunks`.
+        InvalidRequest: chunks is not a sequence of dicts, threshold is not a finite number, or min_chunks is negative.
     """
     if isinstance(chunks, str | bytes) or not isinstance(chunks, Sequence):
         raise InvalidRequest(f"chunks must be a sequence of chunk dicts, got {type(chunks).__name__}")
