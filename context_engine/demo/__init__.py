@@ -15,7 +15,7 @@ from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.calibrate import calibrate
 from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.lock import WriterLock
-from context_engine.adapters.sources.local.placement import places
+from context_engine.adapters.sources.local.partitions import places
 from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
 from context_engine.core.models import Registry
 from context_engine.core.ranking.scope import SIGNAL_VERSION

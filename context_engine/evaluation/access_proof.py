@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from context_engine.adapters.sources.factory import base_path
+from context_engine.adapters.sources.factory import base_path, in_embedded_base
+from context_engine.adapters.sources.local import schema
 from context_engine.core.models import NOTHING, Principal
 from context_engine.core.policy.access import ManifestPolicy, OpenAccess
 from context_engine.errors import ConfigError
-from context_engine.evaluation.access_copy import copy_base, embedded
 from context_engine.evaluation.access_trial import INSIDER_ROLE, BaseTrial, Outputs
 from context_engine.testing.noninterference import (
     NO_SUCH_DOMAINS,
@@ -30,6 +33,7 @@ from context_engine.testing.noninterference import (
 from context_engine.wiring import Setup
 
 _MOST_NEW: Final = 12
+
 Told = Callable[[Principal, int], None]
 
 
@@ -120,3 +124,36 @@ def _new_places(domains: Sequence[str], draw: Random) -> Iterator[HiddenPlace]:
             yield HiddenPlace(domain, f"{source}_of_{number}")
         else:
             yield HiddenPlace(draw.choice(domains), source)
+
+
+def embedded(setup: Setup) -> Setup:
+    """Return a configuration with those sources alone that stand in the embedded base."""
+    domains = {}
+    for name, domain in setup.registry.domains.items():
+        sources = tuple(filter(in_embedded_base, domain.sources))
+        if sources:
+            domains[name] = domain.model_copy(update={"sources": sources})
+    return replace(setup, registry=setup.registry.only(domains))
+
+
+def copy_base(source: Path, target: Path) -> None:
+    """Copy the rows of a base as they stand at one moment; the first writer builds the index of the copy.
+
+    Args:
+        source: folder of the base; it is only read.
+        target: a folder that is not there yet.
+
+    Raises:
+        StoreError: there is no base, or it cannot be read.
+    """
+    if not schema.exists(source):
+        raise schema.missing(source)
+    target.mkdir(parents=True)
+    with (
+        closing(schema.connect(source, write=False)) as rows,
+        closing(sqlite3.connect(target / schema.DATABASE)) as copy,
+    ):
+        try:
+            rows.backup(copy)
+        except sqlite3.DatabaseError as error:
+            raise schema.unusable(source, error) from error

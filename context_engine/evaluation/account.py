@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from context_engine.core.models import Notice
-from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.gold import GoldHit
+from context_engine.evaluation.gold import Corpus, GoldHit
 from context_engine.evaluation.run import Run
 from context_engine.evaluation.statistics import percentile
 

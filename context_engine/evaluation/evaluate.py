@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
-from context_engine.errors import ConfigError
-from context_engine.evaluation.compared import Compared
-from context_engine.evaluation.groups import grouped
+from context_engine.core.models import messages
+from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
+from context_engine.evaluation.gold import Identity, gold_of
 from context_engine.evaluation.metrics import read_measures
+from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.run import Progress
-from context_engine.evaluation.score import Scored, rankings_of, score_rankings, score_run
+from context_engine.evaluation.score import Scored, gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.trec import read_run
 from context_engine.evaluation.variant import Variant
@@ -81,3 +86,159 @@ def _file(session: Session, path: Path, measures: Sequence[str]) -> Scored:
         raise ConfigError(f"ranks none of the judged questions ({next(iter(rankings))} ...)", file=str(path))
     hits = rankings_of(rankings, session.corpus.by_chunk_id())
     return score_rankings(path.name, hits, session.qrels, measures, rejected=session.rejected)
+
+
+Groups = Mapping[str, Mapping[str, Sequence[str]]]
+"""Name of a grouping to value to question ids."""
+
+_MOST_VALUES: Final = 12
+
+_UNKNOWN: Final = "not known"
+
+
+def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
+    """Return the groupings of the judged questions that say anything, of two groups at least, or that are asked for.
+
+    Args:
+        by: labels to group by beside tier and domain; empty takes every label with 2 to 12 values.
+
+    Raises:
+        InvalidRequest: a label that no question has.
+    """
+    judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
+    tiers = tier_of_gold(session.qrels, session.corpus.identities.values())
+    groups: dict[str, dict[str, list[str]]] = {"tier": {}, "domain": {}}
+    labels = {label for question, _ in judged for label in question.labels}
+    for label in by:
+        if label not in labels and label not in groups:
+            raise InvalidRequest(f"no question has a field {label!r} to group by.{nearest(label, labels)}")
+    chosen = labels.intersection(by) if by else labels
+    for question, domain in judged:
+        tier = tiers.get(question.id)
+        values = {"tier": _UNKNOWN if tier is None else str(tier), "domain": domain}
+        values |= {label: question.labels.get(label, _UNKNOWN) for label in sorted(chosen)}
+        for name, value in values.items():
+            groups.setdefault(name, {}).setdefault(value, []).append(question.id)
+    kept = {name: dict(sorted(held.items())) for name, held in groups.items() if len(held) > 1 or name in by}
+    return {name: held for name, held in kept.items() if name in by or len(held) <= _MOST_VALUES}
+
+
+def tier_of_gold(qrels: Mapping[str, Mapping[str, int]], identities: Iterable[Identity]) -> Mapping[str, int]:
+    """Return the best tier among the gold answers of each question, as far as it is known."""
+    wanted = {gold for held in qrels.values() for gold in held}
+    hashes = [gold for gold in wanted if gold_of(Identity("", "", frozenset(), gold.removeprefix("sha256:")), (gold,))]
+    tiers: dict[str, int] = {}
+    for one in identities:
+        if one.tier is None:
+            continue
+        for gold in [*(wanted & {*one.names, EXACT + one.chunk_id}), *gold_of(one, hashes)]:
+            tiers[gold] = min(tiers.get(gold, one.tier), one.tier)
+    known = {question: [tiers[gold] for gold in held if gold in tiers] for question, held in qrels.items()}
+    return {question: min(found) for question, found in known.items() if found}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What a report is about.
+
+    Attributes:
+        ours: the set-up under test.
+        baseline: what it is compared with, None where there is nothing.
+        without_authority: ours with the boost at 0, None where it was not run.
+        primary: the measure by which questions are sorted.
+    """
+
+    session: Session
+    ours: Scored
+    baseline: Scored | None
+    groups: Groups
+    primary: str
+    without_authority: Scored | None = None
+
+    @property
+    def both(self) -> tuple[Scored, ...]:
+        """Ours, and the baseline where there is one."""
+        return (self.ours,) if self.baseline is None else (self.ours, self.baseline)
+
+    @property
+    def troubles(self) -> Sequence[str]:
+        """What stands in the way of believing the numbers: sources that did not answer, rankings that are not there."""
+        found = []
+        for one in self.both:
+            if one.run is not None:
+                found += [f"{one.name}: {trouble}" for trouble in troubles_of(a.troubles for a in one.run.answers)]
+            lacking = sum(question not in one.rankings for question in self.session.qrels)
+            if one.run is None and lacking:
+                count = len(self.session.qrels)
+                found.append(f"{one.name} ranks nothing for {lacking} of the {count} judged questions, which count 0")
+        return found
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a source, the embedder or the reranker did not do its part in some search."""
+        return any(answer.troubles for one in self.both if one.run is not None for answer in one.run.answers)
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The questions by id."""
+        return {question.id: question.text for question, _ in self.session.questions}
+
+
+SCHEMA_VERSION: Final = "1.0"
+
+
+def summary(compared: Compared) -> dict[str, Any]:
+    """Return the whole evaluation, JSON-ready; schema version 1.0."""
+    ours, baseline, session = compared.ours, compared.baseline, compared.session
+    out: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "questions": len(session.questions),
+        "judged": len(session.qrels),
+        "notes": list(messages(session.notices)),
+        **_set_up(ours, compared),
+        "baseline": None if baseline is None else _set_up(baseline, compared),
+        "difference": None,
+        "groups": {
+            name: {
+                value: {"questions": len(held), "measures": {one: ours.mean(one, held) for one in ours.measures}}
+                for value, held in groups.items()
+            }
+            for name, groups in compared.groups.items()
+        },
+        "per_question": {name: dict(held) for name, held in ours.scores.items()},
+    }
+    if baseline is not None:
+        out["difference"] = {measure: ours.against(baseline, measure)._asdict() for measure in ours.measures}
+    return out
+
+
+def _set_up(one: Scored, compared: Compared) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "name": one.name,
+        "measures": {measure: one.interval(measure)._asdict() for measure in one.measures},
+    }
+    run = one.run
+    if run is None:
+        return out
+    depth = run.depth
+    fates = gold_fates(run, compared.session.qrels)
+    plain = compared.without_authority if one is compared.ours else None
+    return out | {
+        "top_k": depth.top_k,
+        "top_k_by_domain": dict(depth.by_domain) or None,
+        "gold_answers": {"total": len(fates), "by_end": dict(Counter(fate.stage for fate in fates))},
+        "latency_ms": latency(run)._asdict(),
+        "stages": [stage._asdict() for stage in stages(run)],
+        "context_tokens": token_efficiency(run, compared.session.corpus)._asdict(),
+        "tier_shares": dict(tier_shares(run.read(), depth.top_k)),
+        "without_authority": None
+        if plain is None
+        else {
+            "tier_shares": dict(tier_shares(run.read(authority=False), depth.top_k)),
+            "measures": {measure: plain.mean(measure) for measure in plain.measures},
+        },
+        "embedder": None if run.embedder is None else run.embedder.to_dict(),
+        "failed_searches": sum(answer.failed for answer in run.answers),
+        "troubles": [trouble._asdict() for trouble in troubles_of(answer.troubles for answer in run.answers)],
+        "settings": {name: dict(held) for name, held in run.settings.items()},
+    }

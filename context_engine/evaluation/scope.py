@@ -12,11 +12,10 @@ from context_engine.core.engine import Engine
 from context_engine.core.models import NOBODY, Principal, SearchRequest
 from context_engine.errors import InvalidRequest, RetrievalFailed
 from context_engine.evaluation import charts
-from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile
+from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile, cut
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.run import Progress
 from context_engine.evaluation.statistics import percentile
-from context_engine.evaluation.words import cut
 
 __all__ = ["OUT_OF_SCOPE", "Calibration", "TradeOff", "best_signals", "calibrate", "scope_report"]
 

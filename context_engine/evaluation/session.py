@@ -12,8 +12,7 @@ from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import NOBODY, Notice, NoticeCode, Principal
 from context_engine.core.protocols import TokenCounter
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.evaluation.corpus import Corpus, read_corpus
-from context_engine.evaluation.gold import GoldIndex, resolved
+from context_engine.evaluation.gold import Corpus, GoldIndex, read_corpus, resolved
 from context_engine.evaluation.metrics import cutoff
 from context_engine.evaluation.qrels import EXACT, Qrels, Rejected, positive, read_qrels
 from context_engine.evaluation.questions import EvalQuestion, read_questions

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from context_engine.adapters.sources.adapter_forms import source_of
+from context_engine.adapters.sources.callable import source_of
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine
 from context_engine.core.models import DomainSpec, KeptRecords, MaskedOutputs, Registry, SourceSpec, SourceType

@@ -36,7 +36,7 @@ from bench_quality import Vectors, with_headings, write
 from context_engine import Engine, Registry, SearchRequest
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.adapters.sources.local.calibrate import calibrate, outside_questions
-from context_engine.adapters.sources.local.placement import places
+from context_engine.adapters.sources.local.partitions import places
 from context_engine.core.models import (
     AccessRule,
     Classification,

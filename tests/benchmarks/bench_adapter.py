@@ -29,12 +29,16 @@ from bench_quality import Vectors, with_headings, write
 
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.evaluation.gold import identity_of
-from context_engine.evaluation.learning.adapter_evidence import evidence
-from context_engine.evaluation.learning.adapter_gate import JudgedSearch, Searches, learn_adapter, measures_with
-from context_engine.evaluation.learning.contrast import Maps
+from context_engine.evaluation.learning.adapter_gate import (
+    JudgedSearch,
+    Searches,
+    evidence,
+    learn_adapter,
+    measures_with,
+)
+from context_engine.evaluation.learning.contrast import Lessons, Maps, lessons_of
 from context_engine.evaluation.learning.folds import MOST_ROUNDS, Fold, dense_values, learn_all
-from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
-from context_engine.evaluation.learning.lessons import Lessons, lessons_of
+from context_engine.evaluation.learning.pairs import JudgedPairs, judged_pairs
 from context_engine.evaluation.learning.parts import parts_of
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.questions import EvalQuestion

@@ -17,7 +17,7 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions
 from context_engine.adapters.sources.local.calibrate import calibrate
-from context_engine.adapters.sources.local.placement import SourcePlace
+from context_engine.adapters.sources.local.partitions import SourcePlace
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import (
     AccessScope,

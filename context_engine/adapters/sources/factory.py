@@ -14,7 +14,7 @@ from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase, LocalSource
-    from context_engine.adapters.sources.local.placement import Place
+    from context_engine.adapters.sources.local.partitions import Place
 
 
 _NOT_LOCAL: Final = ("connection", "dataset_ids", "settings")
@@ -81,7 +81,7 @@ def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, option
         ConfigError: its folder cannot be written to.
         StoreError: it cannot be used, or another process writes to it.
     """
-    from context_engine.adapters.sources.local.placement import places
+    from context_engine.adapters.sources.local.partitions import places
 
     path, place = base_path(context.data_dir()), places(specs, context.rules_of)
     with open_base(path, context.settings, context.embedder(), context.clock, place) as base:
@@ -107,7 +107,7 @@ def open_local(spec: SourceSpec, context: SourceContext) -> LocalSource:
         ConfigError: the source names a connection, dataset ids or settings.
     """
     from context_engine.adapters.sources.local import LocalSource
-    from context_engine.adapters.sources.local.placement import SourcePlace
+    from context_engine.adapters.sources.local.partitions import SourcePlace
 
     check_local(spec)
     path = base_path(context.data_dir())

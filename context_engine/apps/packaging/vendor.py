@@ -99,14 +99,11 @@ _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder"
 """Adapters that need an extra."""
 
 _BY_VECTORS: Final = (
-    "adapted.py",
     "cells.py",
     "domain_adapter.py",
     "held_vectors.py",
     "loading.py",
-    "matrices.py",
     "matrix.py",
-    "one_product.py",
     "vector_parts.py",
 )
 """Modules of the embedded base that need an extra."""

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from context_engine import __version__
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.models import AccessScope
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.gold import GoldHit, Identity, identity_of
+from context_engine.evaluation.learning.contrast import DEFAULTS, Lessons
 from context_engine.evaluation.learning.folds import Fold, Folds, learn_all, learn_by_folds
-from context_engine.evaluation.learning.judged_pairs import JudgedPairs
-from context_engine.evaluation.learning.lessons import Lessons
+from context_engine.evaluation.learning.pairs import JudgedPairs
 from context_engine.evaluation.learning.parts import Parts, parts_of
-from context_engine.evaluation.metrics import Scores
+from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
 
 FEWEST_JUDGED: Final = 50
 """Of fewer judged questions nothing is learnt."""
+
 USUALLY_NEEDED: Final = 1500
 """Judged answers from which a gain was beyond noise where it was measured (docs/guides/models.md)."""
 
 _ALWAYS: Final = ("R@10", "AP@10")
+
 _DEPTH: Final = 40
 
 Progress = Callable[[int, int, str], None]
@@ -250,3 +253,50 @@ class Searches:
             GoldHit(asked.known.get(chunk.chunk_id) or identity_of("", chunk.chunk_id, chunk), 1.0 / rank)
             for rank, chunk in enumerate(found.chunks, start=1)
         ]
+
+
+def evidence(trial: AdapterTrial) -> dict[str, Any]:
+    """Return what was measured, JSON-ready.
+
+    `before`, `after` and `interval` are of the measure that decides, in the base's own search, for answers that the
+    adapter was never shown, as is `search`. `known` is for answers that other questions showed it; so is `dense`, of
+    the cosines alone. `parts` says how the questions were parted: `cut`, that a group of more than half of them was.
+    """
+    measure, gain = trial.measures[0], trial.difference(trial.measures[0])
+    before, after = dense_means(trial.folds, trial.measures)
+    return {
+        "measure": measure,
+        "before": mean(trial.before, measure),
+        "after": mean(trial.after, measure),
+        "interval": [gain.low, gain.high],
+        "questions": trial.questions,
+        "pairs": trial.pairs,
+        "untaught": len(trial.untaught),
+        "refusal": trial.refusal,
+        "search": {name: _pair(trial.before, trial.after, name, trial.difference(name)) for name in trial.measures},
+        "known": {
+            name: _pair(trial.before, trial.known, name, trial.difference(name, known=True)) for name in trial.measures
+        },
+        "dense": {name: {"before": before[name], "after": after[name]} for name in trial.measures},
+        "parts": trial.parts.evidence(),
+        "passages": dict(zip(("held", "judged"), trial.passages, strict=True)),
+        "folds": [{"questions": len(fold.questions), "rounds": fold.rounds} for fold in trial.folds.folds],
+        "rounds": trial.folds.rounds,
+        "training": DEFAULTS._asdict(),
+        "seed": trial.seed,
+        "made_by": __version__,
+        **trial.more,
+    }
+
+
+def _pair(before: Scores, after: Scores, measure: str, change: Paired) -> dict[str, Any]:
+    return {"before": mean(before, measure), "after": mean(after, measure), **change._asdict()}
+
+
+def dense_means(folds: Folds, measures: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the means of the ranking by cosine: by the model alone, and while held out."""
+    places = [(place, fold.rounds) for fold in folds.folds for place in fold.questions]
+    return (
+        {name: sum(folds.dense[0][place][name] for place, _ in places) / len(places) for name in measures},
+        {name: sum(folds.dense[rounds][place][name] for place, rounds in places) / len(places) for name in measures},
+    )

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from context_engine.evaluation.learning.contrast import DEFAULTS, Contrast, Maps, trained
-from context_engine.evaluation.learning.lessons import Lessons, unit
+from context_engine.evaluation.learning.contrast import DEFAULTS, Contrast, Lessons, Maps, trained, unit
 from context_engine.evaluation.metrics import measured
 
 MOST_ROUNDS: Final = 6

@@ -14,12 +14,10 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.local.held_vectors import HeldVectors
 from context_engine.core.protocols import Embedder
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.learning.contrast import Maps
+from context_engine.evaluation.learning.contrast import Lessons, Maps, lessons_of
 from context_engine.evaluation.learning.folds import best_rounds, learn_all, learn_by_folds
-from context_engine.evaluation.learning.lessons import Lessons, lessons_of
-from context_engine.evaluation.learning.own_pairs import MOST_PAIRS, own_pairs
+from context_engine.evaluation.learning.pairs import MOST_PAIRS, TrainingPairs, own_pairs
 from context_engine.evaluation.learning.parts import parts_of
-from context_engine.evaluation.learning.training_pairs import TrainingPairs
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 
 FEWEST_PAIRS: Final = 500

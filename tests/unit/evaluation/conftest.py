@@ -12,10 +12,8 @@ import pytest
 
 from context_engine import demo
 from context_engine.core.context import ApproxTokenCounter
-from context_engine.evaluation.compared import Compared
-from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.evaluate import evaluate
-from context_engine.evaluation.gold import GoldHit, Identity
+from context_engine.evaluation.evaluate import Compared, evaluate
+from context_engine.evaluation.gold import Corpus, GoldHit, Identity
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.score import Scored
 from context_engine.evaluation.session import Session, open_session

@@ -13,8 +13,7 @@ from context_engine.adapters.sources.local import search
 from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.core.models import NOBODY, Chunk, Classification, Principal
 from context_engine.errors import ConfigError, StoreError
-from context_engine.evaluation.access_copy import copy_base
-from context_engine.evaluation.access_proof import prove_access
+from context_engine.evaluation.access_proof import copy_base, prove_access
 from context_engine.testing import FixedClock
 from context_engine.wiring import Setup, SourceOpener, load_setup, load_source_adapter
 

@@ -9,11 +9,20 @@ from pathlib import Path
 import pytest
 
 from context_engine.errors import ConfigError, InvalidRequest
-from context_engine.evaluation.collected import Collected, collected_summary, existing_run, verdict_of
-from context_engine.evaluation.collected_report import collected_report
-from context_engine.evaluation.collections import Collection, collection_at, naming, open_collections, read_collections
-from context_engine.evaluation.compared import Compared
-from context_engine.evaluation.markdown import to_markdown
+from context_engine.evaluation.blocks import to_markdown
+from context_engine.evaluation.collections import (
+    Collected,
+    Collection,
+    collected_summary,
+    collection_at,
+    existing_run,
+    naming,
+    open_collections,
+    read_collections,
+    verdict_of,
+)
+from context_engine.evaluation.evaluate import Compared
+from context_engine.evaluation.report import collected_report
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired
 

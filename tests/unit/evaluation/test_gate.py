@@ -12,21 +12,24 @@ from typing import Any
 import pytest
 
 from context_engine.errors import ConfigError
-from context_engine.evaluation.collected import Collected
-from context_engine.evaluation.compared import Compared
-from context_engine.evaluation.gate import GateResult, gate_result, gate_summary, lost_most
-from context_engine.evaluation.gate_baseline import (
+from context_engine.evaluation.blocks import to_markdown
+from context_engine.evaluation.collections import Collected
+from context_engine.evaluation.evaluate import Compared
+from context_engine.evaluation.gate import (
+    GateResult,
     check_baseline,
     check_comparable,
     check_replaceable,
     fingerprint,
+    gate_result,
+    gate_summary,
     keep_baseline,
+    lost_most,
 )
 from context_engine.evaluation.gate_file import GateCollection, GateFile, gate_text, new_gate, read_gate
-from context_engine.evaluation.gate_report import gate_report
 from context_engine.evaluation.gold import Identity
-from context_engine.evaluation.markdown import to_markdown
 from context_engine.evaluation.questions import EvalQuestion
+from context_engine.evaluation.report import gate_report
 
 NDCG = "nDCG@10"
 Make = Callable[..., Compared]

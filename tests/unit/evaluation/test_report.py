@@ -8,11 +8,18 @@ import pytest
 
 from context_engine.core.models import canonical_json
 from context_engine.evaluation import charts
-from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile
-from context_engine.evaluation.html import to_html
-from context_engine.evaluation.markdown import to_markdown
+from context_engine.evaluation.blocks import (
+    Figure,
+    ReportDocument,
+    ReportSection,
+    Table,
+    Text,
+    Tile,
+    to_html,
+    to_markdown,
+)
+from context_engine.evaluation.evaluate import summary
 from context_engine.evaluation.report import evaluation_report
-from context_engine.evaluation.summary import summary
 
 EVIL = "<script>alert(1)</script> | `x` *y* [z](u)"
 REPORT = ReportDocument(

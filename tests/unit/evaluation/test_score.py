@@ -8,17 +8,13 @@ from context_engine.core.models import Fate, Notice, NoticeCode, Outcome
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import session as evaluation_session
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
-from context_engine.evaluation.compared import Compared
-from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.evaluate import compare_files, evaluate
-from context_engine.evaluation.gold import Identity
-from context_engine.evaluation.groups import grouped, tier_of_gold
+from context_engine.evaluation.evaluate import Compared, compare_files, evaluate, grouped, summary, tier_of_gold
+from context_engine.evaluation.gold import Corpus, Identity
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.report import evaluation_report
 from context_engine.evaluation.run import Depth, QuestionAnswer, Run, answer_of, ask, troubles_in
 from context_engine.evaluation.score import gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import open_session
-from context_engine.evaluation.summary import summary
 from context_engine.evaluation.trec import read_run, write_run
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.wiring import build_engine

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.local.placement import places
+from context_engine.adapters.sources.local.partitions import places
 from context_engine.apps.server.app import create_app
 from context_engine.apps.server.service import Service
 from context_engine.core.models import Classification, Principal, SearchRequest, SearchResult

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_engine.adapters.sources.local import adapter_store, adapter_switches
-from context_engine.adapters.sources.local.adapter_reader import AdapterReader, scorer_of
 from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter
+from context_engine.adapters.sources.local.adapter_switches import AdapterReader, scorer_of
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.adapter_store import (
@@ -20,23 +21,37 @@ from context_engine.adapters.sources.local.adapter_store import (
     StoredAdapter,
     asked_of,
     listed,
+    maps_of,
+    named,
     read_all,
     writing,
 )
-from context_engine.adapters.sources.local.schema import Model
+from context_engine.adapters.sources.local.schema import Model, model_of
+from context_engine.core.concurrency.forking import Lock
+from context_engine.core.models import scorer_name
 from context_engine.errors import StoreError, nearest
 
+if TYPE_CHECKING:
+    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+
+
 _LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
+
 _LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = :domain GROUP BY learnt_from"
+
 _LAST_SWITCH: Final = (
     "SELECT learnt_from, adapter_id FROM adapter_switches WHERE domain = ? ORDER BY number DESC LIMIT 1"
 )
+
 _SWITCHED_ON: Final = f"""
 FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
 WHERE number IN ({_LAST_SWITCHES}) AND {READABLE}
 """
+
 _WIDEST: Final = "ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1"
+
 _IN_FORCE: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} AND {FITTING} {_WIDEST}"
+
 _FOR_ANY_VECTORS: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} {_WIDEST}"
 
 
@@ -150,3 +165,102 @@ def undo(root: Path, domain: str, *, at: str) -> bool:
                 {"domain": domain, "of": learnt_from, "number": number, "at": at},
             )
     return bool(last)
+
+
+AUTO: Final = "auto"
+"""The adapter in force."""
+
+OFF: Final = "off"
+"""None: questions and passages are compared as the model has them."""
+
+_MOST_BYTES: Final = 1 << 26
+"""Of the maps that are kept in memory, at least one adapter: 56 of 384 numbers, 8 of 1,024."""
+
+
+class ChosenAdapter(NamedTuple):
+    """What a search uses.
+
+    Attributes:
+        adapter: None: the model's own vectors.
+        unusable: the id of the adapter that it should have used: it is damaged, for other vectors than the base's, or
+            there is none of this name for the caller; "" where all is well.
+    """
+
+    adapter: DomainAdapter | None = None
+    unusable: str = ""
+
+
+class AdapterReader:
+    """Reads adapters of one base; keeps the maps of the last few in memory. Safe for several threads.
+
+    An id names the content, so what is kept stays right whatever is switched or kept later.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._held: OrderedDict[tuple[str, str, str], DomainAdapter] = OrderedDict()
+
+    def chosen(
+        self, connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int]
+    ) -> ChosenAdapter:
+        """Return what a search uses.
+
+        Args:
+            connection: a reader's, in a transaction.
+            domain: of the search.
+            choice: AUTO, OFF, or the id of an adapter.
+            partitions: the keys of those that the caller may read.
+        """
+        model = model_of(connection)
+        if model is None or choice == OFF:
+            return ChosenAdapter()
+        name = _id_of(connection, domain, choice, partitions, model)
+        if name is None:
+            missed = switched_on(connection, domain, partitions) if choice == AUTO else choice
+            return ChosenAdapter(unusable=missed or "")
+        adapter = self._read(connection, domain, name, model)
+        return ChosenAdapter(unusable=name) if adapter is None else ChosenAdapter(adapter)
+
+    def _read(self, connection: sqlite3.Connection, domain: str, adapter_id: str, model: Model) -> DomainAdapter | None:
+        """Return a stored adapter of the base's model, None where it is damaged."""
+        key = (domain, adapter_id, model.model_id)
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None:
+                self._held.move_to_end(key)
+                return held
+        maps = maps_of(connection, domain, adapter_id)
+        if maps is None:
+            return None
+        from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # only here: it needs numpy
+
+        try:
+            held = DomainAdapter.from_bytes(model.model_id, maps, model.dimension)
+        except ValueError:
+            return None
+        with self._lock:
+            self._held[key] = held
+            while len(self._held) > max(_MOST_BYTES // (2 * held.query.nbytes), 1):
+                self._held.popitem(last=False)
+        return held
+
+
+def scorer_of(connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int]) -> str:
+    """Return what the cosines of a search are known by: the model, the model and an adapter, or "" without vectors.
+
+    Needs no numpy. The arguments are those of `AdapterReader.chosen`.
+    """
+    model = model_of(connection)
+    if model is None:
+        return ""
+    name = None if choice == OFF else _id_of(connection, domain, choice, partitions, model)
+    sound = name is not None and maps_of(connection, domain, name) is not None
+    return scorer_name(model.model_id, name if sound else None)
+
+
+def _id_of(
+    connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int], model: Model
+) -> str | None:
+    if choice == AUTO:
+        return in_force(connection, domain, partitions, model)
+    return named(connection, domain, choice, partitions, model)

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
-from context_engine.adapters.sources.local.adapter_reader import AUTO, AdapterReader, scorer_of
+from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader, scorer_of
 from context_engine.adapters.sources.local.calibrations import in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery
-from context_engine.adapters.sources.local.fetch import fetched
-from context_engine.adapters.sources.local.first_numbers import shortened
-from context_engine.adapters.sources.local.merge import kind_of
-from context_engine.adapters.sources.local.options import SearchOptions
-from context_engine.adapters.sources.local.partitions import readable
-from context_engine.adapters.sources.local.placement import Place, PlacementCheck, SourcePlace
+from context_engine.adapters.sources.local.embedding import QueryVectors
+from context_engine.adapters.sources.local.options import SearchOptions, kind_of
+from context_engine.adapters.sources.local.partitions import Place, PlacementCheck, SourcePlace, readable
 from context_engine.adapters.sources.local.queries import text_query
-from context_engine.adapters.sources.local.query_vectors import QueryVectors
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import Scope, answers, best_of
 from context_engine.adapters.sources.local.stats import BaseStats, SourceStats, read_held, read_stats
+from context_engine.adapters.sources.local.vector_form import shortened
 from context_engine.adapters.sources.local.verify import VerifyReport, verify
+from context_engine.adapters.sources.local.view import fetched
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.engine.defaults import SystemClock
 from context_engine.core.models import (

@@ -16,7 +16,8 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,14 +25,20 @@ from context_engine.adapters.sources.local import calibrations, schema
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.calibrations import Extent, StoredCalibration
 from context_engine.adapters.sources.local.options import SearchOptions
-from context_engine.adapters.sources.local.signals import SignalReader
 from context_engine.core.engine.defaults import default_settings
+from context_engine.core.engine.refining import prepared_query
 from context_engine.core.models import (
     DomainSpec,
     EffectiveSettings,
+    RawAnswer,
     ScopeCalibration,
     SearchRequest,
+    Settings,
 )
+from context_engine.core.query import variants
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import pool
+from context_engine.core.ranking.relevance import measure
 from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, calibrated
 from context_engine.core.text import terms
 
@@ -43,21 +50,31 @@ OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 """Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
 
 _CHUNKS_A_SENTENCE: Final = 40
+
 _LEAST_SENTENCES: Final = 10
 """Of fewer nothing can be told: the measured default is better."""
+
 _FEWEST_SENTENCES: Final = 40
+
 _MOST_SENTENCES: Final = 100
+
 _SENTENCES_A_HEADING: Final = 4
+
 _FEWEST_OUTSIDE: Final = 40
 """So much is asked that the calibration takes a tenth of the ingestion at most, and of a small base a blink."""
+
 _LEAST_TERMS: Final = 4
+
 _MOST_WORDS: Final = 16
 """About as long as a question: a long sentence holds so many words that some are always found elsewhere."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
+
 _AT_ONCE: Final = 8
 """An embedder may be a server that is far."""
+
 _LEAST_HEADING_TERMS: Final = 2
+
 _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
 """What is found by words alone has the same signal in whatever order it is ranked."""
 
@@ -273,3 +290,79 @@ def _calibrated(
         chunks=extent.chunks,
     )
     return StoredCalibration(domain.domain, partition, calibration, extent.base_chunks, extent.last_rid)
+
+
+_CANDIDATES: Final = 5
+
+_MOST_TEXTS: Final = 10_000
+
+_MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Of the answers: the signal does not depend on it."""
+
+
+class SignalReader:
+    """Asks the sources of a domain in one base. Safe for several threads.
+
+    Args:
+        base: the base.
+        domain: its sources are those that the base holds, at least one.
+        settings: of its searches.
+        partition: the only one that is asked; None: all.
+        adapter: what cosines are taken under; None: the model's own vectors.
+    """
+
+    def __init__(
+        self,
+        base: LocalBase,
+        domain: DomainSpec,
+        settings: Settings,
+        *,
+        partition: int | None = None,
+        adapter: DomainAdapter | None = None,
+    ) -> None:
+        self._base, self._domain, self._settings = base, domain, settings
+        self._partition, self._adapter = partition, adapter
+        self._analysed = lru_cache(maxsize=_MOST_TEXTS)(AnalysedText)
+
+    def best(self, question: str) -> float:
+        """Return the best absolute relevance among the candidates of a question, 0 where there is none.
+
+        Raises:
+            EmbedderError, StoreError: the model failed, or the base cannot be read.
+        """
+        return max((signal for _, signal in self._signals(question)), default=0.0)
+
+    def best_beside(self, sentence: str) -> float | None:
+        """Return the best absolute relevance among the texts that do not hold the sentence that is asked for.
+
+        None where all candidates hold it: a set phrase, of which the rest of the base cannot tell anything.
+
+        Raises:
+            EmbedderError, StoreError: as in `best`.
+        """
+        return max((signal for text, signal in self._signals(sentence) if not _repeats(text, sentence)), default=None)
+
+    def _signals(self, question: str) -> Iterator[tuple[str, float]]:
+        """Yield the text of each candidate with its signal, by each wording of the question."""
+        prepared = prepared_query(question, self._domain.glossary, self._settings, None)
+        names = [spec.id for spec in self._domain.sources]
+        found = self._base.best_of(
+            prepared.text,
+            names,
+            top_k=_CANDIDATES,
+            words=prepared.words,
+            expansions=prepared.expansions,
+            partition=self._partition,
+            adapter=self._adapter,
+        )
+        spec = self._domain.sources[0]
+        answer = RawAnswer(source_id=spec.id, chunks=tuple(found.chunks), retrieved_at=_MOMENT)
+        candidates, _ = pool([(spec, answer)], self._analysed)
+        statistics = {} if found.statistics is None else {spec.id: found.statistics}
+        for wording in (prepared.words or question, *variants(prepared)):
+            for candidate, signal in zip(candidates, measure(wording, candidates, statistics).absolute, strict=True):
+                yield candidate.chunk.content, signal
+
+
+def _repeats(text: str, sentence: str) -> bool:
+    return sentence in " ".join(text.split())

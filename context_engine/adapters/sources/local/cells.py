@@ -13,10 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from context_engine.adapters.sources.local.derived import forget_cells
-from context_engine.adapters.sources.local.matrix import Array
+from context_engine.adapters.sources.local.partitions import forget_cells
 from context_engine.adapters.sources.local.schema import Model, model_of
-from context_engine.adapters.sources.local.vector_parts import VectorParts
+from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 
 _log = logging.getLogger(__name__)
 

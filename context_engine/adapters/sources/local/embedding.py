@@ -1,4 +1,4 @@
-"""The writer's side of vectors: rows are embedded before the commit that makes them searchable."""
+"""Embedding: rows get their vectors before the commit that makes them searchable, questions within their time limit."""
 
 from __future__ import annotations
 
@@ -11,27 +11,33 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from context_engine.adapters.sources.local.derived import forget_cells, part
-from context_engine.adapters.sources.local.first_numbers import numbers_kept
+from context_engine.adapters.sources.local.partitions import forget_cells, part
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import Model, model_of
-from context_engine.adapters.sources.local.vector_form import VectorForm, encoded, reformed
-from context_engine.core.models import Chunk
-from context_engine.core.protocols import Embedder
-from context_engine.errors import StoreVersionMismatch
+from context_engine.adapters.sources.local.vector_form import VectorForm, encoded, numbers_kept, reformed
+from context_engine.core.concurrency.deadline import DeadlineCaller
+from context_engine.core.models import Chunk, QueryEmbedding
+from context_engine.core.protocols import Clock, Embedder
+from context_engine.errors import EmbedderError, StoreVersionMismatch
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 256
+
 _WINDOW: Final = 350
+
 _OVERLAP: Final = 50
+
 _UNIT: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+
 _MISSING: Final = """
 SELECT rid, indexed_at, chunk_id, content, fields, partition_key FROM chunks JOIN documents USING (doc_key)
 WHERE rid > ? AND removed IS NULL AND NOT EXISTS (SELECT 1 FROM vectors WHERE vectors.rid = chunks.rid)
 ORDER BY rid LIMIT ?
 """
+
 _AFTER: Final = "SELECT rid, vector FROM vectors WHERE rid > ? ORDER BY rid LIMIT ?"
+
 _PARTITION_OF: Final = "SELECT partition_key FROM chunks JOIN documents USING (doc_key) WHERE rid = ?"
 
 
@@ -214,3 +220,87 @@ def changed_vectors(connection: sqlite3.Connection) -> Iterator[int]:
     for rid, blob, kept in connection.execute("SELECT rid, vector, digest FROM vectors"):
         if not blob or not size or len(blob) % size or sha256(blob).digest() != kept:
             yield rid
+
+
+_SLOW_S: Final = 1.0
+
+_PAUSE_S: Final = 30.0
+
+_LOADING: Final = (
+    "the first question of a process loads the model, in half of deadline_s: raise it, or keep a service running"
+)
+
+
+class QueryVectors:
+    """Asks one embedder for the vectors of questions. Safe for several threads.
+
+    The first call may load the model, and may be given more time for that (`prepare`). A failure that took more than a
+    second is not waited for again within 30 seconds.
+
+    Args:
+        embedder: asked in a thread of its own.
+        clock: the time.
+    """
+
+    def __init__(self, embedder: Embedder, clock: Clock) -> None:
+        self._embedder, self._clock = embedder, clock
+        self._model_id = embedder.model_id  # asked once: a model that is being loaded may hold up who asks for its name
+        self._caller = DeadlineCaller(self._model_id, "embed", clock.monotonic, EmbedderError)
+        self._paused_until = float("-inf")
+        self._problem = ""
+        self._asked = False
+        self._first: tuple[str, Sequence[float]] | None = None
+
+    def prepare(self, text: str, seconds: float) -> None:
+        """Ask for the vector of a question unless one was asked for before; it is kept for the next `ask`.
+
+        What it fails with is not raised: `ask` says so.
+        """
+        if self._asked:
+            return
+        started = self._clock.monotonic()
+        try:
+            self._first = (text, self.ask(text, seconds))
+        except EmbedderError:
+            if self._clock.monotonic() - started >= seconds:
+                self._problem += f" ({_LOADING})"
+
+    def timed(self, text: str, seconds: float) -> tuple[Sequence[float], QueryEmbedding]:
+        """Return the vector of a question with what made it, and in what time; see `ask`."""
+        started = self._clock.monotonic()
+        vector = self.ask(text, seconds)
+        return vector, QueryEmbedding(self._model_id, (self._clock.monotonic() - started) * 1000.0)
+
+    def ask(self, text: str, seconds: float) -> Sequence[float]:
+        """Return the vector of a question.
+
+        Args:
+            text: the question.
+            seconds: until it is given up.
+
+        Raises:
+            EmbedderError: the model failed, gave nothing in time, is stuck in an overdue call, or failed slowly a
+                moment ago.
+        """
+        first = self._first
+        if first is not None and first[0] == text:
+            self._first = None
+            return first[1]
+        started = self._clock.monotonic()
+        if started < self._paused_until:
+            left = self._paused_until - started
+            raise EmbedderError(
+                f"{self._model_id} failed a moment ago and is asked again in {left:.0f} s: {self._problem}"
+            )
+        try:
+            vector: Sequence[float] = self._caller.call(
+                lambda: self._embedder.embed_query(text), seconds, nothing="no vector"
+            )
+        except EmbedderError as error:
+            now = self._clock.monotonic()
+            if now - started >= _SLOW_S:
+                self._paused_until, self._problem = now + _PAUSE_S, str(error)
+            raise
+        finally:
+            self._asked = True
+        return vector

@@ -14,14 +14,15 @@ from typing import Final, NamedTuple
 
 from tantivy import Occur, Query, Searcher
 
-from context_engine.adapters.sources.local.queries import TextQuery
+from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.reader import View
-from context_engine.adapters.sources.local.row_scores import scores
 
 COVERAGE_EXPONENT: Final = 0.3
 """Of the share of the question that a row holds; .25 to .33 measured alike."""
+
 _EVIDENCE: Final = 4.0
 """How many times the doubt the evidence must be beyond it, to be trusted fully; 3.5 to 5 measured alike."""
+
 _WHOLE: Final = 4
 """Power of the best hit's share: .84 of the question is half of it."""
 
@@ -118,3 +119,12 @@ def _shares(searcher: Searcher, query: TextQuery) -> Query:
     return Query.boolean_query(
         [(Occur.Should, Query.boost_query(one.query, value / whole)) for one, value in zip(query.held, information)]
     )
+
+
+def scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]:
+    """Return the score of those of some rows that a query finds."""
+    if not rids:
+        return {}
+    hits = view.searcher.search(both(query, rows(rids)), limit=len(rids), count=False).hits
+    found = view.searcher.fast_field_values("rid", [address for _, address in hits])
+    return {int(rid or 0): score for (score, _), rid in zip(hits, found)}

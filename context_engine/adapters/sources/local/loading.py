@@ -12,11 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from context_engine.adapters.sources.local.embedding import other_model
-from context_engine.adapters.sources.local.matrices import Matrices
-from context_engine.adapters.sources.local.matrix import Array, Cells, Matrix
+from context_engine.adapters.sources.local.matrix import Cells, Matrices, Matrix
 from context_engine.adapters.sources.local.partitions import Partition
 from context_engine.adapters.sources.local.schema import BaseState, Model, model_of
-from context_engine.adapters.sources.local.vector_parts import VectorParts
+from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.errors import StoreCorrupt
 

@@ -21,16 +21,16 @@ import tantivy
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.partitions import held_by, readable
-from context_engine.adapters.sources.local.row_chunks import KeptChunks
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.union import union
+from context_engine.adapters.sources.local.view import KeptChunks
 from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
 from context_engine.core.models import AccessScope, UnknownWord
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
-    from context_engine.adapters.sources.local.matrices import Matrices
+    from context_engine.adapters.sources.local.matrix import Matrices
 
 
 _TRIES = 3

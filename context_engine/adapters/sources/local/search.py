@@ -11,15 +11,21 @@ from typing import Any, Final, NamedTuple
 from tantivy import Occur, Query
 
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.adapters.sources.local.attributes import fields_held
 from context_engine.adapters.sources.local.calibrations import in_force as calibration_in_force
 from context_engine.adapters.sources.local.candidates import LocalQuery, SearchScope, candidates
-from context_engine.adapters.sources.local.placement import SourcePlace
-from context_engine.adapters.sources.local.pushdown import ENGINE_FIELDS, Pushdown, Standing, in_force, relaxed
+from context_engine.adapters.sources.local.filters import (
+    ENGINE_FIELDS,
+    Pushdown,
+    Standing,
+    fields_held,
+    in_force,
+    relaxed,
+)
+from context_engine.adapters.sources.local.partitions import SourcePlace
 from context_engine.adapters.sources.local.queries import constant
 from context_engine.adapters.sources.local.reader import View
-from context_engine.adapters.sources.local.row_chunks import RowChunk, chunks_of_rows
 from context_engine.adapters.sources.local.spelling import unknown_words
+from context_engine.adapters.sources.local.view import RowChunk, chunks_of_rows
 from context_engine.core.models import (
     AccessScope,
     Chunk,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.local.placement import SourcePlace
+from context_engine.adapters.sources.local.partitions import SourcePlace
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import (
     Chunk,

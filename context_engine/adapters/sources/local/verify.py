@@ -16,10 +16,10 @@ from tantivy import FieldType, Query
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.adapter_store import changed_adapters
-from context_engine.adapters.sources.local.damage import changed_rows
 from context_engine.adapters.sources.local.embedding import changed_vectors
 from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.adapters.sources.local.reader import Pool, View, Viewer
+from context_engine.adapters.sources.local.records import changed_rows
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
 _MOST_NAMED: Final = 5

@@ -143,7 +143,7 @@ def access_page(matrix: AccessMatrix, domains: Sequence[DomainSpec], *, demo: bo
         domains: their rules are written out.
         demo: the domains are the fictitious bank's, and the page says so.
     """
-    from context_engine.evaluation.html import html_page
+    from context_engine.evaluation.blocks import html_page
 
     note = "<p class=note>DEMO: an invented bank, none of it is true.</p>\n" if demo else ""
     policy = f" Policy <code>{_text(matrix.policy_hash[:16])}</code>." if matrix.policy_hash else ""

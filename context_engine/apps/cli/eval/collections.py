@@ -26,8 +26,7 @@ from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.evaluation.collected import Collected
-    from context_engine.evaluation.collections import Collection
+    from context_engine.evaluation.collections import Collected, Collection
     from context_engine.evaluation.session import Session
 
 
@@ -64,8 +63,7 @@ def opened_collections(
     location: ConfigLocation, options: dict[str, Any], collections: Mapping[str, Collection]
 ) -> tuple[CliContext, dict[str, Session]]:
     """Return the context, and questions, judgements and corpus of each collection."""
-    from context_engine.evaluation.collected import run_file
-    from context_engine.evaluation.collections import open_collections
+    from context_engine.evaluation.collections import open_collections, run_file
 
     inputs = [path for one in collections.values() for path in (one.queries, one.qrels) if path is not None]
     check_outputs({**options, "save_run": None}, *inputs)
@@ -88,7 +86,7 @@ def opened_collections(
 
 def save_runs(folder: Path, found: Collected) -> None:
     """Write the rankings of each collection as a run file of its name."""
-    from context_engine.evaluation.collected import run_file
+    from context_engine.evaluation.collections import run_file
     from context_engine.evaluation.trec import write_run
 
     for name, one in found.compared.items():
@@ -98,8 +96,8 @@ def save_runs(folder: Path, found: Collected) -> None:
 
 def finish_collections(found: Collected, options: dict[str, Any], *, demo: bool) -> None:
     """Write reports and print; exit code 3 where a source, the embedder or the reranker did not do its part."""
-    from context_engine.evaluation.collected import collected_summary
-    from context_engine.evaluation.collected_report import collected_report
+    from context_engine.evaluation.collections import collected_summary
+    from context_engine.evaluation.report import collected_report
 
     report = collected_report(found, title=options["title"] or "Retrieval evaluation")
     write_reports(report, options, *found.compared.values())
@@ -113,7 +111,7 @@ def finish_collections(found: Collected, options: dict[str, Any], *, demo: bool)
 
 def _print(found: Collected) -> None:
     """A row for each collection; with a baseline the difference by the primary measure, and what it says."""
-    from context_engine.evaluation.collected import verdict_of
+    from context_engine.evaluation.collections import verdict_of
 
     console = out()
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
@@ -147,7 +145,7 @@ def _print(found: Collected) -> None:
 
 def _mean(found: Collected, name: str, measure: str) -> Text:
     """A mean; green or red where it differs from the baseline beyond noise."""
-    from context_engine.evaluation.collected import verdict_of
+    from context_engine.evaluation.collections import verdict_of
 
     pair = found.against(name, measure)
     style = "" if pair is None else _STYLES.get(verdict_of(pair), "")

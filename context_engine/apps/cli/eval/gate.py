@@ -27,7 +27,7 @@ from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.evaluation.collected import Collected
+    from context_engine.evaluation.collections import Collected
     from context_engine.evaluation.gate import GateResult, MeasureCheck
     from context_engine.evaluation.gate_file import GateFile
 
@@ -73,7 +73,7 @@ def gate(file: Path, location: ConfigLocation, **options: Any) -> None:
     """
     from context_engine.evaluation.gate import gate_result, gate_summary
     from context_engine.evaluation.gate_file import read_gate
-    from context_engine.evaluation.gate_report import gate_report
+    from context_engine.evaluation.report import gate_report
 
     if options["write"]:
         _write(file, location, options)
@@ -101,8 +101,8 @@ def _evaluated(
     gate_file: GateFile, location: ConfigLocation, options: dict[str, Any], *, compared_in: Path | None = None
 ) -> tuple[Collected, bool]:
     """Return what was measured, beside the baseline where the gate of a file is tested, and whether it is the demo."""
-    from context_engine.evaluation.collected import evaluate_each
-    from context_engine.evaluation.gate_baseline import check_comparable
+    from context_engine.evaluation.collections import evaluate_each
+    from context_engine.evaluation.gate import check_comparable
     from context_engine.evaluation.variant import read_variant
 
     context, sessions = opened_collections(
@@ -129,7 +129,7 @@ def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> Non
         ConfigError: a mean is below its floor already, a source did not do its part, a file cannot be written, or one
             would be written over that is no baseline.
     """
-    from context_engine.evaluation.gate_baseline import check_baseline, check_replaceable, keep_baseline
+    from context_engine.evaluation.gate import check_baseline, check_replaceable, keep_baseline
     from context_engine.evaluation.gate_file import gate_text, read_gate
 
     if options["settings"]:
@@ -230,7 +230,7 @@ def _print(result: GateResult) -> None:
 
 
 def _row(one: MeasureCheck) -> list[Text]:
-    from context_engine.evaluation.gate_report import OUTCOMES
+    from context_engine.evaluation.report import OUTCOMES
 
     pair, fell = one.pair, one.outcome != "holds"
     numbers = ("" if value is None else f"{value:.4f}" for value in (one.floor, one.baseline, one.now))
@@ -247,8 +247,8 @@ def _row(one: MeasureCheck) -> list[Text]:
 
 
 def _print_lost(result: GateResult, one: MeasureCheck) -> None:
+    from context_engine.evaluation.blocks import cut
     from context_engine.evaluation.gate import lost_most
-    from context_engine.evaluation.words import cut
 
     rows = lost_most(result.found, one.collection, one.measure)
     if not rows:

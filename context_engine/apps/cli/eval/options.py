@@ -21,7 +21,7 @@ from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.evaluation.blocks import ReportDocument
-    from context_engine.evaluation.compared import Compared
+    from context_engine.evaluation.evaluate import Compared
     from context_engine.evaluation.session import Session
 
 
@@ -184,8 +184,7 @@ def write_reports(report: ReportDocument, options: dict[str, Any], *measured: Co
     Args:
         measured: what it reports; what is to be known of that stands among its notes.
     """
-    from context_engine.evaluation.html import to_html
-    from context_engine.evaluation.markdown import to_markdown
+    from context_engine.evaluation.blocks import to_html, to_markdown
 
     report = replace(report, notes=[*report.notes, *cautions_of(*measured)])
     if options["report"] is not None:

@@ -37,7 +37,7 @@ from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.evaluation.collections import Collection
-    from context_engine.evaluation.compared import Compared
+    from context_engine.evaluation.evaluate import Compared
     from context_engine.evaluation.variant import Variant
     from context_engine.wiring import Setup
 
@@ -114,7 +114,7 @@ def run(location: ConfigLocation, **options: Any) -> None:
 
 def _run_each(location: ConfigLocation, options: dict[str, Any], collections: Mapping[str, Collection]) -> None:
     """Measure several collections."""
-    from context_engine.evaluation.collected import evaluate_each
+    from context_engine.evaluation.collections import evaluate_each
     from context_engine.evaluation.variant import read_variant
 
     context, sessions = opened_collections(location, options, collections)
@@ -169,8 +169,8 @@ def _baseline(given: tuple[str, ...], setup: Setup, *, runs: bool = False) -> Va
 
 
 def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
+    from context_engine.evaluation.evaluate import summary
     from context_engine.evaluation.report import evaluation_report
-    from context_engine.evaluation.summary import summary
 
     title = options["title"] or ("Retrieval on the demo bank" if demo else "Retrieval evaluation")
     write_reports(evaluation_report(compared, title=title), options, compared)

@@ -98,8 +98,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
         MissingExtra: numpy is not installed.
     """
     try:
-        from context_engine.evaluation.learning.adapter_evidence import evidence
-        from context_engine.evaluation.learning.adapter_gate import JudgedSearch
+        from context_engine.evaluation.learning.adapter_gate import JudgedSearch, evidence
     except ImportError as error:
         raise MissingExtra("learning an adapter", "vectors") from error
     if options["own_pairs"] and options["queries"] is None and options["qrels"] is None:
@@ -138,8 +137,8 @@ def _domain(session: Session, chosen: str | None) -> str:
 
 def _trial(session: Session, asked: JudgedSearch, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
     from context_engine.evaluation.learning.adapter_gate import check_learnable, learn_adapter
-    from context_engine.evaluation.learning.judged_pairs import judged_pairs
-    from context_engine.evaluation.learning.lessons import lessons_of
+    from context_engine.evaluation.learning.contrast import lessons_of
+    from context_engine.evaluation.learning.pairs import judged_pairs
     from context_engine.evaluation.metrics import read_measures
 
     measure = read_measures([options["measure"]])[0]
@@ -166,8 +165,7 @@ def _apply(
     context: CliContext, asked: JudgedSearch, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]
 ) -> None:
     """Keep the adapter and put it in force, once the scope threshold is calibrated under it; or say why not."""
-    from context_engine.evaluation.learning.adapter_evidence import evidence
-    from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED
+    from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED, evidence
     from context_engine.wiring import use_adapter
 
     if trial.adapter is None or _is_refused(trial, options):
@@ -207,7 +205,7 @@ def _name(trial: AdapterTrial) -> str | None:
 
 def _print(trial: AdapterTrial, *, said_below: bool) -> None:
     """Print what was measured; `said_below`: an error says the refusal."""
-    from context_engine.evaluation.learning.adapter_evidence import dense_means
+    from context_engine.evaluation.learning.adapter_gate import dense_means
     from context_engine.evaluation.metrics import mean
 
     console = out()

@@ -102,7 +102,7 @@ def check_target(path: Path | None, domain: str) -> None:
 
 def _report(found: BlendTrial, options: dict[str, Any], *, demo: bool, said: dict[str, Any] | None = None) -> None:
     """Write what was learnt, wherever it is wanted; end with the code that it deserves."""
-    from context_engine.evaluation.learning.blend_report import blend_report
+    from context_engine.evaluation.learning.blend_tune import blend_report
 
     write_reports(blend_report(found, title=options["title"] or f"A blend learnt for {found.domain}"), options)
     if options["as_json"]:

@@ -67,7 +67,7 @@ def answer_page(result: SearchResult, *, demo: bool = False) -> str:
         result: the answer.
         demo: the knowledge is the fictitious bank's, and the page says so.
     """
-    from context_engine.evaluation.html import html_page
+    from context_engine.evaluation.blocks import html_page
 
     titles = {source.source_id: source.title or source.source_id for source in result.sources}
     passages = "".join(_passage(chunk, titles.get(chunk.source_id, chunk.source_id), result) for chunk in result.chunks)

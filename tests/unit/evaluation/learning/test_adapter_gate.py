@@ -12,20 +12,18 @@ from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.gold import identity_of
-from context_engine.evaluation.learning.adapter_evidence import evidence
 from context_engine.evaluation.learning.adapter_gate import (
     AdapterTrial,
     JudgedSearch,
     Searches,
     check_learnable,
+    evidence,
     measures_with,
 )
-from context_engine.evaluation.learning.contrast import Maps
+from context_engine.evaluation.learning.contrast import Maps, lessons_of
 from context_engine.evaluation.learning.folds import Fold, Folds, best_rounds, dense_rankings, learn_by_folds
-from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
-from context_engine.evaluation.learning.lessons import lessons_of
+from context_engine.evaluation.learning.pairs import JudgedPairs, TrainingPairs, judged_pairs
 from context_engine.evaluation.learning.parts import Parts
-from context_engine.evaluation.learning.training_pairs import TrainingPairs
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.testing.fakes import FakeEmbedder
 

@@ -15,11 +15,10 @@ from context_engine.core.engine import Engine
 from context_engine.core.models import BlendTerm, Chunk, LearntBlend, Score, ScoreKind
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble
-from context_engine.evaluation.corpus import Corpus
-from context_engine.evaluation.learning.blend_report import blend_report
-from context_engine.evaluation.learning.blend_tune import BlendTrial, learn_blend
+from context_engine.evaluation.blocks import to_markdown
+from context_engine.evaluation.gold import Corpus
+from context_engine.evaluation.learning.blend_tune import BlendTrial, blend_report, learn_blend
 from context_engine.evaluation.learning.parts import Parts
-from context_engine.evaluation.markdown import to_markdown
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.session import Session
 

@@ -8,7 +8,7 @@ import pytest
 
 from context_engine.core.models import LearntBlend
 from context_engine.core.ranking.learnt_blend import contributions
-from context_engine.evaluation.learning.pairwise import JudgedPool, learnt_terms
+from context_engine.evaluation.learning.blend_lessons import JudgedPool, learnt_terms
 
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 

@@ -13,8 +13,11 @@ np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.core.engine import with_settings  # noqa: E402
 from context_engine.core.models import SearchResult  # noqa: E402
-from context_engine.evaluation.learning.blend_lessons import BlendLesson, Scorers  # noqa: E402
-from context_engine.evaluation.learning.pairwise import JudgedPool  # noqa: E402
+from context_engine.evaluation.learning.blend_lessons import (  # noqa: E402
+    BlendLesson,
+    JudgedPool,
+    Scorers,
+)
 from context_engine.evaluation.learning.stacked import standing_for  # noqa: E402
 
 OF_ALL = DomainAdapter("mini", np.eye(2), np.eye(2))

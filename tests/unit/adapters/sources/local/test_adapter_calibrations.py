@@ -15,8 +15,8 @@ import sqlite3  # noqa: E402
 from context_engine.adapters.sources.local import LocalBase, SearchOptions  # noqa: E402
 from context_engine.adapters.sources.local.calibrate import calibrate  # noqa: E402
 from context_engine.adapters.sources.local.calibrations import read_all  # noqa: E402
-from context_engine.adapters.sources.local.derived import forget_derived  # noqa: E402
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
+from context_engine.adapters.sources.local.partitions import forget_derived  # noqa: E402
 from context_engine.adapters.sources.local.search import Scope  # noqa: E402
 from context_engine.core.models import Chunk, DomainSpec, ScopeCalibration, SourceSpec, SourceType  # noqa: E402
 from context_engine.testing.fakes import FakeEmbedder  # noqa: E402

@@ -17,9 +17,8 @@ np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions, adapter_store  # noqa: E402
 from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter  # noqa: E402
-from context_engine.adapters.sources.local.derived import forget_derived  # noqa: E402
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
-from context_engine.adapters.sources.local.placement import SourcePlace  # noqa: E402
+from context_engine.adapters.sources.local.partitions import SourcePlace, forget_derived  # noqa: E402
 from context_engine.adapters.sources.local.schema import DATABASE  # noqa: E402
 from context_engine.adapters.sources.local.search import Scope  # noqa: E402
 from context_engine.core.models import (  # noqa: E402

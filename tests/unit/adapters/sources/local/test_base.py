@@ -307,7 +307,7 @@ class TestReadingWhileWriting:
     ) -> None:
         fill({"a": "old text", "b": "other text"})
         with monkeypatch.context() as patch:
-            patch.setattr("context_engine.adapters.sources.local.partition_index.PartitionIndex.stage", _broken_disk)
+            patch.setattr("context_engine.adapters.sources.local.index_sync.PartitionIndex.stage", _broken_disk)
             with pytest.raises(StoreError, match="disk full"), base.writer() as writer:
                 writer.put("sop", "doc-a", "", "h2", [Chunk(content="new words", chunk_id="a")])
                 writer.delete("sop", "doc-b", "")

@@ -9,7 +9,7 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase, SearchOptions
 from context_engine.adapters.sources.local.evidence import trust
-from context_engine.adapters.sources.local.merge import merged
+from context_engine.adapters.sources.local.options import merged
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import Chunk, Expansion, ScoreKind
 

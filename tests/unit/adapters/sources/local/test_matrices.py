@@ -11,8 +11,7 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 import numpy as np
 
 from context_engine.adapters.sources.local.cells import assigned, trained
-from context_engine.adapters.sources.local.matrices import Matrices
-from context_engine.adapters.sources.local.matrix import Cells, Matrix
+from context_engine.adapters.sources.local.matrix import Cells, Matrices, Matrix
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import VectorParts
 

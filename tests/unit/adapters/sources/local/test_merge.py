@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from context_engine.adapters.sources.local.merge import boosted, kind_of, lifted, merged, ranked
-from context_engine.adapters.sources.local.options import SearchOptions
+from context_engine.adapters.sources.local.options import SearchOptions, boosted, kind_of, lifted, merged, ranked
 from context_engine.core.models import ScoreKind, Settings
 from context_engine.errors import ConfigError
 

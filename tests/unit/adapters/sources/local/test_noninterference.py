@@ -18,7 +18,7 @@ from context_engine.adapters.sources.local import (
     evidence,
     search,
 )
-from context_engine.adapters.sources.local.placement import places
+from context_engine.adapters.sources.local.partitions import places
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.writer import BaseWriter
 from context_engine.core.models import AccessScope

@@ -14,8 +14,7 @@ import pytest
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, calibrations
 from context_engine.adapters.sources.local.calibrate import JudgedQuestion, calibrate
 from context_engine.adapters.sources.local.calibrations import StoredCalibration, read_all
-from context_engine.adapters.sources.local.derived import forget_derived
-from context_engine.adapters.sources.local.placement import SourcePlace
+from context_engine.adapters.sources.local.partitions import SourcePlace, forget_derived
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import (
     AccessScope,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.local.partition_index import PartitionIndex
-from context_engine.adapters.sources.local.placement import SourcePlace
+from context_engine.adapters.sources.local.index_sync import PartitionIndex
+from context_engine.adapters.sources.local.partitions import SourcePlace
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import (
     AccessScope,

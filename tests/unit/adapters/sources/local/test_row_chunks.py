@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, LocalSource, row_chunks
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import view as row_chunks
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
     Chunk,

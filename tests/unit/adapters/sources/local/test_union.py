@@ -16,8 +16,8 @@ from tantivy import Query
 
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.adapters.sources.local import link_folder as module
-from context_engine.adapters.sources.local.partition_index import PartitionIndex
+from context_engine.adapters.sources.local import union as module
+from context_engine.adapters.sources.local.index_sync import PartitionIndex
 from context_engine.adapters.sources.local.union import union
 from context_engine.errors import StoreCorrupt, StoreError
 

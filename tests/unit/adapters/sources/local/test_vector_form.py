@@ -7,8 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from context_engine.adapters.sources.local.first_numbers import FirstNumbers, numbers_kept
-from context_engine.adapters.sources.local.vector_form import bytes_of, encoded, first_numbers, reformed
+from context_engine.adapters.sources.local.vector_form import (
+    FirstNumbers,
+    bytes_of,
+    encoded,
+    first_numbers,
+    numbers_kept,
+    reformed,
+)
 from context_engine.errors import EmbedderError
 from context_engine.testing.fakes import FakeEmbedder
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.index_sync import IndexSync
-from context_engine.adapters.sources.local.partition_index import PartitionIndex
+from context_engine.adapters.sources.local.index_sync import IndexSync, PartitionIndex
 from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest, StoreError, StoreLocked

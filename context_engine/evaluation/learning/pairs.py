@@ -1,37 +1,108 @@
-"""Pairs of question and answer that a base makes itself, where nobody has judged a question.
-
-A piece of a passage, about as long as a question, stands for a question that the passage answers: a sentence, a window
-of words, the innermost heading with a sentence, a term that it defines. Sentences that cite a clause, as questions for
-that clause, and sentences with a name spelled by its other name were tried, and taught nothing or worse.
-
-Nothing is drawn by chance: of each passage, and of all pairs of a kind, those with the lowest digests are taken, so
-that equal texts give equal pairs in whatever order they come.
-
-Source: Lee, Chang, Toutanova, "Latent Retrieval for Weakly Supervised Open Domain Question Answering" (2019), the
-inverse cloze task.
-"""
+"""Training pairs: from judged questions, and from a base's own texts."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from context_engine.adapters.sources.local.held_vectors import HeldVectors
 from context_engine.core.models import Chunk
 from context_engine.core.text import terms
+from context_engine.evaluation.gold import gold_of, holders, identity_of
+from context_engine.evaluation.qrels import EXACT
+from context_engine.evaluation.questions import EvalQuestion
+
+
+class TrainingPairs(NamedTuple):
+    """Questions and what answers them.
+
+    Attributes:
+        questions: their texts.
+        passages: of each question the rows of the held vectors that answer it, at least one.
+    """
+
+    questions: list[str]
+    passages: list[list[int]]
+
+
+_MOST_NAMED: Final = 8
+"""A judgement of a whole document does not say which of its passages answers."""
+
+
+class JudgedPairs(NamedTuple):
+    """Pairs of judged questions.
+
+    Attributes:
+        ids: of the questions, in the order of the pairs.
+        pairs: by the digest of the question's text, so that the same questions in any order are the same pairs.
+        untaught: ids of questions whose gold ids name no chunk that is held, or too many to say which one answers.
+    """
+
+    ids: list[str]
+    pairs: TrainingPairs
+    untaught: list[str]
+
+
+def judged_pairs(
+    questions: Iterable[EvalQuestion], qrels: Mapping[str, Mapping[str, int]], held: HeldVectors
+) -> JudgedPairs:
+    """Return what judged questions teach. A gold id that names more than eight chunks teaches nothing.
+
+    Args:
+        questions: those of one domain; one that the judgements do not mention is passed over.
+        qrels: what is relevant.
+        held: the chunks of the base.
+    """
+    named = _named({gold for rows in qrels.values() for gold in rows}, held)
+    ids: list[str] = []
+    pairs = TrainingPairs([], [])
+    untaught: list[str] = []
+    for one in sorted(questions, key=_digest):
+        if one.id not in qrels:
+            continue
+        rows = {row for gold in qrels[one.id] for row in named[gold] if len(named[gold]) <= _MOST_NAMED}
+        if not rows:
+            untaught.append(one.id)
+            continue
+        ids.append(one.id)
+        pairs.questions.append(one.text)
+        pairs.passages.append(sorted(rows))
+    return JudgedPairs(ids, pairs, untaught)
+
+
+def _digest(question: EvalQuestion) -> tuple[bytes, str]:
+    return hashlib.sha256(question.text.encode("utf-8", "surrogatepass")).digest(), question.id
+
+
+def _named(gold: set[str], held: HeldVectors) -> dict[str, list[int]]:
+    """Return the rows of the chunks that each gold id names."""
+    found: dict[str, list[int]] = {name: [] for name in gold}
+    hashes = {name for name in gold if not holders([name])}
+    for row, (source_id, chunk) in enumerate(zip(held.source_ids, held.chunks, strict=True)):
+        one = identity_of(source_id, chunk.chunk_id, chunk)
+        for name in gold_of(one, hashes | gold & {*one.names, EXACT + one.chunk_id}):
+            found[name].append(row)
+    return found
+
 
 MOST_PAIRS: Final = 30_000
 """Of more nothing more is learnt that is worth the minutes that a model takes on a CPU to embed their questions."""
 
 _LEAST_TERMS: Final = 4
+
 _MOST_WORDS: Final = 24
+
 _WINDOW: Final = 12
 """Words; questions have 10 to 30."""
+
 _MOST_A_PASSAGE: Final = 4
+
 _MOST_ANSWERS: Final = 3
 """What stands in more passages than these asks for none of them."""
+
 _MOST_TERMS: Final = 20
 """Of a passage that defines more terms, a vector says nothing of any."""
 
@@ -89,7 +160,7 @@ def _is_heading(chunk: Chunk) -> bool:
 def _sentences(text: str) -> list[str]:
     """Return the sentences of a text that say enough, those with the lowest digests first."""
     parts = (part.strip() for part in _SENTENCE_ENDS.split(text))
-    return sorted((part for part in parts if len(set(terms(part))) >= _LEAST_TERMS), key=_digest)
+    return sorted((part for part in parts if len(set(terms(part))) >= _LEAST_TERMS), key=_text_digest)
 
 
 def _of_sentences(texts: _Texts) -> Found:
@@ -101,7 +172,7 @@ def _of_windows(texts: _Texts) -> Found:
     for place in texts.places:
         words = texts.chunks[place].content.split()
         windows = (words[start : start + _WINDOW] for start in range(0, len(words) - _WINDOW + 1, _WINDOW // 2))
-        chosen = sorted(map(" ".join, windows), key=_digest)[:_MOST_A_PASSAGE]
+        chosen = sorted(map(" ".join, windows), key=_text_digest)[:_MOST_A_PASSAGE]
         yield from ((turn, one, place) for turn, one in enumerate(chosen))
 
 
@@ -124,6 +195,7 @@ _MAKERS: Final[Mapping[str, Callable[[_Texts], Found]]] = {
     "heading": _of_headings,
     "definition": _of_definitions,
 }
+
 KINDS: Final = tuple(_MAKERS)
 """A sentence, a window of words, a heading with a sentence, a term that is defined."""
 
@@ -141,7 +213,7 @@ def _pairs(kind: str, found: Found, texts: _Texts) -> list[OwnPair]:
         for question, places in answers.items()
         if len(places) <= _MOST_ANSWERS and _asks(question, places, texts, least)
     )
-    return sorted(kept, key=lambda one: (turns[one.question], _digest(one.question)))
+    return sorted(kept, key=lambda one: (turns[one.question], _text_digest(one.question)))
 
 
 def _asks(question: str, places: set[int], texts: _Texts, least: int) -> bool:
@@ -154,5 +226,5 @@ def _cut(sentence: str) -> str:
     return " ".join(sentence.split()[:_MOST_WORDS])
 
 
-def _digest(text: str) -> bytes:
+def _text_digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
