@@ -24,7 +24,7 @@ from context_engine.core.protocols import Embedder, QueryBatchEmbedder, TokenEmb
 
 
 def embedded_queries(embedder: Embedder, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-    """Return the vector of each query: in batches, where the embedder takes them, else one by one.
+    """Return the vector of each query: in batches if the embedder supports them, else one by one.
 
     Raises:
         EmbedderError: the model cannot be loaded, or gave nothing.
@@ -39,14 +39,14 @@ logger = logging.getLogger(__name__)
 QUERIES_KEPT: Final = 1024
 
 _AT_ONCE: Final = 500
-"""Parameters of one SQLite statement; 999 in old builds."""
+"""Parameters of one SQLite statement; old builds allow 999."""
 
 
 class CacheOptions(Options):
-    """Options every embedder of this package has.
+    """Options that every embedder of this package has.
 
     Attributes:
-        query_cache: vectors of queries kept in memory; 0 for none.
+        query_cache: number of query vectors kept in memory; 0 for none.
         cache: keep the vectors of passages on disk, so that indexing again embeds only what is new.
         cache_file: where; `embeddings.sqlite` in the data folder if None.
     """
@@ -58,7 +58,7 @@ class CacheOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache has spared since it was opened; texts, not calls."""
+    """What a cache has saved since it was opened, in texts, not calls."""
 
     query_hits: int = 0
     query_misses: int = 0
@@ -69,7 +69,8 @@ class CacheStats:
 class VectorFile:
     """Vectors by key in one SQLite file, as 32-bit floats; several processes may use it.
 
-    A file that cannot be read or written is said once in the log and goes unused: a cache may fail, never a search.
+    If the file cannot be read or written, that is logged once and the file is no longer used: a cache may fail, a
+    search must not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,12 +81,12 @@ class VectorFile:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have no file open; SQLite's connection may be neither used nor closed in a forked child."""
+        """Drop the open file: a SQLite connection may be neither used nor closed in a forked child."""
         abandon(self._open)
         self._open, self._lock = None, threading.Lock()
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, array[float]]:
-        """Return what is known of these keys."""
+        """Return the known vectors among these keys."""
         out: dict[bytes, array[float]] = {}
         with self._lock, self._guard():
             for start in range(0, len(keys), _AT_ONCE):
@@ -96,7 +97,7 @@ class VectorFile:
         return out
 
     def put(self, vectors: dict[bytes, array[float]]) -> None:
-        """Keep vectors."""
+        """Store vectors."""
         with self._lock, self._guard():
             rows = [(key, vector.tobytes()) for key, vector in vectors.items()]
             database = self._database()
@@ -125,14 +126,14 @@ class VectorFile:
         return _LoggedFailure(self)
 
     def failed(self, error: BaseException) -> None:
-        """Use the file no more."""
+        """Stop using the file."""
         if not self._broken:
             self._broken = True
             logger.warning("the embedding cache %s is not used: %s; delete it to start a new one", self._path, error)
 
 
 class _LoggedFailure(suppress):
-    """Suppresses what the file may raise, and tells it."""
+    """Suppresses errors of the file and reports them to it."""
 
     def __init__(self, file: VectorFile) -> None:
         super().__init__(sqlite3.Error, OSError, ValueError)
@@ -146,13 +147,13 @@ class _LoggedFailure(suppress):
 
 
 class CachedEmbedder:
-    """An embedder that remembers: the last queries in memory, passages in a file.
+    """An embedder with a cache: the last queries in memory, passages in a file.
 
-    Vectors are rounded to 32 bits whether or not they were known, so that a cache changes no result.
+    All vectors are rounded to 32 bits, cached or not, so that the cache changes no result.
 
     Args:
-        embedder: asked for what is not known.
-        queries: vectors of queries kept, least recently used out first; 0 for none.
+        embedder: called for texts that are not cached.
+        queries: number of query vectors kept, least recently used dropped first; 0 for none.
         file: of passages; None for none.
     """
 
@@ -163,14 +164,14 @@ class CachedEmbedder:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Remember nothing, and wait for no vector that is just being made: in a forked child none is."""
+        """Empty the cache, and wait for no vector in progress: in a forked child nobody computes it."""
         self._lock = threading.Lock()
         self._queries: OrderedDict[str, list[float]] = OrderedDict()
         self._asked: dict[str, Future[list[float]]] = {}
 
     @property
     def inner(self) -> Embedder:
-        """The embedder that is asked."""
+        """The wrapped embedder."""
         return self._embedder
 
     @property
@@ -190,7 +191,7 @@ class CachedEmbedder:
             return CacheStats(*self._counts)
 
     def embed_query(self, text: str) -> Sequence[float]:
-        """Return the vector of a query; who asks for one that is just being made waits for it."""
+        """Return the vector of a query; concurrent calls for the same query compute it once."""
         with self._lock:
             known, made = self._queries.get(text), self._asked.get(text)
             self._counts[0 if known is not None or made is not None else 1] += 1
@@ -219,7 +220,7 @@ class CachedEmbedder:
         return vector
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector per query, kept in the file like those of passages: who teaches a base asks often."""
+        """Return one vector per query, cached in the file like those of passages: training asks the same ones often."""
         return self._kept(texts, f"query\0{self._embedder.model_id}", partial(embedded_queries, self._embedder))[0]
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
@@ -233,7 +234,7 @@ class CachedEmbedder:
     def _kept(
         self, texts: Sequence[str], apart: str, embed: Callable[[Sequence[str]], Sequence[Sequence[float]]]
     ) -> tuple[list[list[float]], int]:
-        """Return one vector per text, of the file where it has it, and how many texts it did not have."""
+        """Return one vector per text, from the file if cached, and the number of texts that were not."""
         keys = [sha256(f"{apart}\0{text}".encode("utf-8", "surrogatepass")).digest() for text in texts]
         known = self._file.get(list(dict.fromkeys(keys))) if self._file is not None else {}
         new = {key: text for key, text in zip(keys, texts) if key not in known}
@@ -246,7 +247,7 @@ class CachedEmbedder:
 
 
 class _CachedTokenEmbedder(CachedEmbedder):
-    """The same for an embedder that gives token vectors, which are not kept here: they are two hundred times larger."""
+    """The same for an embedder with token vectors, which are not cached: they are two hundred times larger."""
 
     def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
         """Return the tokens of each text with their vectors."""

@@ -1,4 +1,4 @@
-"""A model that runs in this process: loaded at its first use, fed in batches."""
+"""An embedding model in this process: loaded on first use, fed in batches."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Encoder(Protocol):
 
 
 class LocalEmbedder:
-    """Embeds with a model in this process; one thread at a time, the model uses the cores itself.
+    """Embeds with a model in this process. One thread at a time: the model uses the cores itself.
 
     Args:
-        name: returns the model's name with what tells its weights from others of that name.
-        load: loads the model; called once, at the first text or when the dimension is asked for. What it raises that is
-            not ours becomes an `EmbedderError`, and the next call tries again.
-        prefixes: what the model wants in front of texts.
+        name: returns the model's name, with a mark that distinguishes its weights from others of that name.
+        load: loads the model; called at the first text or request for the dimension. Foreign exceptions become an
+            `EmbedderError`, and the next call tries again.
+        prefixes: texts that the model expects before queries and passages.
         batch_size: texts given to the model at once.
     """
 
@@ -63,7 +63,7 @@ class LocalEmbedder:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Load the model again: its threads have stayed in the parent."""
+        """Drop the loaded model: after a fork, its threads exist only in the parent."""
         abandon(self._encoder)
         self._encoder, self._lock = None, threading.RLock()
 

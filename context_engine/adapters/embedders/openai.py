@@ -1,4 +1,4 @@
-"""An embedder behind the OpenAI embeddings API (POST /v1/embeddings), and what an embedder was used for."""
+"""An embedder behind the OpenAI embeddings API (POST /v1/embeddings), and how much an embedder was used."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpenAIOptions(CacheOptions):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was asked of the server since it was opened.
+    """The requests to the server since it was opened.
 
     Attributes:
         calls: answered calls.
@@ -175,7 +175,7 @@ _LEAST_COST: Final = 0.0001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderUse:
-    """What an embedder did since it was opened; None: not known.
+    """How much an embedder was used since it was opened; None if unknown.
 
     Attributes:
         embedded: texts the model embedded, questions and passages.
@@ -208,7 +208,7 @@ class EmbedderUse:
 
 
 def embedder_use(embedder: Embedder) -> EmbedderUse:
-    """Return what an embedder, with or without a cache, did since it was opened.
+    """Return how much an embedder, cached or not, was used since it was opened.
 
     A text that appears twice in one call counts as one that the cache gave.
     """

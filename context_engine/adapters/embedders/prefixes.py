@@ -1,4 +1,4 @@
-"""What a model wants in front of a question and of a passage; without it, it finds less."""
+"""The prefixes that models expect before a question and a passage; without them they find less."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Prefixes(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """What a model's id ends in where prefixes change its vectors: a plus and eight hex digits, else nothing."""
+        """The suffix of a model's id if prefixes change its vectors: a plus and eight hex digits; else ""."""
         return "+" + sha256("\0".join(self).encode()).hexdigest()[:8] if any(self) else ""
 
 
 class KnownModel(NamedTuple):
-    """What the maker of a model says of it.
+    """What the maker of a model documents about it.
 
     Attributes:
         prefixes: what it was trained to read in front of texts.
@@ -89,7 +89,7 @@ _DOCUMENT_PROMPTS: Final = ("document", "passage", "corpus")
 
 
 def known_model(model: str) -> KnownModel:
-    """Return what is known of a model by its name or the path of its folder; nothing where it is not known.
+    """Return what is known of a model by its name or the path of its folder; an empty entry if unknown.
 
     Of a path the last part that names a known model counts, so that a hub's cache (`models--owner--model/snapshots/…`)
     and a folder within the model's (`model/onnx`) are known too, and so is a copy named `model-onnx` or `model:tag`.

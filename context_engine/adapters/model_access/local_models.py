@@ -18,7 +18,7 @@ _WEIGHTS: Final = ("model.safetensors", "model.onnx", "onnx/model.onnx", "pytorc
 
 
 def as_folder(model: str) -> Path | None:
-    """Return the folder a model's name stands for, None where it is a name of the hub ("owner/model").
+    """Return the folder that a model's name stands for; None for a hub name ("owner/model").
 
     A name that begins with / ./ ../ or ~ is a path, whether or not it is there.
     """
@@ -54,7 +54,7 @@ def _edges(path: Path) -> bytes:
 
 
 def how_to_get(model: str) -> str:
-    """Return the sentence that says how the files of a model come onto this machine."""
+    """Return the instruction for getting a model's files onto this machine."""
     if as_folder(model) is not None:
         return f"there is no model in {model}: give the folder that holds its config.json and weights"
     return (
@@ -69,7 +69,7 @@ LONGEST: Final = 512
 
 
 class OnnxRun:
-    """What one batch gave.
+    """The output of one batch.
 
     Attributes:
         outputs: arrays by the names the model gives them.
@@ -174,7 +174,7 @@ class TorchModel(Protocol):
 def load_torch_model(
     kind: str, chosen: TorchModel, *, purpose: str, error: type[ContextEngineError], **options: Any
 ) -> Any:
-    """Load a model; only weights as safetensors, and no code that comes with a model.
+    """Load a model; only safetensors weights, and no code that comes with a model.
 
     Args:
         kind: the library's class, SentenceTransformer or CrossEncoder.
@@ -213,7 +213,7 @@ def load_torch_model(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Show no bar while weights are read from the disk: it is over in a moment, and standard error is for messages.
+    """Show no progress bar while weights are read from disk: it takes a moment, and standard error is for messages.
 
     Other programs of the process may want bars: afterwards they have them again.
     """

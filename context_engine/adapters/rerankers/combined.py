@@ -45,7 +45,7 @@ class EnsembleMember(NamedTuple):
 class EnsembleReranker:
     """Score = sum of weight * score / sum of weight, over the members that gave scores.
 
-    A member may fail: the others speak for it, and the log says so. With none left the failure is the ensemble's.
+    If a member fails, that is logged and the others decide. If all fail, the ensemble fails.
     Members are asked one after the other.
 
     Args:
@@ -151,7 +151,7 @@ class AdaptiveOptions(Options):
 
 
 class AdaptiveReranker:
-    """Has no opinion where there are few chunks or one that clearly leads; else asks another reranker.
+    """Skips reranking if there are few chunks or one clearly leads; else calls another reranker.
 
     The lead is read from the chunks' relevance, which stage 2 gives each chunk it hands to a reranker; without it the
     reranker is asked.

@@ -80,7 +80,7 @@ class MaxSimReranker:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Keep nothing: at a fork another thread may just have been changing it."""
+        """Drop the cache: at a fork another thread may have been changing it."""
         self._held = 0
         self._lock = threading.Lock()
         self._kept: OrderedDict[bytes, tuple[frozenset[str], Any]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""The forms in which people write a filter, read into one: a mapping, a tree, a line of text."""
+"""The forms in which people write a filter (a mapping, a tree, a line of text), parsed into one."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _conditions(filter: Filter) -> int:
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a message, which may be as long as whoever asks likes."""
+    """Return a value for a message, shortened: a filter's author decides how long it is."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SAID else f"{text[:_LONGEST_SAID]} …"
 
@@ -150,7 +150,7 @@ def _clause(text: str) -> Filter:
 
 
 def _unwrapped(text: str) -> str:
-    """Return a list without the brackets around the whole of it; those of `4.2.1(a),4.2.1(b)` and `(a),(b)` stay."""
+    """Return a list without the brackets around all of it; those of `4.2.1(a),4.2.1(b)` and `(a),(b)` stay."""
     if text[:1] + text[-1:] not in ("[]", "()"):
         return text
     depth = 0
@@ -241,7 +241,7 @@ def _condition(field: Any, op: FilterOp, value: Any) -> Condition:
 
 
 def _sensible(field: str, op: FilterOp, value: Any) -> Any:
-    """Refuse what no chunk can ever meet: a day that is none, a tier or a date compared with a word."""
+    """Refuse a value that no chunk can ever match: an impossible day, or a tier or date compared with a word."""
     text = value.strip() if isinstance(value, str) else ""
     if _DAY.fullmatch(text) and (op in _ORDERING or field in _DATES):
         try:

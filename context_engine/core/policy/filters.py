@@ -1,10 +1,10 @@
-"""Filters: what a filter sees of a chunk, and whether a chunk keeps it.
+"""Filters: which fields of a chunk a filter sees, and whether the chunk matches.
 
 The comparison law, in this order:
 
 - A missing field (absent, None) fails every comparison except `empty`, `ne`, `not_in` and `not_contains`, which hold.
 - `ne`, `not_in` and `not_contains` are the exact opposites of `eq`, `in` and `contains`.
-- A field that holds a list is met when any member is.
+- A field that holds a list matches if any member does.
 - A number and a number, or a number and a text that reads as one, compare as numbers. True and False are no numbers.
 - Two dates compare as dates; a date and a moment by their day; a moment without an offset is UTC. A text counts as a
   date when it is ISO with dashes (`2025-06-30`, `2025-06-30T12:00Z`). A bare year is a number, never a date.
@@ -88,7 +88,7 @@ def chunk_fields(
     classification: Classification | str,
     domain: str | None = None,
 ) -> dict[str, Any]:
-    """Return everything a filter sees of a candidate: `own_fields`, then what the engine knows of its source.
+    """Return all fields of a candidate that a filter sees: `own_fields`, then those of its source.
 
     Args:
         chunk: the candidate.
@@ -105,7 +105,7 @@ def chunk_fields(
 
 
 def named_fields(filter: Filter) -> tuple[str, ...]:
-    """Return the fields that a filter names, each once, in its order."""
+    """Return the distinct fields that a filter names, in its order."""
     if isinstance(filter, Condition):
         return (filter.field,)
     parts = (filter.part,) if isinstance(filter, Not) else filter.parts
@@ -113,7 +113,7 @@ def named_fields(filter: Filter) -> tuple[str, ...]:
 
 
 def matches(filter: Filter | None, fields: Mapping[str, Any]) -> bool:
-    """Return whether fields keep a filter, by the law above; no filter is kept by all."""
+    """Return whether fields match a filter by the law above; no filter matches everything."""
     if filter is None:
         return True
     if isinstance(filter, Condition):

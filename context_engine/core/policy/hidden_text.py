@@ -1,4 +1,4 @@
-"""Passages that say something else than they show: encoded, spelt apart, run together, reversed or invisible."""
+"""Passages that say something other than they show: encoded, spelt apart, run together, reversed or invisible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 _MOST_DECODED: Final = 20_000
-"""Most characters of one encoded passage that are read."""
+"""Maximum number of characters decoded of one passage."""
 
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2}")
 _HEX: Final = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}:?){12,10000}(?![0-9A-Fa-f])")
@@ -32,7 +32,7 @@ class HiddenPassage(NamedTuple):
 
 
 def encoded(text: str) -> Iterator[HiddenPassage]:
-    """Yield the passages in Base64 or in hexadecimal digits that say words."""
+    """Yield the passages in Base64 or hexadecimal digits that decode to words."""
     if _longest(text) < _LEAST_ENCODED:
         return
     for match in _BASE64.finditer(text):
@@ -66,7 +66,7 @@ def _longest(text: str) -> int:
 
 
 def invisible(text: str) -> Iterator[HiddenPassage]:
-    """Yield the passages written in characters that nobody sees: tags, and bytes as variation selectors."""
+    """Yield the passages written in invisible characters: tags, and bytes as variation selectors."""
     if text.isascii():
         return
     for match in _TAGS.finditer(text):
@@ -78,13 +78,13 @@ def invisible(text: str) -> Iterator[HiddenPassage]:
 
 
 def reversed_text(text: str) -> Iterator[HiddenPassage]:
-    """Yield the passages that are shown from right to left by force, as they are shown."""
+    """Yield the passages forced to display from right to left, in the order in which they display."""
     for match in _REVERSED.finditer(text):
         yield HiddenPassage(match.start(), match.end(), match[1][::-1])
 
 
 def apart(folded: str) -> Iterator[HiddenPassage]:
-    """Yield letters spelt one by one, and words run together, of a folded text; what they say is without blanks."""
+    """Yield letters spelt one by one, and words run together, in a folded text; the passages' words have no blanks."""
     lengths = list(map(len, folded.split()))
     long = max(lengths, default=0) >= _LEAST_APART
     if long or lengths.count(1) >= _LEAST_SPELT or 2 * lengths.count(2) > len(lengths):

@@ -1,7 +1,7 @@
-"""Text that wants to be more than text: instructions to a model, and marks of prompts, fences, citations and tags.
+"""Injection detection: text that gives orders to a model, or imitates prompts, fences, citations and tags.
 
-A heuristic over what a text reads as, whatever it is dressed as: a text is suspected where one clear sign stands, or
-two weaker ones near each other. It reads phrases and marks, not intentions.
+A heuristic over the text as it reads, however it is disguised: one clear sign makes a text suspect, and so do two
+weaker ones near each other. It recognises phrases and marks, not intentions.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ INJECTION_SUSPECTED: Final = "injection_suspected"
 _ENOUGH: Final = 2
 
 _SENTENCE: Final = 80
-"""Most characters from the first to the last phrase of one rule."""
+"""Maximum number of characters from the first to the last phrase of one rule."""
 
 _NEAR: Final = 300
-"""Most characters between two signs that count together."""
+"""Maximum number of characters between two signs that count together."""
 
 _SPOKEN: Final = 40
-"""Most characters between the name of a role and the words that speak to a model."""
+"""Maximum number of characters between the name of a role and words addressed to a model."""
 
 _SEAM: Final = 120
-"""Characters of either side that are read where two texts meet."""
+"""Characters read on either side of the place where two texts meet."""
 
 _DEEPEST: Final = 2
 
@@ -50,7 +50,7 @@ _REPORTED: Final = re.compile(
     r"\b(?:must|shall|should|may|might|will|would|can|could|cannot|to|not|never|we|they|who|which|i)"
     r"(?: (?:also|then|simply|not))? $|(?:不得|不能|不可|不应|不會|不会|勿)$"
 )
-"""What stands before a verb that tells of somebody who disregards something, and does not order it."""
+"""Words before a verb that reports disregard instead of ordering it ("they may ignore ...")."""
 
 _ORDERED: Final = re.compile(
     r"\byou (?:must|shall|should|will|need to|have to|are to|are required to) (?:also |then |simply )?$|\byou to $"
@@ -58,7 +58,7 @@ _ORDERED: Final = re.compile(
 
 
 class InjectionFinding(NamedTuple):
-    """A sign in a text.
+    """A sign of injection in a text.
 
     Attributes:
         kind: instructions, chat_template, role_line, fence, citation, provenance, tag or hidden_text.
@@ -79,7 +79,7 @@ class _Sign(NamedTuple):
 
 
 def injection_findings(text: str) -> tuple[InjectionFinding, ...]:
-    """Return the signs that a text wants to be obeyed or to pass for something else, by place; () for a harmless one.
+    """Return the signs of injection in a text, by place; () for a harmless text.
 
     Signs of one kind that overlap are one.
     It sees through case, look-alike letters, characters that show nothing, entities and escapes (nested too), letters
@@ -95,12 +95,12 @@ def injection_findings(text: str) -> tuple[InjectionFinding, ...]:
 
 
 def injection_kinds(text: str) -> tuple[str, ...]:
-    """Return the kinds of the findings in a text, each once; () for a harmless one."""
+    """Return the distinct kinds of the findings in a text; () for a harmless text."""
     return tuple(dict.fromkeys(finding.kind for finding in injection_findings(text)))
 
 
 def split_kinds(before: str, after: str) -> tuple[str, ...]:
-    """Return the kinds of the signs that arise where one text follows another, at once or on the next line."""
+    """Return the kinds of the signs that arise if one text follows another, directly or on the next line."""
     left, right = before[-_SEAM:].rstrip(), after[:_SEAM].lstrip()
     seam = len(left)
     kinds = []
@@ -112,7 +112,7 @@ def split_kinds(before: str, after: str) -> tuple[str, ...]:
 
 
 def _signs(text: str, depth: int) -> Iterator[_Sign]:
-    """Yield the signs in a text and in what its passages say."""
+    """Yield the signs in a text and in its hidden passages."""
     folded = fold(text)
     yield from _marks(folded)
     yield from _phrases(folded)
@@ -129,12 +129,12 @@ def _signs(text: str, depth: int) -> Iterator[_Sign]:
 
 
 def _at(passage: HiddenPassage, signs: Iterable[_Sign]) -> Iterator[_Sign]:
-    """Yield the signs in what a passage says as signs of the passage."""
+    """Yield the signs inside a hidden passage as signs of the passage itself."""
     return (sign._replace(start=passage.start, end=passage.end) for sign in signs)
 
 
 def _suspected(signs: Iterable[_Sign]) -> Iterator[_Sign]:
-    """Yield the signs that are enough, with those near them: among signs near each other each rule counts once."""
+    """Yield the signs whose weights suffice, with those near them; among nearby signs each rule counts once."""
     near: list[_Sign] = []
     last = 0
     for sign in sorted(signs):
@@ -170,7 +170,7 @@ def _phrases(folded: FoldedText, *, compact: bool = False) -> Iterator[_Sign]:
 
 
 def _ruled(folded: FoldedText, compact: bool) -> Iterator[_Sign]:
-    """Yield what the rules find; a class of phrases is looked for once, and only if a rule may still need it."""
+    """Yield the rules' findings; a class of phrases is searched once, and only if a rule may still need it."""
     text = folded.text
     possible = _possible_in_letters(text) if compact else _possible(text)
     places: dict[str, list[tuple[int, int]]] = {}
@@ -189,7 +189,7 @@ def _ruled(folded: FoldedText, compact: bool) -> Iterator[_Sign]:
 
 
 def _possible(text: str) -> frozenset[str]:
-    """Return the classes of phrases that a text may hold, by its words and, where words are not parted, characters."""
+    """Return the classes of phrases that a text may hold, by its words and, for scripts without blanks, characters."""
     index, words = _index(), words_of(text)
     possible = frozenset(name for key in words & index.keys() for name, needed in index[key] if needed <= words)
     if text.isascii():
@@ -199,7 +199,7 @@ def _possible(text: str) -> frozenset[str]:
 
 
 def _possible_in_letters(letters: str) -> frozenset[str]:
-    """Return the classes of phrases that letters without blanks may hold: the first few of a phrase tell."""
+    """Return the classes of phrases that letters without blanks may hold, by each phrase's first letters."""
     index, lengths = _index_of_letters()
     beginnings = {letters[place : place + length] for length in lengths for place in range(len(letters))}
     return frozenset(name for begin in beginnings & index.keys() for name in index[begin])
@@ -207,7 +207,7 @@ def _possible_in_letters(letters: str) -> frozenset[str]:
 
 @cache
 def _index() -> dict[str, list[tuple[str, frozenset[str]]]]:
-    """Return by the longest word of each phrase its class and all its words."""
+    """Return each phrase's class and words, by its longest word."""
     index: dict[str, list[tuple[str, frozenset[str]]]] = {}
     for name in PHRASES:
         for needed in sorted(_phrase_class(name).needs, key=sorted):
@@ -217,7 +217,7 @@ def _index() -> dict[str, list[tuple[str, frozenset[str]]]]:
 
 @cache
 def _index_of_characters() -> dict[str, list[str]]:
-    """Return by the first character of each phrase that may stand within a word the classes that have one."""
+    """Return the classes by the first character of their phrases that may stand inside a word."""
     index: dict[str, list[str]] = {}
     for name in PHRASES:
         for char in sorted(_phrase_class(name).characters):
@@ -227,7 +227,7 @@ def _index_of_characters() -> dict[str, list[str]]:
 
 @cache
 def _index_of_letters() -> tuple[dict[str, list[str]], frozenset[int]]:
-    """Return by the first letters of each phrase the classes that have one, and how many letters that are."""
+    """Return the classes by the first letters of their phrases, and the lengths of those keys."""
     index: dict[str, list[str]] = {}
     for name in PHRASES:
         for begin in sorted(_phrase_class(name).begins):
@@ -269,7 +269,7 @@ def label_kinds(chunk: Chunk, kinds_of: Callable[[str], tuple[str, ...]] = injec
     """Return the kinds of the findings in a chunk's title, headings, ids and fields; () for harmless ones.
 
     Args:
-        kinds_of: gives a text the kinds of its findings: a cache of them where chunks come again, or each anew.
+        kinds_of: returns the kinds of the findings in a text; may be a cache.
     """
     title = (chunk.title, *chunk.heading_path, chunk.document_id, chunk.section, chunk.metadata.get("reference"))
     heads = " ".join(str(part) for part in title if part)
@@ -279,7 +279,7 @@ def label_kinds(chunk: Chunk, kinds_of: Callable[[str], tuple[str, ...]] = injec
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a JSON value, names of fields left out."""
+    """Yield the texts in a JSON value, without the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

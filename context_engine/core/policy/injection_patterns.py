@@ -11,12 +11,12 @@ from context_engine.core.text import fold
 
 
 class PromptMark(NamedTuple):
-    """One pattern; where it has a group, what that holds tells one mark from another of the same name.
+    """One pattern; if it has a group, its match distinguishes marks of the same name.
 
     Attributes:
         kind: of the finding.
         weight: 2 is enough by itself, 1 with another mark or phrase near it.
-        needs: what a text must hold for the pattern to be tried.
+        needs: a string that a text must contain for the pattern to be tried.
     """
 
     name: str
@@ -72,7 +72,7 @@ _COMMANDS: Final = _words(
 _UNBOUNDED_COMMANDS: Final = _words("أنت|你|您|请|あなた|당신|너는|คุณ|तुम|आप")
 
 SECOND_PERSON: Final = re.compile(rf"\b(?:{_COMMANDS})\b|{_UNBOUNDED_COMMANDS}")
-"""How a line speaks to a model behind the name of a role."""
+"""Words by which a line after the name of a role addresses a model."""
 
 MARKS: Final = (
     # Tokens of chat templates, whole and cut
@@ -163,7 +163,7 @@ MARKS: Final = (
 )
 
 _FIRST_UNBOUNDED: Final = "\u0900"
-"""From here on are the scripts whose words are not parted by blanks, or do not end where a pattern sees their end."""
+"""From this character on, words are not separated by blanks, or do not end where a pattern sees a word end."""
 
 _LEAST_COMPACT: Final = 4
 
@@ -177,13 +177,13 @@ _Tree = dict[str, "_Tree"]
 
 
 def words_of(folded: str) -> frozenset[str]:
-    """Return the words of a folded text, and the first characters of each, for words with any ending."""
+    """Return the words of a folded text and the first characters of each, for phrases with any ending."""
     words = set(_WORD.findall(folded))
     return frozenset(words.union([word[:_STEM] for word in words]))
 
 
 class PhraseClass:
-    """Phrases of one class, in any language; its patterns are compiled when a text may hold one of them.
+    """The phrases of one class, in any language; its patterns are compiled when a text may hold one of them.
 
     Args:
         phrases: words parted by one blank; "*" at the end of one for any ending.
@@ -218,12 +218,12 @@ class PhraseClass:
         return re.compile(_pattern(_tree(self._long), ""))
 
     def in_text(self, folded: str) -> list[tuple[int, int]]:
-        """Return the places of its phrases in a folded text."""
+        """Return the places of the class's phrases in a folded text."""
         spans = [match.span() for match in self._bounded.finditer(folded)]
         return spans if folded.isascii() else spans + [match.span() for match in self._unbounded.finditer(folded)]
 
     def in_letters(self, letters: str) -> list[tuple[int, int]]:
-        """Return the places of its phrases in folded letters without blanks."""
+        """Return the places of the class's phrases in folded letters without blanks."""
         return [match.span() for match in self._compact.finditer(letters)]
 
 
@@ -242,7 +242,7 @@ def _tree(phrases: Iterable[str]) -> _Tree:
 
 
 def _pattern(node: _Tree, gap: str) -> str:
-    """Return a pattern of what may follow, longer phrases before shorter ones; of nothing for no phrases."""
+    """Return a pattern for the rest of the phrases, longer phrases first; it never matches for no phrases."""
     if not node:
         return "(?!)"
     ways = [_one(char, gap) + _pattern(below, gap) for char, below in sorted(node.items()) if char != _END]

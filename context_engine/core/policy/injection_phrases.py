@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 
 class Rule(NamedTuple):
-    """Classes of phrases that make an attempt where all of them stand in one sentence, in any order.
+    """Classes of phrases that are a sign if all of them stand in one sentence, in any order.
 
     Attributes:
-        classes: the one that is rarest in harmless text first: where it is missing, the others are not looked for.
+        classes: the rarest in harmless text first; if it is missing, the others are not searched.
         weight: 2 is enough by itself, 1 with another rule or mark near it.
     """
 
@@ -363,4 +363,4 @@ def _phrases() -> dict[str, tuple[str, ...]]:
 
 
 PHRASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_phrases())
-"""Class -> its phrases in all languages."""
+"""The phrases of each class, in all languages."""

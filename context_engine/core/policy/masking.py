@@ -47,9 +47,9 @@ class PseudonymMask:
 
     Args:
         maskers: each reads the whole text.
-        key: of the pseudonyms, secret.
-        allowed: what stays as it is: a value in any spelling that a masker reads, or "@bank.example" for every address
-            of a mail domain.
+        key: the secret key of the pseudonyms.
+        allowed: values that are not masked, in any spelling that a masker reads; "@bank.example" for every address of a
+            mail domain.
     """
 
     def __init__(self, maskers: Sequence[Masker], key: bytes, allowed: Collection[str] = ()) -> None:
@@ -60,9 +60,9 @@ class PseudonymMask:
     def __call__(self, text: str) -> str:
         """Return a text with every value that is not allowed replaced.
 
-        Pseudonyms that stand in it already are not read. What was next to a value may itself be one once that is
-        replaced, so the text is read until nothing more is found: masked again it stays the same. A passage in
-        characters that nobody sees, but a model reads, is shown in ⟦brackets⟧ where it holds a value.
+        Existing pseudonyms are skipped. Replacing one value may expose another next to it, so the text is read until
+        nothing more is found; masking the result again does not change it. A passage in invisible characters, which a
+        model can read, is shown in ⟦brackets⟧ if it holds a value.
 
         Raises:
             MaskingError: a masker failed.
@@ -73,13 +73,13 @@ class PseudonymMask:
         return text
 
     def pseudonym(self, kind: str, value: str) -> str:
-        """Return what stands for a value; it holds a letter, so that no number passes for it."""
+        """Return the pseudonym of a value; it holds a letter, so that it cannot pass for a number."""
         digest = hmac.new(self._key, f"{kind}\0{value}".encode(), "sha256").hexdigest()
         windows = (digest[start : start + _LENGTH] for start in range(len(digest) - _LENGTH + 1))
         return f"[{kind} {next((window for window in windows if _LETTER.search(window)), 'a' * _LENGTH)}]"
 
     def _unhidden(self, text: str) -> str:
-        """Return a text with the invisible passages shown that hold something to be masked."""
+        """Return a text in which invisible passages that hold a value to mask are shown."""
         parts, end = [], 0
         for start, until, says in invisible(text):
             if start >= end and self._once(says) != says:
@@ -107,14 +107,14 @@ class PseudonymMask:
         return bool(self._domains) and place.value.endswith(self._domains)
 
     def _spellings(self, entry: str) -> Iterator[str]:
-        """Yield an allowed value as it is written and as the maskers read it, a bare number as a telephone's too."""
+        """Yield an allowed value as written and as the maskers read it, a bare number also as a telephone number."""
         yield _plain(entry)
         for text in (entry, f"Tel. {entry}"):
             yield from (place.value for masker in self._maskers for place in _found(masker, text))
 
 
 def _found(masker: Masker, text: str) -> list[PersonalData]:
-    """Return what a masker finds, checked; what it raises may hold the text and is not repeated."""
+    """Return a masker's checked findings; errors of the masker may hold the text and are not repeated."""
     try:
         places = list(masker.find(text))
     except ContextEngineError:
@@ -129,7 +129,7 @@ def _found(masker: Masker, text: str) -> list[PersonalData]:
 
 
 def _apart(places: Iterable[PersonalData]) -> list[PersonalData]:
-    """Return places in the order of the text; those that overlap become one, named as the longest of them."""
+    """Return places in the order of the text; overlapping ones become one, named after the longest."""
     out: list[PersonalData] = []
     longest = 0
     for place in sorted(places, key=lambda place: (place.start, -place.end)):
@@ -174,7 +174,7 @@ def masked_chunk(chunk: Chunk, mask: Mask) -> Chunk:
 
 
 def masked_labels(chunk: Chunk, mask: Mask) -> Chunk:
-    """Return a chunk with all masked but its text."""
+    """Return a chunk with everything masked except its text."""
     return chunk._replace(
         title=_masked(chunk.title, mask),
         section=_masked(chunk.section, mask),
@@ -185,9 +185,9 @@ def masked_labels(chunk: Chunk, mask: Mask) -> Chunk:
 
 
 def with_masked_chunks(result: SearchResult, mask: Mask) -> SearchResult:
-    """Return a result whose returned chunks, question, caller, notices and errors are masked: what may go to a model.
+    """Return a result whose chunks, question, caller, notices and errors are masked, for use by a model.
 
-    The answers of the sources (`raw`) stay as they came, and are not for a model.
+    The sources' answers (`raw`) stay unmasked and must not go to a model.
     """
     result = with_masked_query(result, mask)
     return replace(
@@ -200,17 +200,17 @@ def with_masked_chunks(result: SearchResult, mask: Mask) -> SearchResult:
 
 
 def as_kept(result: SearchResult, mask: Mask | None) -> SearchResult:
-    """Return a result as it may be kept: its question masked where its domain sets `mask_stored_queries`."""
+    """Return a result as it may be stored: with its question masked if the domain sets `mask_stored_queries`."""
     if mask is None or not result.settings.values.mask_stored_queries:
         return result
     return with_masked_query(result, mask)
 
 
 def with_masked_query(result: SearchResult, mask: Mask) -> SearchResult:
-    """Return a result with its question masked wherever it stands.
+    """Return a result with its question masked everywhere.
 
-    Where something was masked, what was made of the question (terms, codes, other wordings) and counted of it is left
-    out: a part of a number stands among them.
+    If anything was masked, everything derived from the question (terms, codes, other wordings, statistics) is left out,
+    as it may hold a part of a number.
     """
     request = None if result.request is None else masked_request(result.request, mask)
     query = mask(result.query)
@@ -286,7 +286,7 @@ def _masked_member(member: Member, mask: Mask) -> Member:
 
 
 def _masked(value: Any, mask: Mask) -> Any:
-    """Return a JSON value with every text and number in it masked; the name of a field is read with its value."""
+    """Return a JSON value with every text and number in it masked; a field's name is read together with its value."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
@@ -302,7 +302,7 @@ def _masked(value: Any, mask: Mask) -> Any:
 
 
 def _masked_field(name: str, value: Any, mask: Mask) -> Any:
-    """Return a field's value masked as it would be in "name: value": digits are a telephone number beside that word."""
+    """Return a field's value masked as in "name: value": digits after the word "phone" are a telephone number."""
     if not isinstance(value, str | int) or isinstance(value, bool):
         return _masked(value, mask)
     before = f"{name}: "

@@ -1,13 +1,13 @@
-"""Whether a provenance tag is complete, true to its text and to the ranking rule, and fresh.
+"""Whether a provenance tag is complete, fresh, and consistent with its text and the ranking rule.
 
 The checks, in this order:
 
 - tag: the seven keys and nothing else, each of its type.
-- text: `extra.content_sha256` is the SHA-256 of the text; noted where the tag stands alone.
-- authority: type and tier agree, and with what stands beside the tag.
+- text: `extra.content_sha256` is the SHA-256 of the text; noted if only the tag was saved.
+- authority: type and tier agree with each other and with the fields beside the tag.
 - score: rag_score = relevance_weight * relevance + authority_weight * boost within 0.0001, the boost is the tier's.
-- fresh: fetched_at + ttl_seconds is not before the moment asked about; an expired text is reported, it does not fail.
-- order: no score above the one before it, of texts of one search; nothing appears twice.
+- fresh: fetched_at + ttl_seconds is not before the given moment; an expired text is noted, it does not fail.
+- order: within one search no score is above the one before it, and nothing appears twice.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from context_engine.core.policy.tag_forms import TaggedText, TagReading
 from context_engine.core.text import content_sha256
 
 TOLERANCE: Final = 1e-4
-"""Scores are written with four decimals; two of them and a product of one add up to less than this."""
+"""Scores are written with four decimals; their rounding errors add up to less than this."""
 
 CHECKS: Final = ("tag", "text", "authority", "score", "fresh", "order")
 _KEYS: Final = ("source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra")
 
 
 class CheckState(StrEnum):
-    """What a check found: fine, wrong, or something to know that is not wrong."""
+    """The outcome of a check: fine, wrong, or noteworthy but not wrong."""
 
     OK = "ok"
     FAILED = "failed"
@@ -38,7 +38,7 @@ class CheckState(StrEnum):
 
 
 class TagFinding(NamedTuple):
-    """The outcome of one check; the message is empty where all is well."""
+    """The outcome of one check; the message is empty if all is well."""
 
     state: CheckState
     message: str = ""
@@ -46,7 +46,7 @@ class TagFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedText:
-    """One text and what its checks found.
+    """One text with the findings of its checks.
 
     Attributes:
         number: place in the answer, 1-based.
@@ -82,7 +82,7 @@ def check_tags(reading: TagReading, *, at: datetime) -> list[CheckedText]:
 
     Args:
         reading: from `read_tagged`.
-        at: the moment freshness is asked about, aware.
+        at: the moment for which freshness is checked, timezone-aware.
     """
     seen: set[tuple[str, str, str]] = set()
     checked: list[CheckedText] = []
@@ -130,7 +130,7 @@ def _complete(tag: Mapping[str, Any] | None) -> TagFinding:
 
 
 def _type(key: str, value: Any) -> str:
-    """Return what is wrong with the value of a key, "" if nothing is."""
+    """Return what is wrong with the value of a key; "" if nothing is."""
     if key == "source_id":
         return "" if isinstance(value, str) and value else "must be text"
     if key == "source_type":
@@ -175,7 +175,7 @@ def _authority(text: TaggedText, tag: Mapping[str, Any]) -> TagFinding:
 
 
 class _Numbers(NamedTuple):
-    """The scores of a text and where it stands: None where not stated."""
+    """The scores of a text, its tier and its search; None if not stated."""
 
     final: float | None
     relevance: float | None
@@ -258,7 +258,8 @@ def _span(seconds: int) -> str:
 def _order(
     previous: _Numbers | None, numbers: _Numbers, tag: Mapping[str, Any], seen: set[tuple[str, str, str]]
 ) -> TagFinding:
-    """Compare with the text before, if both are of one search. Scores equal to four decimals may stand either way."""
+    """Compare with the text before, if both are of one search. Scores equal to four decimals may stand in either
+    order."""
     identity = (str(numbers.search_id), str(tag.get("source_id")), str(_extra(tag).get("chunk_id")))
     twice = identity in seen and bool(_extra(tag).get("chunk_id"))
     seen.add(identity)

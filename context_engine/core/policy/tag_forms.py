@@ -1,4 +1,4 @@
-"""Saved answers in the forms they are found in, read into texts with their tags."""
+"""Saved answers in the forms in which they occur, parsed into texts with their tags."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_engine.errors import InvalidRequest
 _TAG: Final = "_provenance"
 _TAG_KEYS: Final = ("source_id", "source_type", "authority_tier", "trust_class", "fetched_at", "ttl_seconds", "extra")
 _ENOUGH_KEYS: Final = 5
-"""So many of the seven make a tag: one that lacks some is to be checked, and fails."""
+"""Keys that make a mapping a tag: an incomplete tag must be checked, and fail."""
 _PREFIXES: Final = ("", "_provenance.", "_provenance_", "provenance.", "provenance_")
 _WHOLE: Final = ("authority_tier", "ttl_seconds")
 _HOLDERS: Final = ("chunks", "result", "records", "json", "outputs", "output", "data", "body")
@@ -24,12 +24,12 @@ _DEEPEST: Final = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaggedText:
-    """A text as it was saved, with the tag that was found at it.
+    """A saved text with the tag found with it.
 
     Attributes:
-        content: None where it is not at hand or no text.
-        tag: None where there is none.
-        item: the item it stands in; its `_rag_score` and the like are checked against the tag.
+        content: None if missing or not text.
+        tag: None if there is none.
+        item: the item that holds it; its `_rag_score` and similar fields are checked against the tag.
     """
 
     content: str | None
@@ -38,7 +38,7 @@ class TaggedText:
 
     @property
     def tag_alone(self) -> bool:
-        """Whether nothing but the tag was saved."""
+        """Whether only the tag was saved."""
         return self.item.keys() == {_TAG}
 
 
@@ -47,7 +47,7 @@ class TagReading:
     """A saved answer.
 
     Attributes:
-        settings: what it was ranked with; the defaults where it does not say.
+        settings: the settings it was ranked with; the defaults if it does not say.
         settings_known: whether it says.
     """
 
@@ -57,7 +57,7 @@ class TagReading:
 
 
 def read_tagged(data: Any) -> TagReading:
-    """Read parsed JSON of any form a saved answer has.
+    """Read parsed JSON in any form that a saved answer has.
 
     Forms: the object of `search --json`; a list of chunk dicts; a workflow node's output: an object that holds, at any
     depth, `result`, `records`, `chunks`, `json` or `outputs`, with items of `content` and `metadata`, the tag in the
@@ -65,7 +65,7 @@ def read_tagged(data: Any) -> TagReading:
     alone, or a list of tags, is read too: its text is not at hand then.
 
     Raises:
-        InvalidRequest: no list of texts in it.
+        InvalidRequest: it holds no list of texts.
     """
     reading = _items(data, 0)
     if reading is None:
@@ -80,7 +80,7 @@ def read_tagged(data: Any) -> TagReading:
 
 
 def _items(data: Any, depth: int) -> tuple[Sequence[Any], Mapping[str, Any]] | None:
-    """Return the list of texts and the object it stands in."""
+    """Return the list of texts and the object that holds it."""
     if depth > _DEEPEST:
         return None
     if isinstance(data, list):
@@ -105,12 +105,12 @@ def _items(data: Any, depth: int) -> tuple[Sequence[Any], Mapping[str, Any]] | N
 
 
 def _is_tag(value: Any) -> bool:
-    """Whether a value is a provenance tag itself; a chunk dict has keys of the same names, but a text too."""
+    """Return whether a value is a provenance tag; a chunk dict has keys of the same names, but also a text."""
     return isinstance(value, Mapping) and "content" not in value and len(value.keys() & set(_TAG_KEYS)) >= _ENOUGH_KEYS
 
 
 def _parsed(value: Any) -> Any:
-    """Return JSON text as what it says: a node hands its output on as text where a variable is of type string."""
+    """Return the value of JSON text: a node passes its output on as text where a variable is of type string."""
     if not isinstance(value, str):
         return value
     try:
@@ -143,7 +143,7 @@ def _tagged(item: Any, number: int) -> TaggedText:
 
 
 def _tags(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any] | None]:
-    """Yield the tag of each place where one may stand, the nearest to the text first; None where there is none.
+    """Yield the tag at each place where one may stand, nearest to the text first; None for a place without one.
 
     Only metadata is looked through for keys spread out: a chunk dict itself holds keys of the same names.
     """
@@ -171,7 +171,7 @@ def _spread_tag(place: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _gathered(place: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return a tag from keys that were spread out; what is not one of the seven keys belongs to `extra`."""
+    """Return a tag from spread-out keys; all but the seven keys of a tag belong to `extra`."""
     named = {key.removeprefix(prefix): value for key, value in place.items() if key.startswith(prefix)}
     tag: dict[str, Any] = {key: named[key] for key in _TAG_KEYS if key in named}
     for key in _WHOLE:
