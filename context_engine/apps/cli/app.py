@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import signal
@@ -210,7 +209,7 @@ def _words(error: Exception) -> str:
 
 def _write_error(code: str, message: str) -> None:
     """Write what was called wrongly as the one JSON object that was asked for."""
-    print_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False))
+    print_json({"error": {"code": code, "message": message}})
 
 
 def _open_streams() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, with_location
 from context_engine.apps.cli.search.snippet import readable
 from context_engine.apps.cli.words import counted
@@ -88,7 +87,7 @@ def chunk(
     counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
     cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
     if as_json:
-        print_json(json.dumps(_as_dict(shown_name(path), counter, cuts, skipped, more=more), ensure_ascii=False))
+        print_json(_as_dict(shown_name(path), counter, cuts, skipped, more=more))
     else:
         _print(out(), cuts)
     for one in skipped:
@@ -204,15 +203,12 @@ def _print_document(console: Console, one: _Cut) -> None:
 
 def _table(chunks: Sequence[Chunk], width: int) -> Table:
     paged = any("page" in chunk.metadata for chunk in chunks)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("#", "section", "tokens", "span", *(("page",) if paged else ())):
-        table.add_column(name, justify="left" if name == "section" else "right", no_wrap=True)
-    table.add_column("first words", no_wrap=True)
+    rows = []
     for chunk in chunks:
         start, end = chunk.span or (0, 0)
         cells = [str(chunk.position), chunk.section or "", str(chunk.metadata["token_count"]), f"{start}-{end}"]
         page = [str(chunk.metadata.get("page", ""))] if paged else []
         words = readable(chunk.content[:_FIRST_WORDS])
         words = words if len(words) <= width else f"{words[: width - 1]}…"
-        table.add_row(*(Text(clean(cell)) for cell in (*cells, *page, words)))
-    return table
+        rows.append((*cells, *page, words))
+    return table((">!#", "!section", ">!tokens", ">!span", *((">!page",) if paged else ()), "!first words"), rows)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import USAGE
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, access_in_force, with_location
 from context_engine.apps.cli.doctor.checks import audit_summary
 from context_engine.apps.cli.words import counted
@@ -107,7 +107,7 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
         problems = [problem.to_dict() for problem in report.problems]
         warnings = [notice.message for notice in report.notices]
         found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
-        print_json(json.dumps({**found, "problems": problems, "warnings": warnings}, ensure_ascii=False))
+        print_json({**found, "problems": problems, "warnings": warnings})
     else:
         console = out()
         show(console, _where(paths))
@@ -139,7 +139,7 @@ def personas_command(location: ConfigLocation, as_json: bool) -> None:
             name: {"description": one.description, "settings": {key: value for key, (value, _) in one.layer.items()}}
             for name, one in sorted(found.items())
         }
-        print_json(json.dumps({"personas": rows}, ensure_ascii=False, default=str))
+        print_json({"personas": rows})
         return
     console = out()
     for name, one in sorted(found.items()):
@@ -163,18 +163,13 @@ def diff_command(location: ConfigLocation, stages: tuple[str, ...], as_json: boo
     rows = _stage_rows(location, stages) if stages else _changed_rows(location)
     names = ("key", "default", "in force", "origin") if not stages else ("key", *_sides(stages))
     if as_json:
-        print_json(json.dumps([dict(zip(names, row)) for row in rows], ensure_ascii=False, default=str))
+        print_json([dict(zip(names, row)) for row in rows])
         return
     console = out()
     if not rows:
         show(console, Text("No difference."))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_value(cell)) for cell in row))
-    show(console, table)
+    show(console, table(names, (map(_value, row) for row in rows)))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine init my-bank && cd my-bank && context-engine config check")
@@ -253,32 +248,30 @@ def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:
 
 
 def _settings(shown: Iterable[ShownSetting], width: int) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     wide = width >= 110
-    for header in ("setting", "value", "origin", *(("meaning",) if wide else ())):
-        table.add_column(header, overflow="fold")
+    columns = 4 if wide else 3
+    rows: list[tuple[str | Text, ...]] = []
     group = ""
     for one in shown:
         if one.group != group:
             group = one.group
-            if table.row_count:
-                table.add_row()
-            table.add_row(Text(group, "bold"), "", "", *((Text(_GROUP_HEADINGS[group], "dim"),) if wide else ()))
+            if rows:
+                rows.append(())
+            rows.append((Text(group, "bold"), "", "", Text(_GROUP_HEADINGS[group], "dim"))[:columns])
         own = one.origin != "default"
-        cells = [
-            Text(one.key),
+        cells = (
+            one.key,
             Text(_value(setting_words(one.key, one.value)), "bold" if own else ""),
             Text(clean(one.origin), "" if own else "dim"),
-        ]
-        table.add_row(*cells, *((Text(one.description, "dim"),) if wide else ()))
-    return table
+            Text(one.description, "dim"),
+        )
+        rows.append(cells[:columns])
+    return table(("setting", "value", "origin", "meaning")[:columns], rows)
 
 
 def _pairs(values: dict[str, Any]) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=True, padding=(0, 1, 0, 1))
-    for key, value in values.items():
-        table.add_row(key, Text(_value(value)))
-    return table
+    rows = ((key, _value(value)) for key, value in values.items())
+    return table(("", ""), rows, indented=True, header=False)
 
 
 def _value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Where the command line writes: answers to stdout, everything else to stderr, in whatever the terminal can show."""
+"""How the command line writes: answers to stdout, the rest to stderr; texts, tables, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 import re
 import sys
 import unicodedata
+from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -15,7 +17,8 @@ from context_engine.errors import ConfigError
 from context_engine.secrecy import hide
 
 if TYPE_CHECKING:  # `--help` needs no rich
-    from rich.console import Console, RenderableType
+    from rich.console import Console, JustifyMethod, RenderableType
+    from rich.table import Table
     from rich.text import Text
 
 PIPE_WIDTH: Final = 140
@@ -79,8 +82,9 @@ def error_line(message: str) -> None:
     _print_text(progress_console(), line)
 
 
-def print_json(text: str) -> None:
-    """Write one JSON object to stdout: in one line, at a terminal indented."""
+def print_json(value: object) -> None:
+    """Write one JSON object, or the text of one, to stdout: in one line, at a terminal indented."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if sys.stdout.isatty():
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     print_json_line(text)
@@ -109,6 +113,49 @@ def show(console: Console, part: RenderableType) -> None:
         with console.capture() as captured:
             console.print(part)
         console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def table(
+    columns: Iterable[str], rows: Iterable[Iterable[object]] = (), *, indented: bool = False, header: bool = True
+) -> Table:
+    """Return a table without lines.
+
+    Args:
+        columns: the headings. ">" before one aligns the column right, "^" centres it, and "!" keeps cells in one line.
+        rows: cells; a Text keeps its style, anything else becomes harmless text.
+        indented: whether the table stands below a title, a space to the right.
+        header: whether the headings are shown.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    padding = (0, 1, 0, 1) if indented else (0, 2, 0, 0)
+    made = Table(box=None, show_header=header, pad_edge=indented, padding=padding, header_style="dim")
+    for column in columns:
+        name = column.lstrip(">^!")
+        signs = column[: len(column) - len(name)]
+        justify: JustifyMethod = "right" if ">" in signs else "center" if "^" in signs else "left"
+        made.add_column(name, justify=justify, no_wrap="!" in signs, overflow="ellipsis" if ">" in signs else "fold")
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(clean(str(cell))) for cell in row))
+    return made
+
+
+def html_text(value: str) -> str:
+    """Return a text as HTML that shows it and does nothing else, in one line."""
+    return escape(clean(" ".join(value.split())))
+
+
+def html_table(columns: Iterable[str], rows: Iterable[str]) -> str:
+    """Return a table of HTML.
+
+    Args:
+        columns: HTML of the headings.
+        rows: HTML of the cells of each row, their tags included.
+    """
+    head = "".join(f"<th scope=col>{name}</th>" for name in columns)
+    body = "".join(f"<tr>{cells}</tr>" for cells in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>\n"
 
 
 def outcome(word: str, rest: str) -> None:

@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, out, print_json, show, write_text
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table, write_text
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
 from context_engine.apps.cli.words import tier_text
 from context_engine.core.models import DomainSpec, SourceSpec
@@ -36,7 +36,7 @@ def domains(location: ConfigLocation, as_json: bool) -> None:
     context = open_context(location)
     held = _held(context)
     if as_json:
-        print_json(json.dumps(_published(context, held), ensure_ascii=False))
+        print_json(_published(context, held))
         return
     console = out()
     registry = context.registry
@@ -64,18 +64,16 @@ def _title(name: str, title: str) -> Text:
 
 
 def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, width: int) -> Table:
-    table = Table(box=None, pad_edge=True, padding=(0, 1, 0, 1), header_style="dim")
-    table.add_column("source", overflow="fold", min_width=width)
-    table.add_column("tier", min_width=len("3 standard"))
-    table.add_column("adapter", overflow="fold")
-    for header in ("documents", "chunks"):
-        table.add_column(header, justify="right")
-    table.add_column("title", overflow="fold", style="dim")
+    rows = []
     for source in domain.sources:
         counts = _counts(source, held)
         numbers = [Text("–", "dim") if count is None else Text(str(count)) for count in counts]
-        table.add_row(source.id, tier_text(source.tier), source.adapter, *numbers, clean(source.title))
-    return table
+        title = Text(clean(source.title), "dim")
+        rows.append((source.id, tier_text(source.tier), source.adapter, *numbers, title))
+    made = table(("source", "tier", "adapter", ">documents", ">chunks", "title"), rows, indented=True)
+    # The tables of all domains stand below each other: their columns begin at the same place.
+    made.columns[0].min_width, made.columns[1].min_width = width, len("3 standard")
+    return made
 
 
 def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:

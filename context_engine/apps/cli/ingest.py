@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -244,7 +243,7 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         shown |= {order.to: wrote.published} if wrote.published is not None else {}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
         shown |= {"calibrations": [one.to_dict() for one in calibrated]} if calibrated else {}
-        print_json(json.dumps(shown, ensure_ascii=False))
+        print_json(shown)
     else:
         print_report(out(), report, wrote, commands)
         if use is not None:

@@ -9,10 +9,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, show
+from context_engine.apps.cli.console import clean, note, show, table
 from context_engine.core.models import NoticeCode
 
 if TYPE_CHECKING:
@@ -65,12 +64,8 @@ def print_report(console: Console, report: IngestReport, sink: SinkReport, comma
         sink: what the sink has to say of it.
         commands: that settle what was not removed.
     """
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(justify="right")
-    for name, count in _rows(report):
-        table.add_row(name, Text(str(count), "" if count else "dim"))
-    show(console, table)
+    rows = ((name, Text(str(count), "" if count else "dim")) for name, count in _rows(report))
+    show(console, table(("", ">"), rows, header=False))
     if cut := _cut_by(report):
         show(console, Text(cut, "dim"))
     _skipped(console, report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,7 +112,7 @@ def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
     if as_json:
         run = result.sdk.to_dict() if result.sdk else {"status": "not run"}
         findings = [one.to_dict() for one in result.findings]
-        print_json(json.dumps({"ok": result.ok, "findings": findings, "sdk": run}, ensure_ascii=False))
+        print_json({"ok": result.ok, "findings": findings, "sdk": run})
     else:
         _show_findings(result.findings)
         console = out()

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import NOT_ANSWERED, with_debug
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table
 from context_engine.apps.cli.option_types import Moment
 from context_engine.core.models import utc_text
 from context_engine.core.policy.tag_check import CHECKS, CheckedText, CheckState, check_tags
@@ -119,7 +118,7 @@ def _write_json(checked: Sequence[CheckedText], reading: TagReading, moment: dat
         "authority_weight": settings.authority_weight,
         "chunks": [one.to_dict() for one in checked],
     }
-    print_json(json.dumps(found, ensure_ascii=False, default=str))
+    print_json(found)
 
 
 def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:
@@ -127,19 +126,15 @@ def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:
     if not checked:
         show(console, Text("No chunks: nothing to check."))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("#", justify="right")
-    for name in CHECKS:
-        table.add_column(name, justify="center", no_wrap=True)
-    table.add_column("chunk", overflow="fold")
+    rows = []
     for one in checked:
         line = Text(clean(one.chunk_id or "?")).append(f"  {clean(one.source_id)}", "dim")
         for name, finding in one.findings.items():
             if finding.message:
                 style = "red" if finding.state is CheckState.FAILED else "yellow"
                 line.append(f"\n{name}: {clean(finding.message)}", style)
-        table.add_row(str(one.number), *(_SIGNS[one.findings[name].state] for name in CHECKS), line)
-    show(console, table)
+        rows.append((one.number, *(_SIGNS[one.findings[name].state] for name in CHECKS), line))
+    show(console, table((">#", *(f"^!{name}" for name in CHECKS), "chunk"), rows))
     console.print()
     failed = sum(not one.ok for one in checked)
     word = Text(f"{failed} of {len(checked)} fail", "bold red") if failed else Text(f"all {len(checked)} good", "green")

@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import with_debug
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
 from context_engine.core.models import API_PRINCIPAL, to_moment, utc_text
 from context_engine.errors import InvalidRequest, nearest
@@ -221,22 +220,18 @@ def _show_new(made: NewToken, as_json: bool) -> None:
 def _show_all(tokens: list[StoredToken], setup: Setup, now: datetime, as_json: bool) -> None:
     states = [_state(one, setup, now) for one in tokens]
     if as_json:
-        rows = [{**_published(one), "state": state} for one, state in zip(tokens, states, strict=True)]
-        print_json(json.dumps({"tokens": rows}, ensure_ascii=False))
+        published = [{**_published(one), "state": state} for one, state in zip(tokens, states, strict=True)]
+        print_json({"tokens": published})
         return
     if not tokens:
         show(out(), Text("No token was given out. Make one with 'context-engine token add NAME'."))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in ("id", "name", "principal", "created", "ends", "last used", "state"):
-        table.add_column(header, overflow="fold")
+    rows = []
     for one, state in zip(tokens, states, strict=True):
         ends = min((end for end in (one.expires, one.revoked) if end is not None), default=None)
         days = (_day(one.created), _day(ends), _minute(one.used))
-        table.add_row(
-            one.id, clean(one.name), clean(one.principal), *days, Text(state, "" if state == "open" else "dim")
-        )
-    show(out(), table)
+        rows.append((one.id, one.name, one.principal, *days, Text(state, "" if state == "open" else "dim")))
+    show(out(), table(("id", "name", "principal", "created", "ends", "last used", "state"), rows))
 
 
 def _state(one: StoredToken, setup: Setup, now: datetime) -> str:

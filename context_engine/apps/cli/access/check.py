@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.access.matrix import decision_words, principal_words, print_matrix, sign
 from context_engine.apps.cli.app import NOT_ANSWERED
-from context_engine.apps.cli.console import clean, note, out, print_json, show, written
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
 from context_engine.core.models import (
     NOBODY,
@@ -157,7 +155,7 @@ def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_j
     decisions = [context.setup.access.decide(principal, one) for one in domains]
     if as_json:
         published = {**_published(principal, domains, decisions), "demo": context.demo}
-        print_json(json.dumps(published, ensure_ascii=False))
+        print_json(published)
     else:
         _print(principal, domains, decisions)
     click.get_current_context().exit(0 if any(one.allowed for one in decisions) else NOT_ANSWERED)
@@ -187,7 +185,7 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
 
         written(page, access_page(found, domains, demo=context.demo))
     if as_json:
-        print_json(json.dumps({**_matrix_rows(found), "demo": context.demo}, ensure_ascii=False))
+        print_json({**_matrix_rows(found), "demo": context.demo})
     elif page is None:
         print_matrix(found)
 
@@ -253,12 +251,12 @@ def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Seque
     for domain, decision in zip(domains, decisions, strict=True):
         console.print()
         show(console, Text(clean(f"{domain.domain}  {domain.title}".rstrip())))
-        table = Table(box=None, pad_edge=True, padding=(0, 1, 0, 1), show_header=False)
+        rows = []
         for one in decision.sources:
             source = _source(domain, one)
-            words = clean(decision_words(one, domain, source))
-            table.add_row(sign(one.allowed), source.id, Text(str(source.classification), "dim"), words)
-        show(console, table)
+            words = decision_words(one, domain, source)
+            rows.append((sign(one.allowed), source.id, Text(str(source.classification), "dim"), words))
+        show(console, table(("",) * 4, rows, indented=True, header=False))
     console.print()
     if any(one.scope is not None for one in decisions):
         if principal.clearance is not Classification.RESTRICTED:

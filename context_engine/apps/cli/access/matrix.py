@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from rich.cells import cell_len
-from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, out, show
+from context_engine.apps.cli.console import clean, html_text, out, show, table
 from context_engine.apps.cli.words import counted
 from context_engine.core.models import (
     AccessReason,
@@ -81,12 +80,8 @@ def print_matrix(found: AccessMatrix) -> None:
     left = console.width - sum(map(_width, rows := _row_columns(found)))
     while columns:
         fitting = _fitting(columns, left)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for heading, _ in (*rows, *columns[:fitting]):
-            table.add_column(heading, overflow="fold")
-        for cells in zip(*(cells for _, cells in (*rows, *columns[:fitting])), strict=True):
-            table.add_row(*cells)
-        show(console, table)
+        shown = (*rows, *columns[:fitting])
+        show(console, table((heading for heading, _ in shown), zip(*(cells for _, cells in shown), strict=True)))
         console.print()
         columns = columns[fitting:]
     show(
@@ -146,7 +141,7 @@ def access_page(matrix: AccessMatrix, domains: Sequence[DomainSpec], *, demo: bo
     from context_engine.evaluation.blocks import html_page
 
     note = "<p class=note>DEMO: an invented bank, none of it is true.</p>\n" if demo else ""
-    policy = f" Policy <code>{_text(matrix.policy_hash[:16])}</code>." if matrix.policy_hash else ""
+    policy = f" Policy <code>{html_text(matrix.policy_hash[:16])}</code>." if matrix.policy_hash else ""
     rows = counted(len(matrix.sources), "source")
     body = (
         f"<header>\n<h1>{_TITLE}</h1>\n<p class=lead>{rows} in {counted(len(domains), 'domain')}.{policy}</p>\n{note}"
@@ -171,8 +166,8 @@ def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
         domain, source = specs[row.domain, row.source.id]
         decided = [every[place] for every in matrix.principals.values()]
         cells.append([_may(one, decision_words(one, domain, source)) for one in decided])
-    heads = [_text(one.id) for one in matrix.principals]
-    who = "".join(f"<li>{_text(principal_words(one))}</li>" for one in matrix.principals)
+    heads = [html_text(one.id) for one in matrix.principals]
+    who = "".join(f"<li>{html_text(principal_words(one))}</li>" for one in matrix.principals)
     told = "The principals of access.yaml. Documents that raise their classification are withheld above the clearance."
     return _section("By principal", told, heads, _with_sources(matrix, cells), f"<ul>{who}</ul>\n")
 
@@ -188,14 +183,14 @@ def _written(domains: Iterable[DomainSpec]) -> Iterator[tuple[str, str]]:
         for name, rule in ((domain.domain, domain.access), *((one.id, one.access) for one in domain.sources)):
             if rule is not None:
                 place = name if name == domain.domain and rule is domain.access else f"{domain.domain} · {name}"
-                yield _text(place), _text(rule_words(rule))
+                yield html_text(place), html_text(rule_words(rule))
 
 
 def _with_sources(matrix: AccessMatrix, cells: Iterable[Iterable[str]]) -> Iterator[tuple[str, Iterable[str]]]:
     for row, held in zip(matrix.sources, cells, strict=True):
-        title = f"<small>{_text(row.source.title)}</small>" if row.source.title else ""
-        named = f"<th scope=row>{_text(row.source.id)}{title}</th><td>{escape(str(row.source.classification))}</td>"
-        yield f"<td>{_text(row.domain)}</td>{named}", held
+        title = f"<small>{html_text(row.source.title)}</small>" if row.source.title else ""
+        named = f"<th scope=row>{html_text(row.source.id)}{title}</th><td>{escape(str(row.source.classification))}</td>"
+        yield f"<td>{html_text(row.domain)}</td>{named}", held
 
 
 def _section(
@@ -211,7 +206,7 @@ def _section(
 
 
 def _holder_html(one: Holder | None) -> str:
-    return "anyone" if one is None else f"<small>{one.kind}</small> {_text(one.name)}"
+    return "anyone" if one is None else f"<small>{one.kind}</small> {html_text(one.name)}"
 
 
 def _least_html(needed: Classification | None) -> str:
@@ -220,8 +215,4 @@ def _least_html(needed: Classification | None) -> str:
 
 def _may(one: SourceAccess, why: str) -> str:
     word = "<b class=may>may</b>" if one.allowed else "<b class=never>may not</b>"
-    return f"{word}<small>{_text(why)}</small>"
-
-
-def _text(value: str) -> str:
-    return escape(clean(" ".join(value.split())))
+    return f"{word}<small>{html_text(why)}</small>"

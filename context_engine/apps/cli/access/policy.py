@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from context_engine.apps.cli.access.check import operator_context
@@ -38,6 +36,6 @@ def export(location: ConfigLocation, cedar: bool, entities: bool) -> None:
     domains = tuple(context.registry.domains.values())
     if entities:
         principals = context.setup.config.principals.named.values()
-        print_json(json.dumps(cedar_entities(domains, principals), ensure_ascii=False))
+        print_json(cedar_entities(domains, principals))
     else:
         write_text(cedar_policies(domains))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -65,7 +64,7 @@ def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions:
         )
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, **found.to_dict(), "left_out": left_out, "demo": context.demo}
-        print_json(json.dumps(published, ensure_ascii=False))
+        print_json(published)
     else:
         _print(principal, found)
     if left_out:

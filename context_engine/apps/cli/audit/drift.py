@@ -56,7 +56,7 @@ def drift(at: LedgerLocation, record_id: str, timeout: float, as_json: bool) -> 
         answer = _answer(opened, record_id)
         found = _drifts(opened, answer, timeout)
     if as_json:
-        print_json(json.dumps(_published(opened, answer, found), ensure_ascii=False))
+        print_json(_published(opened, answer, found))
     else:
         for one in found:
             show(out(), Text("\n").join(_lines(one)))

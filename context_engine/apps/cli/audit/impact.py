@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, with_ledger
-from context_engine.apps.cli.console import clean, note, out, print_json, write_text
+from context_engine.apps.cli.console import note, out, print_json, table, write_text
 from context_engine.apps.cli.words import counted
 from context_engine.core.text import bare_version
 
@@ -68,7 +66,7 @@ def impact(at: LedgerLocation, shown: bool, as_json: bool, as_csv: bool, **wante
     asked = {name: value for name, value in wanted.items() if value is not None}
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, "asked": asked, "counts": _counts(found)}
-        print_json(json.dumps({**published, "answers": [one.to_dict() for one in found]}, ensure_ascii=False))
+        print_json({**published, "answers": [one.to_dict() for one in found]})
     elif as_csv:
         write_text(_csv(found))
     else:
@@ -139,16 +137,14 @@ def _cell(value: Any) -> Any:
 
 def _print(found: Sequence[AffectedAnswer]) -> None:
     if found:
-        table = Table(box=None, pad_edge=False)
-        for name in ("time", "search", "domain", "caller", "what", "rank", "chunks"):
-            table.add_column(name, justify="right" if name == "rank" else "left", no_wrap=name in ("time", "search"))
+        rows = []
         for one in found:
             record, chunks = one.record, [chunk for chunk in one.chunks if chunk.fate == one.fate]
             what = "fetched" if record.kind == "fetch" else one.fate
             facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], what)
             names = chunks[0].chunk_id + (f" and {len(chunks) - 1} more" if len(chunks) > 1 else "")
-            table.add_row(*map(clean, facts), str(one.rank or ""), clean(names))
-        out().print(table)
+            rows.append((*facts, one.rank or "", names))
+        out().print(table(("!time", "!search", "domain", "caller", "what", ">rank", "chunks"), rows))
     counts = _counts(found)
     said = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
     note(f"{counted(counts['answers'], 'answer')} had to do with it: {said}." if found else "No answer used it.")

@@ -161,7 +161,7 @@ def prove(
         written_exactly(verifier, _verifier())
         facts["verifier"] = str(verifier)
     if as_json:
-        print_json(json.dumps({"schema_version": SCHEMA_VERSION, **facts}, ensure_ascii=False))
+        print_json({"schema_version": SCHEMA_VERSION, **facts})
     say_unproved(facts.get("not_proved", ()))
     if facts.get("signed_by"):
         made = facts.get("proof") or f"{facts['consistency']} --since {since}"
@@ -265,7 +265,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
         written_exactly(out, checkpoint.note)
     if as_json:
         said = {"newer_records": newer, "not_proved": missing, "problems": problems}
-        print_json(json.dumps({"schema_version": SCHEMA_VERSION, **facts, **said}, ensure_ascii=False))
+        print_json({"schema_version": SCHEMA_VERSION, **facts, **said})
     elif out is None:
         write_text(checkpoint.note)
     if newer:

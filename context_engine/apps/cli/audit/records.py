@@ -21,7 +21,7 @@ from context_engine.apps.cli.audit.ledger import (
     say_unproved,
     with_ledger,
 )
-from context_engine.apps.cli.console import clean, note, out, print_json, print_json_line, show
+from context_engine.apps.cli.console import clean, note, out, print_json, print_json_line, show, table
 from context_engine.apps.cli.option_types import Moment
 from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import ledger_pseudonyms
@@ -58,7 +58,7 @@ def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, as
         found, about = ledger_statistics(ledger, since=since, until=until), _about(ledger)
         unsigned = ledger.keyring is None
     if as_json:
-        print_json(json.dumps({"schema_version": SCHEMA_VERSION, **about, **asdict(found)}, ensure_ascii=False))
+        print_json({"schema_version": SCHEMA_VERSION, **about, **asdict(found)})
     else:
         _print(found, about)
     if unsigned:
@@ -102,27 +102,14 @@ def _print(found: LedgerStatistics, about: Mapping[str, Any]) -> None:
 
 
 def _counts(name: str, counts: Mapping[str, int]) -> Table:
-    table = _plain_table(name, "records")
-    for value, count in counts.items():
-        if value or len(counts) == 1:
-            table.add_row(Text(clean(value or "–")), str(count))
-    return table
+    rows = ((value or "–", count) for value, count in counts.items() if value or len(counts) == 1)
+    return table((name, ">records"), rows)
 
 
 def _stored(found: LedgerStatistics) -> Table:
-    table = _plain_table("kept", "number", "KiB")
-    table.add_row("entries", "", f"{found.entries / _KIB:,.1f}")
-    for kind, one in found.stored.items():
-        table.add_row(Text(clean(kind)), str(one.count), f"{one.size / _KIB:,.1f}")
-    return table
-
-
-def _plain_table(name: str, *numbers: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(name, overflow="fold")
-    for number in numbers:
-        table.add_column(number, justify="right")
-    return table
+    rows = [("entries", "", f"{found.entries / _KIB:,.1f}")]
+    rows += [(kind, str(stored.count), f"{stored.size / _KIB:,.1f}") for kind, stored in found.stored.items()]
+    return table(("kept", ">number", ">KiB"), rows)
 
 
 SCHEMA_VERSION: Final = 1
@@ -200,7 +187,7 @@ def list_records(
         facts = {} if population is None else {"sample": {"seed": seed, "size": len(rows), "population": population}}
         records = [one.to_dict() for one in listed]
         published = {"schema_version": SCHEMA_VERSION, "records": records, "more": more, **facts}
-        print_json(json.dumps(published, ensure_ascii=False))
+        print_json(published)
     elif jsonl:
         for one in listed:
             print_json_line(json.dumps(one.to_dict(), ensure_ascii=False))
@@ -278,15 +265,11 @@ def _pseudonyms(ledger: Ledger, caller: str) -> set[str]:
 
 
 def _table(listed: Sequence[Listed]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("index", justify="right")
-    for header in ("time", "kind", "id", "domain", "outcome", "caller"):
-        table.add_column(header, overflow="fold")
+    rows = []
     for row, error in listed:
         outcome = " · ".join(filter(None, (row.status, row.decision, error)))
         of = f"of {row.search_id}" if row.search_id else ""
         caller = row.caller[:_SHORT] if row.caller else "–"
         what = (row.kind, row.record_id, row.domain or "–", outcome or of or "–", caller)
-        cells = (str(row.index), row.time[:_TO_THE_SECOND], *what)
-        table.add_row(*(Text(clean(cell)) for cell in cells))
-    return table
+        rows.append((row.index, row.time[:_TO_THE_SECOND], *what))
+    return table((">index", "time", "kind", "id", "domain", "outcome", "caller"), rows)

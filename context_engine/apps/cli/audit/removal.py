@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -69,7 +68,7 @@ def prune(at: LedgerLocation, dry_run: bool, yes: bool, as_json: bool) -> None:
             done = prune_records(ledger, retention, clock=ledger.clock)
             plan = done.plan
     if as_json:
-        print_json(json.dumps(_published(plan, done), ensure_ascii=False))
+        print_json(_published(plan, done))
     else:
         _report_pruned(plan, removed=done is not None)
     _hold(plan)
@@ -205,7 +204,7 @@ def erase(
             found = _erased(opened.ledger, wanted, words, dry_run=False)
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **found._asdict()}
-        print_json(json.dumps(published, ensure_ascii=False))
+        print_json(published)
     _report_erased(found, dry_run=dry_run, as_json=as_json)
 
 

@@ -63,7 +63,7 @@ def replay(at: LedgerLocation, record_id: str | None, file: Path | None, query: 
     replayed = _of_file(at, file) if file is not None else _of_ledger(at, str(record_id), query)
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, **replayed.to_dict()}
-        print_json(json.dumps(published, ensure_ascii=False, default=str))
+        print_json(published)
     else:
         _print(replayed)
     click.get_current_context().exit(0 if replayed.identical else FAILURE)

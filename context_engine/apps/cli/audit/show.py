@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import NO_KEY, LedgerLocation, opened_ledger, say_unproved, with_ledger
-from context_engine.apps.cli.console import clean, out, print_json
+from context_engine.apps.cli.console import clean, out, print_json, table
 from context_engine.apps.cli.console import show as show_part
 from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
@@ -69,7 +67,7 @@ def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_
         published = {"schema_version": SCHEMA_VERSION, **account.to_dict(), "proof": proof}
         if passages is not None:
             published["texts"] = [one._asdict() for one in passages]
-        print_json(json.dumps(published, ensure_ascii=False, default=str))
+        print_json(published)
     else:
         print_account(out(), account, proof)
         print_passages(out(), passages or ())
@@ -325,11 +323,6 @@ def _lines(console: Console, title: str, lines: Iterable[str]) -> None:
 def _table(console: Console, title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     if not rows:
         return
-    table = Table(box=None, pad_edge=True, padding=(0, 1, 0, 1), header_style="dim")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(clean(str(value))) for value in row))
     console.print()
     show_part(console, Text(clean(title), "bold"))
-    show_part(console, table)
+    show_part(console, table(names, rows, indented=True))

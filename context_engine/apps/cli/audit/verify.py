@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -87,7 +86,7 @@ def verify(
             progress=lambda done, total: progress(done, total, ""),
         )
     if as_json:
-        print_json(json.dumps(_published(found), ensure_ascii=False))
+        print_json(_published(found))
     else:
         _report(found)
     say_unproved(found.not_proved)

@@ -78,7 +78,7 @@ def why(
     answer = why_shown(recorded.result, names[-1], source, recorded.access)
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, **answer.to_dict()}
-        print_json(json.dumps(published, ensure_ascii=False, default=str))
+        print_json(published)
     else:
         print_why(out(), answer, recorded.result)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, out, print_json, show
+from context_engine.apps.cli.console import clean, out, print_json, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
     ModelReport,
@@ -115,7 +113,7 @@ def doctor(
             "audit": audit.to_dict(),
             "service": service.to_dict(),
         }
-        print_json(json.dumps(found, ensure_ascii=False))
+        print_json(found)
     else:
         _show(reports, notes)
         _show_models(models)
@@ -203,16 +201,8 @@ def _show(reports: list[SourceReport], notes: list[str]) -> None:
     if not reports:
         show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in ("", "domain", "source", "dataset", "index"):
-        table.add_column(header, overflow="fold")
-    for header in ("documents", "sample"):
-        table.add_column(header, justify="right")
-    table.add_column("search", overflow="fold")
-    for one in reports:
-        for cells in _rows(one):
-            table.add_row(*cells)
-    show(console, table)
+    columns = ("", "domain", "source", "dataset", "index", ">documents", ">sample", "search")
+    show(console, table(columns, (cells for report in reports for cells in _rows(report))))
     console.print()
     problems = (line for one in reports for line in _problems(one))
     remarks = (*_search_only(reports), *(Text(clean(note), "dim") for note in notes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -55,7 +54,7 @@ def external_is_good(
     ok = all(one.ok for one in steps)
     if as_json:
         found = {"ok": ok, "external": {"steps": [one._asdict() for one in steps], "notes": notes}}
-        print_json(json.dumps(found, ensure_ascii=False))
+        print_json(found)
     else:
         _show(steps, notes)
     return ok

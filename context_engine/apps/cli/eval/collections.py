@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import clean, note, out, show
+from context_engine.apps.cli.console import clean, note, out, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.eval.options import (
     PATH,
@@ -114,11 +113,9 @@ def _print(found: Collected) -> None:
     from context_engine.evaluation.collections import verdict_of
 
     console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    columns = ["collection", "questions", *found.measures]
-    columns += [f"Δ {found.primary}", "95 %", "verdict"] if found.has_baseline else []
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("collection", "verdict") else "right", no_wrap=True)
+    columns = ["!collection", ">!questions", *(f">!{measure}" for measure in found.measures)]
+    columns += [f">!Δ {found.primary}", ">!95 %", "!verdict"] if found.has_baseline else []
+    rows = []
     for name, one in found.compared.items():
         row = [Text(name, "bold"), Text(f"{len(one.session.qrels)}")]
         row += [_mean(found, name, measure) for measure in found.measures]
@@ -127,13 +124,12 @@ def _print(found: Collected) -> None:
             style = _STYLES.get(verdict, "dim")
             row += [Text(f"{pair.mean:+.4f}", style), Text(f"{pair.low:+.3f} to {pair.high:+.3f}", "dim")]
             row.append(Text(verdict if verdict in _STYLES else f"{verdict} beyond noise", style))
-        table.add_row(*row)
+        rows.append(row)
     means = [Text("mean", "dim"), Text(f"{found.questions}", "dim")]
     means += [Text(f"{found.mean(measure):.4f}", "dim") for measure in found.measures]
     if found.has_baseline:
         means.append(Text(f"{found.mean(found.primary) - found.mean(found.primary, baseline=True):+.4f}", "dim"))
-    table.add_row(*means)
-    show(console, table)
+    show(console, table(columns, [*rows, means]))
     console.print()
     show(console, Text(f"{found.questions} judged questions · {found.title}"))
     for name, one in found.compared.items():

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, note, out, show, written
+from context_engine.apps.cli.console import clean, note, out, show, table, written
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.eval.collections import collected, given_collections, opened_collections
 from context_engine.apps.cli.eval.options import (
@@ -206,14 +205,8 @@ def _refuse_limits(file: Path, options: dict[str, Any]) -> None:
 
 def _print(result: GateResult) -> None:
     console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("collection", "measure", "floor", "baseline", "now", "difference", "95 %", "outcome"):
-        table.add_column(
-            name, justify="left" if name in ("collection", "measure", "outcome") else "right", no_wrap=True
-        )
-    for one in result.checks:
-        table.add_row(*_row(one))
-    show(console, table)
+    columns = ("!collection", "!measure", ">!floor", ">!baseline", ">!now", ">!difference", ">!95 %", "!outcome")
+    show(console, table(columns, map(_row, result.checks)))
     for one in result.fallen:
         _print_lost(result, one)
     console.print()

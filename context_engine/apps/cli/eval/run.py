@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import clean, note, out, show
+from context_engine.apps.cli.console import clean, note, out, show, table
 from context_engine.apps.cli.context import ConfigLocation, with_acting, with_location
 from context_engine.apps.cli.eval.collections import (
     collected,
@@ -184,9 +183,8 @@ def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
 
 def _print(compared: Compared) -> None:
     console, ours, baseline = out(), compared.ours, compared.baseline
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("measure", "mean", "95 %", *(("baseline", "difference", "95 %", "won/lost") if baseline else ())):
-        table.add_column(name, justify="left" if name == "measure" else "right", no_wrap=True)
+    columns = ("!measure", ">!mean", ">!95 %", ">!baseline", ">!difference", ">!95 %", ">!won/lost")
+    rows = []
     for measure in ours.measures:
         mean, low, high = ours.interval(measure)
         row = [Text(measure, "bold"), Text(f"{mean:.4f}"), Text(f"{low:.3f}–{high:.3f}", "dim")]
@@ -195,8 +193,8 @@ def _print(compared: Compared) -> None:
             style = ("green" if pair.mean > 0 else "red") if pair.beyond_noise else "dim"
             row += [Text(f"{baseline.mean(measure):.4f}"), Text(f"{pair.mean:+.4f}", style)]
             row += [Text(f"{pair.low:+.3f} to {pair.high:+.3f}", "dim"), Text(f"{pair.wins}/{pair.losses}")]
-        table.add_row(*row)
-    show(console, table)
+        rows.append(row)
+    show(console, table(columns if baseline else columns[:3], rows))
     console.print()
     for line in _lines(compared):
         show(console, line)

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, error_line, note, out, show
+from context_engine.apps.cli.console import clean, error_line, note, out, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
 from context_engine.apps.cli.eval.options import (
     DEMO_DAY,
@@ -147,14 +146,12 @@ def _grid(given: tuple[str, ...]) -> dict[str, Any]:
 
 def _print_tuned(found: Tuned) -> None:
     console, difference = out(), found.difference
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("fold", "questions", "chosen on", "held out", "as configured"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("chosen", overflow="fold")
+    rows = []
     for number, fold in enumerate(found.folds, start=1):
         numbers = (f"{value:.4f}" for value in (fold.trained, fold.held_out, fold.baseline))
-        table.add_row(str(number), str(len(fold.questions)), *numbers, found.candidates[fold.chosen].name)
-    show(console, table)
+        rows.append((number, len(fold.questions), *numbers, found.candidates[fold.chosen].name))
+    columns = (">!fold", ">!questions", ">!chosen on", ">!held out", ">!as configured", "chosen")
+    show(console, table(columns, rows))
     console.print()
     show(console, Text("best on all questions: ").append(found.candidates[found.best].name, "bold"))
     line = f"{found.measure} held out: {difference.mean:+.4f} to the configuration, "
@@ -268,12 +265,8 @@ def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[
 
 def _print_scope(found: Calibration) -> None:
     console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("threshold", "in scope kept", "out of scope turned away"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in found.table:
-        table.add_row(f"{one.threshold:.2f}", f"{one.kept:.1%}", f"{one.turned_away:.1%}")
-    show(console, table)
+    rows = ((f"{row.threshold:.2f}", f"{row.kept:.1%}", f"{row.turned_away:.1%}") for row in found.table)
+    show(console, table((">!threshold", ">!in scope kept", ">!out of scope turned away"), rows))
     console.print()
     show(console, Text(f"{len(found.inside)} questions in scope, {len(found.outside)} out of scope"))
     for label, one in (("in force", found.current), (f"keeps {found.keep:.0%}", found.chosen)):

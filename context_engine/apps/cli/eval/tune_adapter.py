@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, error_line, note, out, outcome, show
+from context_engine.apps.cli.console import clean, error_line, note, out, outcome, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, only_domain, open_context
 from context_engine.apps.cli.eval.options import asking, opened, write_json
 from context_engine.apps.cli.eval.tune_blend import check_target, tune_blend_beside
@@ -209,10 +208,8 @@ def _print(trial: AdapterTrial, *, said_below: bool) -> None:
     from context_engine.evaluation.metrics import mean
 
     console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("measure")
-    for name in ("model alone", "new answers", "gain", "95 %", "known answers", "gain", "95 %", "cosine alone"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("model alone", "new answers", "gain", "95 %", "known answers", "gain", "95 %", "cosine alone")
+    rows = []
     dense = dense_means(trial.folds, trial.measures)
     for measure in trial.measures:
         row = [Text(measure, "bold"), Text(f"{mean(trial.before, measure):.4f}")]
@@ -221,8 +218,8 @@ def _print(trial: AdapterTrial, *, said_below: bool) -> None:
             style = ("green" if gain.mean > 0 else "red") if gain.beyond_noise else "dim"
             row += [Text(f"{mean(scores, measure):.4f}"), Text(f"{gain.mean:+.4f}", style)]
             row.append(Text(f"{gain.low:+.3f} to {gain.high:+.3f}", "dim"))
-        table.add_row(*row, Text(f"{dense[0][measure]:.4f} to {dense[1][measure]:.4f}", "dim"))
-    show(console, table)
+        rows.append((*row, Text(f"{dense[0][measure]:.4f} to {dense[1][measure]:.4f}", "dim")))
+    show(console, table(("measure", *(f">!{name}" for name in names)), rows))
     console.print()
     learnt = f"{trial.questions} judged questions, {trial.pairs} pairs, {counted(trial.folds.rounds, 'round')}"
     show(console, Text(f"{learnt}; {_parted(trial.parts)}"))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, error_line, out, show
+from context_engine.apps.cli.console import clean, error_line, out, show, table
 from context_engine.apps.cli.context import ConfigLocation
 from context_engine.apps.cli.eval.options import asking, opened, write_json, write_reports, written
 from context_engine.apps.cli.words import under_adapter
@@ -122,14 +122,12 @@ def _is_refused(found: BlendTrial, options: dict[str, Any]) -> bool:
 def _print(found: BlendTrial, *, said_below: bool) -> None:
     """Print what was measured; `said_below`: an error says the refusal."""
     console = out()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("measure", "without", "held out", "difference", "95 %"):
-        table.add_column(name, justify="left" if name == "measure" else "right", no_wrap=True)
+    rows = []
     for measure, row in found.held_out.items():
         mean, low, high = row["difference"]
         numbers = (f"{row['before']:.4f}", f"{row['after']:.4f}", f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}")
-        table.add_row(measure, *numbers)
-    show(console, table)
+        rows.append((measure, *numbers))
+    show(console, table(("!measure", ">!without", ">!held out", ">!difference", ">!95 %"), rows))
     console.print()
     show(console, _terms(found.blend))
     console.print()
@@ -143,13 +141,9 @@ def _print(found: BlendTrial, *, said_below: bool) -> None:
 
 def _terms(blend: LearntBlend) -> Table:
     """The terms, the weightiest first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("term", no_wrap=True)
-    for name in ("weight", "mean", "deviation"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name, term in sorted(blend.terms.items(), key=lambda item: -abs(item[1].weight)):
-        table.add_row(name, f"{term.weight:+.3f}", f"{term.mean:.3f}", f"{term.deviation:.3f}")
-    return table
+    terms = sorted(blend.terms.items(), key=lambda item: -abs(item[1].weight))
+    rows = ((name, f"{term.weight:+.3f}", f"{term.mean:.3f}", f"{term.deviation:.3f}") for name, term in terms)
+    return table(("!term", ">!weight", ">!mean", ">!deviation"), rows)
 
 
 def _write(path: Path, found: BlendTrial, options: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, note, out, outcome, print_json, show
+from context_engine.apps.cli.console import note, out, outcome, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, only_domain, open_context, with_domain, with_location
 from context_engine.apps.cli.kb.base import busy, judged_questions, opened_base, print_calibrations
 
@@ -41,7 +40,7 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     with opened_base(location) as base:
         found = base.adapters(name)
     if as_json:
-        print_json(json.dumps({"domain": name, "adapters": [one._asdict() for one in found]}, ensure_ascii=False))
+        print_json({"domain": name, "adapters": [one._asdict() for one in found]})
     elif not found:
         note(f"{name} has no adapter: 'context-engine eval tune --adapter' learns one from judged questions.")
     else:
@@ -117,19 +116,15 @@ def _say(domain: str, adapter_id: str | None) -> None:
 
 
 def _table(found: Iterable[StoredAdapter]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("adapter", "model"):
-        table.add_column(name, overflow="fold")
-    table.add_column("questions", justify="right")
-    for name in ("gain, new answers", "gain, known answers", "made", "learnt from", ""):
-        table.add_column(name)
+    columns = ("adapter", "model", ">questions", "gain, new answers", "gain, known answers", "made", "learnt from", "")
+    rows = []
     for one in found:
         state = Text("in force" if one.in_force else "", "green").append(_but(one), "red")
         read = ", ".join(f"partition {key}" for key in one.learnt_from)
         questions = str(one.evidence.get("questions", "–"))
         told = (one.adapter_id, one.model_id, questions, _new_answers(one), _known_answers(one), one.made_at[:10], read)
-        table.add_row(*(Text(clean(value)) for value in told), state)
-    return table
+        rows.append((*told, state))
+    return table(columns, rows)
 
 
 def _but(one: StoredAdapter) -> str:

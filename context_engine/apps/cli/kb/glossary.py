@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +42,7 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
     found = glossary_of(text for some in texts.values() for text in some)
     draft = {term: names for term, names in found.items() if term.casefold() not in known}
     if as_json:
-        print_json(json.dumps({"domain": spec.domain, "glossary": draft}, ensure_ascii=False))
+        print_json({"domain": spec.domain, "glossary": draft})
     else:
         by = {source_id: glossary_of(some) for source_id, some in texts.items()}
         click.echo("\n".join(_yaml(draft, by)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import busy, calibration_text, judged_questions, opened_base, print_calibrations
@@ -34,18 +33,13 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
         scope = [{"domain": domain, "partition": key, **asdict(one)} for domain, key, one in found.calibrations]
         adapters = [one._asdict() for one in found.adapters]
         parts = {"sources": sources, "calibrations": scope, "adapters": adapters}
-        print_json(json.dumps({**asdict(found), **parts}, ensure_ascii=False))
+        print_json({**asdict(found), **parts})
         return
     console = out()
     show(console, _facts(found))
     console.print()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("source", overflow="fold")
-    table.add_column("documents", justify="right")
-    table.add_column("chunks", justify="right")
-    for name, one in found.sources.items():
-        table.add_row(name, str(one.documents), str(one.chunks))
-    show(console, table)
+    rows = ((name, held.documents, held.chunks) for name, held in found.sources.items())
+    show(console, table(("source", ">documents", ">chunks"), rows))
     if len(found.partitions) > 1:
         console.print()
         show(console, _partitions(found.partitions))
@@ -59,7 +53,7 @@ def verify(location: ConfigLocation, as_json: bool) -> None:
     with opened_base(location) as base, busy("Verifying …"):
         report = base.verify()
     if as_json:
-        print_json(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
+        print_json({"ok": report.ok, **asdict(report)})
     else:
         console = out()
         for problem in report.problems:
@@ -149,7 +143,6 @@ def adopt(location: ConfigLocation, name: str) -> None:
 
 
 def _facts(found: BaseStats) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     behind = (
         "unreadable: run 'kb rebuild'"
         if found.lag is None
@@ -169,24 +162,17 @@ def _facts(found: BaseStats) -> Table:
         *adapter_lines(found.adapters),
         *_calibrations(found),
     )
-    for name, value in rows:
-        table.add_row(Text(clean(name)), Text(clean(value)))
-    return table
+    return table(("", ""), rows, header=False)
 
 
 def _partitions(found: Sequence[PartitionStats]) -> Table:
     """Who may read how much: each row is an index of its own."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("partition", justify="right")
-    for name in ("open to", "clearance", "sources"):
-        table.add_column(name, overflow="fold")
-    for name in ("documents", "chunks"):
-        table.add_column(name, justify="right")
+    rows = []
     for one in found:
         admits = "whom the rules admit" if one.rules else "everybody"
-        counts = (str(one.documents), str(one.chunks))
-        table.add_row(str(one.key), admits, one.classification or "none", clean(", ".join(one.sources)), *counts)
-    return table
+        sources = ", ".join(one.sources)
+        rows.append((one.key, admits, one.classification or "none", sources, one.documents, one.chunks))
+    return table((">partition", "open to", "clearance", "sources", ">documents", ">chunks"), rows)
 
 
 def _calibrations(found: BaseStats) -> Iterator[tuple[str, str]]:

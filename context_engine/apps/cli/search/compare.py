@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
-from context_engine.apps.cli.console import clean, note, out, print_json, show
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table
 from context_engine.apps.cli.context import only_domain, open_context, with_acting, with_domain
 from context_engine.apps.cli.search.command import SET, Day, from_stdin, outcome_code, request_of
 from context_engine.apps.cli.search.result_table import beside_the_answer
@@ -194,24 +194,20 @@ def _rows(comparison: Comparison) -> Iterator[_Row]:
 
 
 def _table(rows: list[_Row], comparison: Comparison, names: Mapping[Key, str]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("baseline", "answer"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("", "tier", "document"):
-        table.add_column(name, no_wrap=name != "document", overflow="fold")
-    table.add_column("why", overflow="fold")
     chunks = (*comparison.baseline.chunks, *comparison.enhanced.chunks)
     tiers = {(one.namespace, one.chunk_id): one.authority_tier for one in chunks}
-    for row in rows:
-        table.add_row(
-            Text(_rank(row.before, shown=row.turn != "entered")),
-            Text(_rank(row.after, shown=row.turn != "left")),
+    cells = (
+        (
+            _rank(row.before, shown=row.turn != "entered"),
+            _rank(row.after, shown=row.turn != "left"),
             Text(row.turn, _STYLES[row.turn]),
             tier_text(tiers[row.key]),
-            Text(names.get(row.key, clean(row.key[1]))),
+            names.get(row.key, row.key[1]),
             Text(clean(row.why), "dim"),
         )
-    return table
+        for row in rows
+    )
+    return table((">!baseline", ">!answer", "!", "!tier", "document", "why"), cells)
 
 
 def _rank(rank: int | None, *, shown: bool) -> str:

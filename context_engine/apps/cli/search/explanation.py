@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum
 from typing import Final
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from context_engine.apps.cli.console import clean, show
+from context_engine.apps.cli.console import clean, show, table
 from context_engine.apps.cli.words import candidate_names, chunk_name, ms, tier_text
 from context_engine.core.engine import blend_terms, reranker_id
 from context_engine.core.models import Fate, Key, Outcome, PreparedQuery, SearchResult, Settings, SourceStatus
@@ -50,8 +50,9 @@ def _section(console: Console, title: str, *parts: Table | Text) -> None:
         show(console, part)
 
 
-def _grid() -> Table:
-    return Table(box=None, show_header=False, pad_edge=True, padding=(0, 1, 0, 1))
+def _grid(rows: Iterable[Sequence[object]], columns: Sequence[str] = ("",) * 5) -> Table:
+    cells = list(rows)
+    return table(columns[: max(map(len, cells), default=0)], cells, indented=True, header=False)
 
 
 def _scope(result: SearchResult) -> list[Text]:
@@ -62,19 +63,17 @@ def _scope(result: SearchResult) -> list[Text]:
 
 
 def _funnel(result: SearchResult) -> Table:
-    table = _grid()
+    rows = []
     most = max((stage.entered for stage in result.stages), default=0)
-    for column, justify in enumerate(("left", "right", "right", "right", "left")):
-        table.add_column(justify=justify, no_wrap=column != 4)  # type: ignore[arg-type]
     for stage in result.stages:
         bar = "▪" * (max(round(stage.left / most * _BAR), 1) if stage.left and most else 0)
         counts = (Text(str(stage.entered), "dim"), Text(str(stage.left)))
-        table.add_row(stage.name, *counts, Text(ms(stage.elapsed_ms), "dim"), Text(bar, "cyan"))
-    return table
+        rows.append((stage.name, *counts, Text(ms(stage.elapsed_ms), "dim"), Text(bar, "cyan")))
+    return _grid(rows, ("!", ">!", ">!", ">!", ""))
 
 
 def _sources(result: SearchResult) -> Table:
-    table = _grid()
+    rows = []
     asked_first = result.settings.values.stage1_top_k
     first = {source.source_id: group[0].source_id for group in result.failed_alike for source in group[1:]}
     for source in result.sources:
@@ -82,8 +81,8 @@ def _sources(result: SearchResult) -> Table:
         took = Text(ms(source.elapsed_ms), "dim")
         told = f"as {first[source.source_id]}" if source.source_id in first else _outcome(source, asked_first)
         outcome = Text(clean(told), "" if source.error else "dim")
-        table.add_row(Text(source.source_id), tier_text(source.authority_tier), state, took, outcome)
-    return table
+        rows.append((source.source_id, tier_text(source.authority_tier), state, took, outcome))
+    return _grid(rows)
 
 
 def _outcome(source: SourceStatus, asked_first: int) -> str:
@@ -100,7 +99,7 @@ def _outcome(source: SourceStatus, asked_first: int) -> str:
 def _scores(result: SearchResult) -> Table:
     """The formula with its numbers: relevance_weight * relevance + authority_weight * boost = score."""
     values = result.settings.values
-    table = _grid()
+    rows = []
     for chunk in result.chunks:
         formula = (
             f"{values.relevance_weight:g} × {chunk.relevance:.4f} + {values.authority_weight:g} × {chunk.boost:.2f} "
@@ -108,8 +107,8 @@ def _scores(result: SearchResult) -> Table:
         )
         rerank = "" if chunk.rerank_score is None else f", reranker {chunk.rerank_score:.2f}"
         signal = Text(f"absolute {chunk.absolute:.2f}{rerank}", "dim")
-        table.add_row(Text(str(chunk.rank)), chunk_name(chunk.chunk, chunk.chunk_id), Text(formula), signal)
-    return table
+        rows.append((chunk.rank, chunk_name(chunk.chunk, chunk.chunk_id), formula, signal))
+    return _grid(rows)
 
 
 def _reranker(result: SearchResult) -> list[Text]:
@@ -124,16 +123,14 @@ def _blend(console: Console, result: SearchResult) -> None:
     terms = blend_terms(result)
     if not terms:
         return
-    table = _grid()
+    rows = []
     for chunk in result.chunks:
         added = terms.get((chunk.source_id, chunk.chunk_id))
         if added is None:  # the reranker was not shown it: it stays below those that are blended
             continue
         name = chunk_name(chunk.chunk, chunk.chunk_id)
-        table.add_row(
-            Text(str(chunk.rank)), name, Text(f"{fsum(added.values()):+.2f}"), Text(blend_words(added), "dim")
-        )
-    _section(console, "Learnt blend", table)
+        rows.append((chunk.rank, name, f"{fsum(added.values()):+.2f}", Text(blend_words(added), "dim")))
+    _section(console, "Learnt blend", _grid(rows))
 
 
 def _fates(console: Console, result: SearchResult, names: Mapping[Key, str]) -> None:
@@ -196,20 +193,17 @@ def _swaps(console: Console, result: SearchResult, names: Mapping[Key, str]) -> 
 
 
 def _changed_settings(result: SearchResult) -> Table:
-    table = _grid()
     defaults = Settings().model_dump(mode="json")
-    for key, row in result.settings.to_dict().items():
-        if row["value"] != defaults[key]:
-            table.add_row(key, Text(clean(str(setting_words(key, row["value"])))), Text(clean(row["origin"]), "dim"))
-    return table
+    return _grid(
+        (key, setting_words(key, row["value"]), Text(clean(row["origin"]), "dim"))
+        for key, row in result.settings.to_dict().items()
+        if row["value"] != defaults[key]
+    )
 
 
 def question_table(query: PreparedQuery) -> Table:
     """Return what was searched for, a line for each thing that was made of the user's words."""
-    table = Table(box=None, show_header=False, pad_edge=True, padding=(0, 1, 0, 1))
-    for name, value in _lines(query):
-        table.add_row(Text(name, "dim"), Text(clean(value)))
-    return table
+    return _grid([(Text(name, "dim"), value) for name, value in _lines(query)])
 
 
 def _lines(query: PreparedQuery) -> Iterator[tuple[str, str]]:

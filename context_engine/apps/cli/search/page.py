@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from context_engine.apps.cli.console import clean
+from context_engine.apps.cli.console import clean, html_table, html_text
 from context_engine.apps.cli.search.snippet import query_marks
 from context_engine.apps.cli.words import also_in, counted, document_name, heading, location
 from context_engine.core.models import (
@@ -85,7 +85,7 @@ def _head(result: SearchResult, *, demo: bool) -> str:
     day = f"Asked on {_day(result.now)}" + ("" if result.today else f", as of {_day(result.as_of)}")
     notes = ["DEMO: an invented bank, none of it is true."] * demo + list(_cautions(result))
     return (
-        f"<p class=over>{_text(result.domain)}</p>\n<h1 dir=auto>{_text(result.query)}</h1>\n"
+        f"<p class=over>{html_text(result.domain)}</p>\n<h1 dir=auto>{html_text(result.query)}</h1>\n"
         f"<p class='lead {result.decision}'><b>{escape(decision)}</b> {found}, from "
         f"{counted(len(result.sources), 'source')}. {escape(day)}.</p>\n"
         + "".join(f"<p class=note>{escape(note)}</p>\n" for note in notes)
@@ -109,14 +109,18 @@ def _cautions(result: SearchResult) -> Iterator[str]:
 
 def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
     name, title = document_name(chunk.chunk, chunk.chunk_id)
-    link = f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{_text(name)}</a>" if chunk.url else _text(name)
+    link = (
+        f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{html_text(name)}</a>"
+        if chunk.url
+        else html_text(name)
+    )
     under = [one for one in dict.fromkeys((title, heading(chunk.chunk))) if one and one != name]
     unverified = chunk.trust_class is TrustClass.UNTRUSTED
     kind = "passage untrusted" if unverified else "passage"
     return (
         f"<li><article class='{kind}'>\n<div class=top><span class=rank>{chunk.rank}</span>"
         f"<h2 dir=auto>{link}</h2>{_confidence(chunk.confidence)}</div>\n"
-        + (f"<p class=under dir=auto>{' · '.join(map(_text, under))}</p>\n" if under else "")
+        + (f"<p class=under dir=auto>{' · '.join(map(html_text, under))}</p>\n" if under else "")
         + ("<p class=caution>Unverified source: judge what it says, do not follow it.</p>\n" if unverified else "")
         + f"<div class=text dir=auto>{passage_html(chunk.content, result.answered_query)}</div>\n"
         f"<dl>{''.join(f'<div><dt>{label}</dt><dd>{value}</dd></div>' for label, value in _tags(chunk, source))}</dl>\n"
@@ -134,27 +138,27 @@ def _tags(chunk: RankedChunk, source: str) -> Iterator[tuple[str, str]]:
     """Yield label and HTML of what is known about a passage's origin."""
     own, tag = chunk.chunk, chunk.provenance
     same = source == chunk.source_id
-    yield "Source", _text(source) + ("" if same else f" <small>{_text(chunk.source_id)}</small>")
+    yield "Source", html_text(source) + ("" if same else f" <small>{html_text(chunk.source_id)}</small>")
     yield "Authority", f"tier {chunk.authority_tier}, {_TYPES[chunk.authority_tier]}"
     version = f", version {own.document_version}" if own.document_version else ""
-    yield "Document", _text(f"{own.document_id or own.title or 'unknown'}{version}")
+    yield "Document", html_text(f"{own.document_id or own.title or 'unknown'}{version}")
     if own.path:
-        yield "File", f"{_text(own.path)}{f', {_text(location(own))}' if location(own) else ''}"
+        yield "File", f"{html_text(own.path)}{f', {html_text(location(own))}' if location(own) else ''}"
     elif location(own):
-        yield "Place", _text(location(own))
+        yield "Place", html_text(location(own))
     if chunk.url:
-        yield "Link", f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{_text(chunk.url)}</a>"
+        yield "Link", f"<a href='{escape(chunk.url)}' rel='noreferrer noopener'>{html_text(chunk.url)}</a>"
     if own.effective_from or own.effective_to:
         days = (own.effective_from and f"from {own.effective_from}", own.effective_to and f"until {own.effective_to}")
         yield "In force", escape(" ".join(day for day in days if day))
-    yield "Fetched", _text(f"{tag.fetched_at[:10]}, {_age(tag.extra.get('freshness'))}")
+    yield "Fetched", html_text(f"{tag.fetched_at[:10]}, {_age(tag.extra.get('freshness'))}")
     yield "Classification", escape(str(chunk.classification))
     flags = [_FLAGS.get(flag, flag.replace("_", " ")) for flag in chunk.flags if flag != "expired"]
     if flags:
-        yield "Note", _text("; ".join(flags))
+        yield "Note", html_text("; ".join(flags))
     if chunk.also_in:
-        yield "Also in", _text(also_in(chunk).removeprefix("also in "))
-    yield "Text hash", f"<code>{_text(str(tag.extra.get('content_sha256', ''))[:16])}</code>"
+        yield "Also in", html_text(also_in(chunk).removeprefix("also in "))
+    yield "Text hash", f"<code>{html_text(str(tag.extra.get('content_sha256', ''))[:16])}</code>"
 
 
 def _age(freshness: object) -> str:
@@ -166,7 +170,7 @@ def _left_out(result: SearchResult) -> str:
     if not reasons:
         return ""
     rows = [(why.capitalize(), str(count)) for why, count in reasons.most_common()]
-    return _section("What was left out", _table(("Why", "Passages"), rows))
+    return _section("What was left out", _cells(("Why", "Passages"), rows))
 
 
 def _sources(result: SearchResult) -> str:
@@ -174,7 +178,7 @@ def _sources(result: SearchResult) -> str:
         (source.title or source.source_id, f"{source.authority_tier}", _state(source), f"{source.chunks}")
         for source in result.sources
     ]
-    return _section("What was searched", _table(("Source", "Tier", "Answer", "Candidates"), rows))
+    return _section("What was searched", _cells(("Source", "Tier", "Answer", "Candidates"), rows))
 
 
 def _state(source: SourceStatus) -> str:
@@ -184,31 +188,24 @@ def _state(source: SourceStatus) -> str:
 def _warnings(result: SearchResult) -> str:
     if not result.warnings:
         return ""
-    items = "".join(f"<li>{_text(one)}</li>" for one in dict.fromkeys(result.warnings))
+    items = "".join(f"<li>{html_text(one)}</li>" for one in dict.fromkeys(result.warnings))
     return _section("What a reader should know", f"<ul>{items}</ul>")
 
 
 def _foot(result: SearchResult) -> str:
     asked = f"{result.now:%Y-%m-%d %H:%M} UTC"
     return (
-        f"<p>Search {_text(result.search_id)} · {asked} · Confidence says how well a passage fits the question; "
+        f"<p>Search {html_text(result.search_id)} · {asked} · Confidence says how well a passage fits the question; "
         "it means the same for every question.</p>"
     )
 
 
+def _cells(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    return html_table(columns, ("".join(f"<td>{html_text(cell)}</td>" for cell in row) for row in rows))
+
+
 def _section(title: str, inside: str) -> str:
     return f"<section>\n<h2>{title}</h2>\n{inside}</section>\n"
-
-
-def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th scope=col>{name}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>\n"
-
-
-def _text(value: str) -> str:
-    """Return a document's own words, harmless."""
-    return escape(clean(" ".join(value.split())))
 
 
 _LEFT_AS_TEXT: Final = ("list", "code", "lheading", "blockquote", "html_block", "html_inline", "reference")
