@@ -15,8 +15,9 @@ from context_engine.adapters.sources.local.adapter_switches import AdapterReader
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
-from context_engine.adapters.sources.local.reader import View, Viewer
+from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.records import canonical
+from context_engine.adapters.sources.local.view import View
 from context_engine.core.models import AccessScope
 from context_engine.core.protocols import Embedder
 from context_engine.errors import ConfigError

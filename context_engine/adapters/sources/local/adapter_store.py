@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.records import name_of
 from context_engine.adapters.sources.local.schema import Model
 from context_engine.errors import StoreError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 
-
-_ID_LENGTH: Final = 12
 
 READABLE: Final = (
     "CASE WHEN NOT json_valid(adapters.learnt_from) THEN 0 WHEN json_type(adapters.learnt_from) <> 'array' THEN 0"
@@ -124,12 +123,6 @@ def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> byt
         return None
     *_, model_id, _, _, _, maps, _ = row
     return maps if name_of(model_id, maps) == adapter_id else None
-
-
-def name_of(model_id: str, maps: bytes) -> str:
-    """Return the id of an adapter: the beginning of the SHA-256 over the model's name and its maps, 12 hexadecimal
-    digits."""
-    return sha256(model_id.encode("utf-8", "surrogatepass") + b"\0" + maps).hexdigest()[:_ID_LENGTH]
 
 
 def keep(

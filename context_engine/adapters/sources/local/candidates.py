@@ -12,7 +12,7 @@ from context_engine.adapters.sources.local.evidence import coverage, covered, ev
 from context_engine.adapters.sources.local.evidence import scores as scores_of
 from context_engine.adapters.sources.local.options import SearchOptions, boosted, kind_of, lifted, merged, ranked
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
-from context_engine.adapters.sources.local.reader import View
+from context_engine.adapters.sources.local.view import View
 from context_engine.core.models import Score, ScoreKind
 
 _CLEARLY: Final = 0.5

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from context_engine.adapters.sources.local.adapter_store import name_of
+from context_engine.adapters.sources.local.records import name_of
 from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 from context_engine.core.models import scorer_name
 

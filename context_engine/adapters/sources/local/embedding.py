@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from context_engine.adapters.sources.local.partitions import forget_cells, part
+from context_engine.adapters.sources.local.partitions import forget_cells
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.adapters.sources.local.vector_form import VectorForm, encoded, numbers_kept, reformed
@@ -211,6 +211,26 @@ def passages(chunk: Chunk) -> list[str]:
     step = _WINDOW - _OVERLAP
     windows = (units[start : start + _WINDOW] for start in range(0, len(units) - _OVERLAP, step))
     return [chunk.content[window[0][0] : window[-1][1]] for window in windows]
+
+
+def part(connection: sqlite3.Connection, least: int, partitions: Iterable[int]) -> None:
+    """Divide the vectors of each partition of `least` rows or more into cells, inside the caller's transaction.
+
+    Without numpy nothing is done; searches are then exact.
+
+    Args:
+        connection: a writer's.
+        least: rows of a partition from which it has cells.
+        partitions: the keys of those that have changed: all others stay as they are.
+    """
+    if model_of(connection) is None:
+        return
+    try:
+        from context_engine.adapters.sources.local.cells import partition
+    except ImportError:
+        return
+    for key in partitions:
+        partition(connection, key, least)
 
 
 def changed_vectors(connection: sqlite3.Connection) -> Iterator[int]:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from tantivy import Occur, Query, Searcher
 
 from context_engine.adapters.sources.local.queries import TextQuery, both, rows
-from context_engine.adapters.sources.local.reader import View
+from context_engine.adapters.sources.local.view import View
 
 COVERAGE_EXPONENT: Final = 0.3
 """Of the share of the question that a row holds; .25 to .33 measured alike."""

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from context_engine.adapters.sources.local.adapter_store import Origin
-from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.vector_parts import Array
+from context_engine.adapters.sources.local.view import View
 from context_engine.core.models import Chunk
 
 _BATCH: Final = 900

@@ -24,6 +24,7 @@ from tantivy import Query
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.embedding import part
 from context_engine.adapters.sources.local.filters import Dictionary
 from context_engine.adapters.sources.local.partitions import (
     OPEN,
@@ -33,7 +34,6 @@ from context_engine.adapters.sources.local.partitions import (
     forget_derived,
     forget_empty,
     moves,
-    part,
     partition_key,
     partitions,
     set_generation,

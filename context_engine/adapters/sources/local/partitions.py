@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from context_engine.adapters.sources.local.adapter_store import forget_learnt_from
-from context_engine.adapters.sources.local.schema import BaseState, model_of
+from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.core.models import AccessClass, AccessScope, Chunk, Classification, SourceSpec
 from context_engine.core.policy.access import access_class
 from context_engine.errors import RepartitionRequired
@@ -252,26 +252,6 @@ class PlacementCheck:
                 self._known = {}
             known = self._known[key] = (state, right)
         return known[1]
-
-
-def part(connection: sqlite3.Connection, least: int, partitions: Iterable[int]) -> None:
-    """Part the vectors of some partitions, each of `least` rows or more, into cells, inside the caller's transaction.
-
-    Without numpy nothing is done: who has it searches exactly then.
-
-    Args:
-        connection: a writer's.
-        least: rows of a partition from which it has cells.
-        partitions: the keys of those that have changed: another stays as it is searched.
-    """
-    if model_of(connection) is None:
-        return
-    try:
-        from context_engine.adapters.sources.local.cells import partition
-    except ImportError:
-        return
-    for key in partitions:
-        partition(connection, key, least)
 
 
 def forget_cells(connection: sqlite3.Connection, partition: int) -> None:

@@ -11,10 +11,10 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import tantivy
 
@@ -23,14 +23,13 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.partitions import held_by, readable
 from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.adapters.sources.local.union import union
-from context_engine.adapters.sources.local.view import KeptChunks
+from context_engine.adapters.sources.local.view import FoundWords, KeptChunks, NearWords, View
 from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
-from context_engine.core.models import AccessScope, UnknownWord
+from context_engine.core.models import AccessScope
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local.loading import VectorCache
-    from context_engine.adapters.sources.local.matrix import Matrices
 
 
 _TRIES = 3
@@ -42,10 +41,6 @@ _SHARED_WITHIN_S = 0.5
 _MOST_OPEN = 16
 """Sets of partitions kept open: many callers share few."""
 
-T = TypeVar("T")
-NearWords = dict[str, list[tuple[int, str]]]
-"""To words that no text of some source holds: (slips, word) for those near to them."""
-FoundWords = dict[tuple[Hashable, str], tuple[UnknownWord, ...]]
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
@@ -53,60 +48,6 @@ _FileStamp = tuple[int, int, int]
 _Stamp = tuple[_FileStamp, ...]
 _Name = tuple[int, tuple[int, ...]]
 _Moment = tuple[BaseState, _Stamp]
-
-
-class View(NamedTuple):
-    """One moment of what a caller may read of a base: a read transaction and a searcher.
-
-    Attributes:
-        searcher: over the partitions of the view, as one index.
-        behind: of partitions whose index is not up to date, the generation that it holds.
-        vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
-        partitions: their keys, ascending.
-        resolved: conditions that were turned into queries for this searcher before; shared by all its views.
-        near: words of its texts that are near to words asked about before; shared like `resolved`.
-        words: which words were found to be unknown to a source, `SearchScope.name` (`unknown_words`); shared likewise.
-        chunks: of rows that were read before; shared by all views of an unchanged database with indexes up to date.
-        known: what was found out of all that it holds (`once`).
-    """
-
-    connection: sqlite3.Connection
-    state: BaseState
-    searcher: tantivy.Searcher
-    behind: Mapping[int, int]
-    resolved: dict[str, tantivy.Query]
-    vectors: Matrices | None
-    partitions: tuple[int, ...]
-    near: NearWords
-    words: FoundWords
-    chunks: KeptChunks
-    known: dict[Hashable, Any]
-
-    @property
-    def held(self) -> int:
-        """The generation that all of its indexes hold."""
-        return min(self.behind.values(), default=self.state.generation)
-
-    def once(self, what: Hashable, find: Callable[[], T]) -> T:
-        """Return what does not depend on the source that is searched; found for the first of several, then kept.
-
-        Args:
-            what: names it.
-            find: finds it.
-        """
-        if what not in self.known:
-            self.known[what] = find()
-        found: T = self.known[what]
-        return found
-
-    def holds(self, partition_key: int, generation: int, removed: int | None) -> bool:
-        """Return whether a document is found: one that lives in the generation that the index of its partition holds.
-
-        Args:
-            partition_key, generation, removed: of the document.
-        """
-        held = self.behind.get(partition_key, self.state.generation)
-        return generation <= held and (removed is None or removed > held)
 
 
 class Pool:

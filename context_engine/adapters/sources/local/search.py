@@ -23,9 +23,8 @@ from context_engine.adapters.sources.local.filters import (
 )
 from context_engine.adapters.sources.local.partitions import SourcePlace
 from context_engine.adapters.sources.local.queries import constant
-from context_engine.adapters.sources.local.reader import View
 from context_engine.adapters.sources.local.spelling import unknown_words
-from context_engine.adapters.sources.local.view import RowChunk, chunks_of_rows
+from context_engine.adapters.sources.local.view import RowChunk, View, chunks_of_rows
 from context_engine.core.models import (
     AccessScope,
     Chunk,

@@ -12,7 +12,7 @@ from tantivy import Occur, Query
 from context_engine.adapters.sources.local.candidates import SearchScope
 from context_engine.adapters.sources.local.index import INDEX_OPTION, SCHEMA, WORDS
 from context_engine.adapters.sources.local.queries import both
-from context_engine.adapters.sources.local.reader import View
+from context_engine.adapters.sources.local.view import View
 from context_engine.core.models import Chunk, UnknownWord
 from context_engine.core.query.spelling import near_words
 from context_engine.core.text import terms

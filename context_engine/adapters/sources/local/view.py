@@ -1,21 +1,25 @@
 """One moment of a base, and the chunks of its rows.
 
-A row is never changed, but it may be removed, so a chunk that was read is kept for one moment of the database only."""
+A row is never changed, but it may be removed, so a chunk that was read is kept for one moment of the database only.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import tantivy
 
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.records import decode
+from context_engine.adapters.sources.local.schema import BaseState
 from context_engine.core.engine.admission import valid_chunk
-from context_engine.core.models import AccessScope, Chunk, Notice, Score
+from context_engine.core.models import AccessScope, Chunk, Notice, Score, UnknownWord
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.reader import View
+    from context_engine.adapters.sources.local.matrix import Matrices
 
 
 _SELECT: Final = (
@@ -79,6 +83,12 @@ _MOST_PARAMETERS: Final = 900
 KeptChunks = dict[int, "RowChunk"]
 
 
+T = TypeVar("T")
+NearWords = dict[str, list[tuple[int, str]]]
+"""To words that no text of some source holds: (slips, word) for those near to them."""
+FoundWords = dict[tuple[Hashable, str], tuple[UnknownWord, ...]]
+
+
 class RowChunk:
     """A chunk without scores as the engine's validation leaves it.
 
@@ -105,6 +115,60 @@ class RowChunk:
         copy = deepcopy if self._nested else dict
         own = copy(metadata) if metadata else metadata, copy(extra) if extra else extra
         return Chunk._make((content, chunk_id, source_id, scores, *others, *own))
+
+
+class View(NamedTuple):
+    """One moment of what a caller may read of a base: a read transaction and a searcher.
+
+    Attributes:
+        searcher: over the partitions of the view, as one index.
+        behind: of partitions whose index is not up to date, the generation that it holds.
+        vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
+        partitions: their keys, ascending.
+        resolved: conditions that were turned into queries for this searcher before; shared by all its views.
+        near: words of its texts that are near to words asked about before; shared like `resolved`.
+        words: which words were found to be unknown to a source, `SearchScope.name` (`unknown_words`); shared likewise.
+        chunks: of rows that were read before; shared by all views of an unchanged database with indexes up to date.
+        known: what was found out of all that it holds (`once`).
+    """
+
+    connection: sqlite3.Connection
+    state: BaseState
+    searcher: tantivy.Searcher
+    behind: Mapping[int, int]
+    resolved: dict[str, tantivy.Query]
+    vectors: Matrices | None
+    partitions: tuple[int, ...]
+    near: NearWords
+    words: FoundWords
+    chunks: KeptChunks
+    known: dict[Hashable, Any]
+
+    @property
+    def held(self) -> int:
+        """The generation that all of its indexes hold."""
+        return min(self.behind.values(), default=self.state.generation)
+
+    def once(self, what: Hashable, find: Callable[[], T]) -> T:
+        """Return what does not depend on the source that is searched; found for the first of several, then kept.
+
+        Args:
+            what: names it.
+            find: finds it.
+        """
+        if what not in self.known:
+            self.known[what] = find()
+        found: T = self.known[what]
+        return found
+
+    def holds(self, partition_key: int, generation: int, removed: int | None) -> bool:
+        """Return whether a document is found: one that lives in the generation that the index of its partition holds.
+
+        Args:
+            partition_key, generation, removed: of the document.
+        """
+        held = self.behind.get(partition_key, self.state.generation)
+        return generation <= held and (removed is None or removed > held)
 
 
 def chunks_of_rows(view: View, rids: Iterable[int]) -> dict[int, RowChunk]:
