@@ -76,7 +76,7 @@ def documented(
 def _plain(value: Any) -> Any:
     """Return a file as Dify sent it, before its SDK made an object of it."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value.model_dump(mode="json") if isinstance(value, File) else value
 
 
@@ -104,5 +104,5 @@ def domain_options(tool: Tool) -> list[ParameterOption]:
         with ENGINES.use(read) as backend:
             return backend.titles(caller)
 
-    found = guarded(tool.runtime.credentials, titles)
-    return [ParameterOption(value=name, label=I18nObject(en_US=title)) for name, title in found]
+    domains = guarded(tool.runtime.credentials, titles)
+    return [ParameterOption(value=name, label=I18nObject(en_US=title)) for name, title in domains]

@@ -128,9 +128,11 @@ class AccessContract:
 
     def test_what_may_not_be_read_changes_no_answer(self) -> None:
         for principal in (NOBODY, Principal(id="clerk", roles=frozenset({"clerk"}), clearance=Classification.INTERNAL)):
-            found = self._certificate(principal)
-            assert found.first is None, f"hidden documents show in {dict(found.differing)}: {found.first}"
-            assert found.holds, "nobody sees the changes: were they written?"
+            certificate = self._certificate(principal)
+            assert certificate.first is None, (
+                f"hidden documents show in {dict(certificate.differing)}: {certificate.first}"
+            )
+            assert certificate.holds, "nobody sees the changes: were they written?"
 
     @property
     def _policy(self) -> ManifestPolicy:
@@ -171,9 +173,11 @@ class AccessContract:
         by_document = source.fetch(_request(documents, scope))
         by_chunk = source.fetch(_request((), scope, tuple(everything)))
         source.close()
-        found = [sorted({chunk.document_id for chunk in one}, key=str) for one in (by_document, by_chunk)]
-        assert found[0] == found[1], "what may be read depends on how it is asked for"
-        return found[0]
+        document_ids = [
+            sorted({chunk.document_id for chunk in fetched}, key=str) for fetched in (by_document, by_chunk)
+        ]
+        assert document_ids[0] == document_ids[1], "what may be read depends on how it is asked for"
+        return document_ids[0]
 
     def _certificate(self, principal: Principal) -> AccessCertificate:
         self._write()
@@ -236,9 +240,9 @@ class _SourceTrial:
 
 def _published(answer: SourceAnswer) -> dict[str, Any]:
     """Return all that an answer says."""
-    said = {name: getattr(answer, name) for name in ("cut", "by_keywords", "unknown_words", "filter_fields")}
+    properties = {name: getattr(answer, name) for name in ("cut", "by_keywords", "unknown_words", "filter_fields")}
     return {
-        **said,
+        **properties,
         "chunks": [chunk.to_dict() for chunk in answer.chunks],
         "notes": [notice.to_dict() for notice in answer.notices],
         "failures": [str(failure) for failure in answer.failures],

@@ -160,8 +160,8 @@ class SourceContract:
         counted = known.document_frequency
         assert counted.keys() >= term_weights(self.question).keys(), "every term of the question is counted"
         assert all(0 <= count <= known.chunks for count in counted.values())
-        held = {term for chunk in answer.chunks for term in terms(chunk.content)} & counted.keys()
-        assert all(counted[term] for term in held), "a term that an answer holds is held by a chunk"
+        present = {term for chunk in answer.chunks for term in terms(chunk.content)} & counted.keys()
+        assert all(counted[term] for term in present), "a term that an answer holds is held by a chunk"
 
     def test_best_first(self) -> None:
         source = self.make_source()
@@ -187,10 +187,12 @@ class SourceContract:
         source = self.make_source()
         text = f"{self.question} qzxwvk"
         answer = self.ask(source, text)
-        for one in answer.unknown_words or ():
-            assert one.word in words_to_check(text), f"{one.word!r} is no word of the question that is looked up"
+        for word in answer.unknown_words or ():
+            assert word.word in words_to_check(text), f"{word.word!r} is no word of the question that is looked up"
         if answer.unknown_words is not None:
-            assert "qzxwvk" in {one.word for one in answer.unknown_words}, "a source that looks finds what nobody wrote"
+            assert "qzxwvk" in {word.word for word in answer.unknown_words}, (
+                "a source that looks finds what nobody wrote"
+            )
         source.close()
 
     def test_values_are_well_formed(self) -> None:
@@ -207,8 +209,8 @@ class SourceContract:
         source = self.make_source()
         expected = self.chunks(source)
         with ThreadPoolExecutor(max_workers=8) as threads:
-            for found in threads.map(lambda _: self.chunks(source), range(24)):
-                assert found == expected
+            for chunks in threads.map(lambda _: self.chunks(source), range(24)):
+                assert chunks == expected
         source.close()
 
     def test_closes_twice(self) -> None:
@@ -224,20 +226,20 @@ class SourceContract:
             ExaminationRequest(domain=self.domain, query=self.question),
             ExaminationRequest(domain=self.domain, query=self.question, quick=True),
         ):
-            found = self.examined(source, request)
-            assert found.ok, f"it answers the question, but its examination says: {found.problem}"
-            for one in (found, *found.parts):
-                assert one.documents is None or one.documents >= 0
-                assert all(isinstance(notice, Notice) for notice in (*one.problems, *one.warnings))
-                json.dumps(dict(one.details))
+            examination = self.examined(source, request)
+            assert examination.ok, f"it answers the question, but its examination says: {examination.problem}"
+            for part in (examination, *examination.parts):
+                assert part.documents is None or part.documents >= 0
+                assert all(isinstance(notice, Notice) for notice in (*part.problems, *part.warnings))
+                json.dumps(dict(part.details))
         source.close()
 
     def test_an_examination_asks_the_sample_query_or_none(self) -> None:
         source = self.make_source()
         asked = self.examined(source, ExaminationRequest(domain=self.domain, query=self.question))
-        assert sum(one.records or 0 for one in (asked, *asked.parts)) >= 1, "the question finds chunks"
+        assert sum(part.records or 0 for part in (asked, *asked.parts)) >= 1, "the question finds chunks"
         silent = self.examined(source, ExaminationRequest(domain=self.domain))
-        assert all(one.records is None for one in (silent, *silent.parts)), "no query was given"
+        assert all(part.records is None for part in (silent, *silent.parts)), "no query was given"
         source.close()
 
     def test_lists_every_chunk_once(self) -> None:
@@ -256,27 +258,29 @@ class SourceContract:
 
     def test_fetches_what_a_search_finds(self) -> None:
         source = self.make_source()
-        found = self.chunks(source)
-        fetched = self.fetched(source, chunk_ids=tuple(chunk.chunk_id for chunk in found))
+        chunks = self.chunks(source)
+        fetched = self.fetched(source, chunk_ids=tuple(chunk.chunk_id for chunk in chunks))
         by_id = {chunk.chunk_id: chunk for chunk in fetched}
         assert len(by_id) == len(fetched), "a chunk is fetched once"
-        for chunk in found:
+        for chunk in chunks:
             assert chunk.chunk_id in by_id, f"{chunk.chunk_id!r} was found, and cannot be fetched"
             for name in ("content", *_KEPT):
-                got, given = getattr(by_id[chunk.chunk_id], name), getattr(chunk, name)
-                assert got == given, f"{chunk.chunk_id!r} is fetched with {name} {got!r}, a search gives {given!r}"
+                got, expected = getattr(by_id[chunk.chunk_id], name), getattr(chunk, name)
+                assert got == expected, (
+                    f"{chunk.chunk_id!r} is fetched with {name} {got!r}, a search gives {expected!r}"
+                )
         source.close()
 
     def test_fetches_whole_documents_beside_single_chunks(self) -> None:
         source = self.make_source()
-        found = self.chunks(source)
-        documents = {chunk.document_id: chunk.chunk_id for chunk in found if chunk.document_id}
+        chunks = self.chunks(source)
+        documents = {chunk.document_id: chunk.chunk_id for chunk in chunks if chunk.document_id}
         for document_id, chunk_id in documents.items():
             fetched = self.fetched(source, document_ids=(str(document_id),), chunk_ids=(chunk_id,))
             ids = [chunk.chunk_id for chunk in fetched]
             assert len(ids) == len(set(ids)), "a chunk asked for in two ways is fetched once"
             assert {chunk.document_id for chunk in fetched} == {document_id}
-            assert {chunk.chunk_id for chunk in found if chunk.document_id == document_id} <= set(ids)
+            assert {chunk.chunk_id for chunk in chunks if chunk.document_id == document_id} <= set(ids)
         source.close()
 
     def test_fetching_what_there_is_not_gives_nothing(self) -> None:
@@ -290,9 +294,9 @@ class SourceContract:
         """Return what an examination finds; the test is skipped where the source does not offer one."""
         if not isinstance(source, Examinable):
             raise SkipTest("searches only; cannot be examined")
-        found = source.examine(request)
-        assert isinstance(found, Examination)
-        return found
+        examination = source.examine(request)
+        assert isinstance(examination, Examination)
+        return examination
 
     def fetched(self, source: Source, **wanted: tuple[str, ...]) -> list[Chunk]:
         """Return chunks by their ids; the test is skipped where the source cannot give them."""

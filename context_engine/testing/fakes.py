@@ -101,7 +101,7 @@ class FakeEmbedder:
 
     def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
         """Return each text's terms, each with its own vector."""
-        return [TokenVectors(found, self.embed_documents(found)) for found in map(terms, texts)]
+        return [TokenVectors(words, self.embed_documents(words)) for words in map(terms, texts)]
 
     def _hashed(self, term: str) -> tuple[int, float]:
         digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "big")

@@ -46,12 +46,12 @@ class NotesSource:
     def search(self, query: SourceQuery) -> SourceAnswer:
         """Return the notes that share a word with the question."""
         words = set(query.text.casefold().split())
-        found: list[Chunk] = []
+        matches: list[Chunk] = []
         for chunk in self.list_chunks():
             if shared := len(words & set(chunk.content.casefold().split())):
-                found.append(chunk._replace(scores=(Score(ScoreKind.LEXICAL, float(shared)),)))
-        found.sort(key=lambda chunk: (-chunk.scores[0].value, chunk.chunk_id))
-        return SourceAnswer(chunks=found[: query.top_k], cut=max(len(found) - query.top_k, 0))
+                matches.append(chunk._replace(scores=(Score(ScoreKind.LEXICAL, float(shared)),)))
+        matches.sort(key=lambda chunk: (-chunk.scores[0].value, chunk.chunk_id))
+        return SourceAnswer(chunks=matches[: query.top_k], cut=max(len(matches) - query.top_k, 0))
 
     def close(self) -> None:
         """Nothing stays open between two calls."""
@@ -68,12 +68,12 @@ class NotesSource:
     def list_chunks(self) -> Iterator[Chunk]:
         """Yield every note, one document at a time."""
         for (chunks,) in self._rows():
-            yield from (chunk_from_dict(one) for one in json.loads(chunks))
+            yield from (chunk_from_dict(fields) for fields in json.loads(chunks))
 
     def fetch(self, request: FetchRequest) -> list[Chunk]:
         """Return the notes of some ids and of some documents."""
         chunk_ids, documents = frozenset(request.chunk_ids), frozenset(request.document_ids)
-        return [one for one in self.list_chunks() if one.chunk_id in chunk_ids or one.document_id in documents]
+        return [chunk for chunk in self.list_chunks() if chunk.chunk_id in chunk_ids or chunk.document_id in documents]
 
     def _rows(self) -> Iterator[tuple[str]]:
         if not self._path.exists():
@@ -101,8 +101,8 @@ class NotesSink:
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document."""
         key = (source_id, document_id, version)
-        found = self._connection.execute("DELETE FROM notes WHERE source = ? AND document = ? AND version = ?", key)
-        return found.rowcount > 0
+        deleted = self._connection.execute("DELETE FROM notes WHERE source = ? AND document = ? AND version = ?", key)
+        return deleted.rowcount > 0
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return the hash of each document, by id and version."""

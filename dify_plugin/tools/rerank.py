@@ -24,7 +24,7 @@ class RerankTool(Tool):
         """Have Dify call the rerank model that is set up there."""
         config = RerankModelConfig(provider=choice.provider, model=choice.model, score_threshold=-1e9, top_n=len(texts))
         answer = self.session.model.rerank.invoke(model_config=config, docs=list(texts), query=query)
-        return [(one.index, one.score) for one in answer.docs]
+        return [(doc.index, doc.score) for doc in answer.docs]
 
     def _fetch_parameter_options(self, parameter: str) -> list[ParameterOption]:
         return plugin_runtime.domain_options(self) if parameter == "domain" else []

@@ -72,20 +72,20 @@ def search_answer(
     result = for_a_model(result, mask)
     if demo:
         context = f"{DEMO_LABEL}\n\n{context}"
-    whole = result.to_dict(demo=demo)
+    answer = result.to_dict(demo=demo)
     for name in ("sources", "warnings", "notices"):
-        whole[name] = inert_values(whole[name])
-    whole["chunks"] = [chunk_for_model(chunk, result.search_id) for chunk in result.chunks]
-    said = [DEMO_LABEL] * demo + inert_values(missing_sources_warnings(result)) + whole["warnings"]
+        answer[name] = inert_values(answer[name])
+    answer["chunks"] = [chunk_for_model(chunk, result.search_id) for chunk in result.chunks]
+    warned = [DEMO_LABEL] * demo + inert_values(missing_sources_warnings(result)) + answer["warnings"]
     parts = {
         "context": fitted("context", plain(context)),
         "result": fitted("result", plain(node_records(result, notices=notices))),
-        "json": fitted("json", plain(whole)),
-        "sources": fitted("sources", plain([_source(source) for source in whole["sources"]])),
-        "trace": fitted("trace", plain(_trace(result, whole))),
+        "json": fitted("json", plain(answer)),
+        "sources": fitted("sources", plain([_source(source) for source in answer["sources"]])),
+        "trace": fitted("trace", plain(_trace(result, answer))),
     }
-    said += [part.cut for part in parts.values() if part.cut is not None]
-    warnings = fitted("warnings", plain(said)).value or []
+    warned += [part.cut for part in parts.values() if part.cut is not None]
+    warnings = fitted("warnings", plain(warned)).value or []
     sources = parts["sources"].value or []
     text = parts["context"].value or NOTHING_FOUND
     return ToolOutput(
@@ -97,7 +97,7 @@ def search_answer(
             "status": str(result.status),
             "decision": str(result.decision),
             "sources": sources,
-            "sources_text": lines("sources_text", [_source_line(one) for one in sources]),
+            "sources_text": lines("sources_text", [_source_line(source) for source in sources]),
             "warnings": warnings,
             "warnings_text": lines("warnings_text", warnings),
             "search_id": result.search_id,
@@ -112,7 +112,7 @@ def lines(name: str, sentences: Sequence[str]) -> str:
     >>> lines("warnings_text", ["one", "two"])
     '- one\\n- two'
     """
-    return str(fitted(name, "\n".join(f"- {' '.join(one.split())}" for one in sentences)).value or "")
+    return str(fitted(name, "\n".join(f"- {' '.join(sentence.split())}" for sentence in sentences)).value or "")
 
 
 def _source_line(source: Mapping[str, Any]) -> str:
@@ -137,13 +137,13 @@ def _source(status: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _trace(result: SearchResult, whole: Mapping[str, Any]) -> dict[str, Any]:
+def _trace(result: SearchResult, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return counts and times: a workflow's tool node drops log messages."""
     outcomes = [str(fate.outcome) for fate in result.fates]
     return {
         "search_id": result.search_id,
-        "caller": whole["caller"],
-        "stages": whole["stages"],
+        "caller": answer["caller"],
+        "stages": answer["stages"],
         "candidates": {name: outcomes.count(name) for name in ("returned", "merged", "dropped")},
         "swaps": result.swap_count,
     }

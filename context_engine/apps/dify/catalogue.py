@@ -65,12 +65,12 @@ def refuse_unhealthy(deployment: Deployment) -> None:
     """
     setup = deployment.setup
     broken = [str(problem) for problem in setup.registry.problems]
-    found = [] if broken else health(deployment, setup.registry.domains.values())
-    failed = [one for one in found if one.state == "failed"]
+    states = [] if broken else health(deployment, setup.registry.domains.values())
+    failed = [state for state in states if state.state == "failed"]
     if not (broken or failed):
         return
     reasons = broken or [f"{place}: {problem}" for problem, place in _grouped(failed).items()]
-    many = f"{len(failed)} of {len(found)} sources cannot be searched. " if failed else ""
+    many = f"{len(failed)} of {len(states)} sources cannot be searched. " if failed else ""
     raise ConfigError(many + " | ".join(reasons))
 
 
@@ -99,9 +99,9 @@ def health(
     ]
     results = ask_each(jobs, width=_WIDTH, left=left)
     return [
-        one
+        state
         for (domain, spec), result in zip(sources, results, strict=True)
-        for one in (_failed(domain, spec, result.problem) if isinstance(result, SourceError) else result)
+        for state in (_failed(domain, spec, result.problem) if isinstance(result, SourceError) else result)
     ]
 
 
@@ -121,12 +121,12 @@ def _examined(
     report = examine_source(
         opener, domain, spec, query=query, quick=True, timeout_s=seconds, most_s=seconds, access=access
     )
-    found = report.examination
-    if found is None or not found.parts:
+    examination = report.examination
+    if examination is None or not examination.parts:
         if report.problem is not None:
             return _failed(domain, spec, report.problem)
-        return [Health(domain.domain, spec.id, None, "ok" if found is None else found.state)]
-    return [_part(domain, spec, part, report.problem) for part in found.parts]
+        return [Health(domain.domain, spec.id, None, "ok" if examination is None else examination.state)]
+    return [_part(domain, spec, part, report.problem) for part in examination.parts]
 
 
 def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str | None) -> Health:
@@ -150,9 +150,9 @@ def _failed(domain: DomainSpec, spec: SourceSpec, problem: str) -> list[Health]:
 def _grouped(failed: Sequence[Health]) -> dict[str, str]:
     """Return {problem: the places that have it}, so that one wrong key is named once."""
     places: dict[str, list[str]] = {}
-    for one in failed:
-        place = f"{one.domain}/{one.source_id}" + (f" (dataset {one.dataset_id})" if one.dataset_id else "")
-        places.setdefault(one.problem or "", []).append(place)
+    for state in failed:
+        place = f"{state.domain}/{state.source_id}" + (f" (dataset {state.dataset_id})" if state.dataset_id else "")
+        places.setdefault(state.problem or "", []).append(place)
     shown = {problem: where[:3] for problem, where in places.items()}
     return {
         problem: ", ".join(where) + (f" and {len(places[problem]) - 3} more" if len(places[problem]) > 3 else "")
@@ -205,26 +205,27 @@ def catalogue(
         registry.domain(domain)
     names = [domain] if domain else list(registry.names)
     searchable = [registry.domain(name) for name in names if name not in registry.broken]
-    found = health(deployment, searchable, decisions=view.decisions, timeout_s=_HEALTH_S) if check else []
-    found = found if _reads_all(deployment, principal) else [one._replace(documents=None) for one in found]
+    states = health(deployment, searchable, decisions=view.decisions, timeout_s=_HEALTH_S) if check else []
+    states = states if _reads_all(deployment, principal) else [state._replace(documents=None) for state in states]
     rows = [
         {"domain": name, "title": "", "description": "", "problem": _joined(registry.broken[name].each), "sources": []}
         if name in registry.broken
-        else _domain(registry.domain(name), [one for one in found if one.domain == name])
+        else _domain(registry.domain(name), [state for state in states if state.domain == name])
         for name in names
     ]
     personas = [
-        {"name": name, "description": one.description} for name, one in sorted(deployment.setup.config.personas.items())
+        {"name": name, "description": persona.description}
+        for name, persona in sorted(deployment.setup.config.personas.items())
     ]
     audit = audit or PluginAudit(audit_mode(deployment.setup))
-    whole = {"demo": deployment.demo, "caller": asdict(caller or Caller()), "domains": rows, "personas": personas}
-    whole["audit"] = audit.mode
-    fit = fitted("domains", plain(whole))
-    failed = any(one.state == "failed" for one in found)
+    answer = {"demo": deployment.demo, "caller": asdict(caller or Caller()), "domains": rows, "personas": personas}
+    answer["audit"] = audit.mode
+    fit = fitted("domains", plain(answer))
+    failed = any(state.state == "failed" for state in states)
     healthy = not (failed or any(row["problem"] for row in rows) or registry.unread)
     unread = [str(problem) for problem in registry.unread]
     text = fitted("text", plain(_text(rows, personas, unread, str(audit), demo=deployment.demo))).value
-    warnings = [one for one in ([DEMO_LABEL] if deployment.demo else []) + unread + [fit.cut] if one]
+    warnings = [warning for warning in ([DEMO_LABEL] if deployment.demo else []) + unread + [fit.cut] if warning]
     return ToolOutput(
         text=text,
         json=fit.value or {},
@@ -233,7 +234,7 @@ def catalogue(
             "names": names,
             "names_text": ", ".join(names),
             "personas": (fit.value or {}).get("personas", []),
-            "personas_text": ", ".join(one["name"] for one in personas),
+            "personas_text": ", ".join(persona["name"] for persona in personas),
             "healthy": healthy,
             "healthy_text": "yes" if healthy else "no",
             "warnings": warnings,
@@ -244,7 +245,7 @@ def catalogue(
 
 def _reads_all(deployment: Deployment, principal: Principal) -> bool:
     """Return whether no document can be raised above what the principal may read."""
-    highest = max(Classification, key=lambda one: one.rank)
+    highest = max(Classification, key=lambda level: level.rank)
     return isinstance(deployment.setup.access, OpenAccess) or principal.clearance is highest
 
 
@@ -252,18 +253,20 @@ def _joined(problems: Sequence[ConfigError]) -> str:
     return "; ".join(map(str, problems))
 
 
-def _domain(spec: DomainSpec, found: Sequence[Health]) -> dict[str, Any]:
+def _domain(spec: DomainSpec, states: Sequence[Health]) -> dict[str, Any]:
     return {
         "domain": spec.domain,
         "title": spec.title,
         "description": spec.description,
         "problem": None,
-        "sources": [_source(source, [one for one in found if one.source_id == source.id]) for source in spec.sources],
+        "sources": [
+            _source(source, [state for state in states if state.source_id == source.id]) for source in spec.sources
+        ],
     }
 
 
-def _source(spec: SourceSpec, found: Sequence[Health]) -> dict[str, Any]:
-    problems = [one.problem for one in found if one.problem]
+def _source(spec: SourceSpec, states: Sequence[Health]) -> dict[str, Any]:
+    problems = [state.problem for state in states if state.problem]
     return {
         "source_id": spec.id,
         "title": spec.title,
@@ -273,18 +276,18 @@ def _source(spec: SourceSpec, found: Sequence[Health]) -> dict[str, Any]:
         "classification": str(spec.classification),
         "adapter": spec.adapter,
         "freshness": {"ttl_seconds": spec.ttl_seconds, "fresh_for": _duration(spec.ttl_seconds)},
-        "health": {"state": _state(found), "problem": "; ".join(dict.fromkeys(problems)) or None},
+        "health": {"state": _state(states), "problem": "; ".join(dict.fromkeys(problems)) or None},
         "datasets": [
-            {"dataset_id": one.dataset_id, "name": one.name, "documents": one.documents, "state": one.state}
-            for one in found
-            if one.dataset_id is not None
+            {"dataset_id": state.dataset_id, "name": state.name, "documents": state.documents, "state": state.state}
+            for state in states
+            if state.dataset_id is not None
         ],
     }
 
 
-def _state(found: Sequence[Health]) -> str:
+def _state(parts: Sequence[Health]) -> str:
     """Return ok, partial (some datasets failed), failed, empty or unchecked."""
-    states = {one.state for one in found}
+    states = {part.state for part in parts}
     if not states:
         return "unchecked"
     if "failed" in states:
@@ -327,7 +330,10 @@ def _text(
         return "No domain is configured."
     if personas:
         lines.append("Personas, for the field Persona of a search:")
-        lines += [f"- {one['name']}" + (f": {one['description']}" if one["description"] else "") for one in personas]
+        lines += [
+            f"- {persona['name']}" + (f": {persona['description']}" if persona["description"] else "")
+            for persona in personas
+        ]
         lines.append("")
     lines.append(audit)
     return "\n".join(lines).strip()

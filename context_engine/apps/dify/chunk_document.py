@@ -37,12 +37,12 @@ def chunk_document(fields: Mapping[str, Any], reading: Reading | None = None) ->
     """
     reading = reading or Reading()
     form = read_chunk_form(fields, reading.options)
-    found = _documents(fields, form, reading.authorities)
-    cuts = [_stated(one, form) for one in found.documents]
+    cut_file = _documents(fields, form, reading.authorities)
+    cuts = [_stated(document, form) for document in cut_file.documents]
     count = form.options.counter.count
     made = structured(cuts, form, count)
     refuse_too_large(made, form.structure)
-    report = fitted("report", plain(chunk_report(found, cuts, form, made, count))).value or {}
+    report = fitted("report", plain(chunk_report(cut_file, cuts, form, made, count))).value or {}
     text = report_text(report)
     return ToolOutput(
         text=text,
@@ -52,23 +52,23 @@ def chunk_document(fields: Mapping[str, Any], reading: Reading | None = None) ->
 
 
 def _documents(fields: Mapping[str, Any], form: ChunkForm, authorities: str | None) -> FileDocuments:
-    given, texts = GivenFile.read(fields), given_text(fields)
-    if given is not None and texts:
+    file, texts = GivenFile.read(fields), given_text(fields)
+    if file is not None and texts:
         raise InvalidRequest(_BOTH)
-    if given is not None:
-        return file_documents(given, rule=form.rule, options=form.options, authorities=authorities)
+    if file is not None:
+        return file_documents(file, rule=form.rule, options=form.options, authorities=authorities)
     if not texts:
         raise InvalidRequest(_NEITHER)
     return text_documents(texts, rule=form.rule, options=form.options)
 
 
-def _stated(one: CutDocument, form: ChunkForm) -> CutDocument:
+def _stated(document: CutDocument, form: ChunkForm) -> CutDocument:
     """Return a document with what the form states of it."""
-    base, chunks = one.document.base, one.chunks or []
-    if one.document.loaded.path == UNNAMED:
-        base, *chunks = (_unnamed(chunk, one.document) for chunk in (base, *chunks))
-    return one._replace(
-        document=replace(one.document, base=form.stated(base)), chunks=[form.stated(chunk) for chunk in chunks]
+    base, chunks = document.document.base, document.chunks or []
+    if document.document.loaded.path == UNNAMED:
+        base, *chunks = (_unnamed(chunk, document.document) for chunk in (base, *chunks))
+    return document._replace(
+        document=replace(document.document, base=form.stated(base)), chunks=[form.stated(chunk) for chunk in chunks]
     )
 
 
@@ -101,7 +101,7 @@ _WHAT: Final = {"general": "chunk", "parent_child": "parent", "qa": "question"}
 
 
 def chunk_report(
-    found: FileDocuments, cuts: Sequence[CutDocument], form: ChunkForm, made: Structured, count: Count
+    cut_file: FileDocuments, cuts: Sequence[CutDocument], form: ChunkForm, made: Structured, count: Count
 ) -> dict[str, Any]:
     """Return how documents were cut, ready for JSON.
 
@@ -116,16 +116,16 @@ def chunk_report(
     several = len(cuts) > 1
     notices = [
         notice
-        for one in documents
-        for notice in about(one.loaded.place if several else "", (*one.notices, *_never_in_force(one)))
+        for document in documents
+        for notice in about(document.loaded.place if several else "", (*document.notices, *_never_in_force(document)))
     ]
     notices = [*distinct((*notices, *made.notices))]
     tokens = sorted(map(count, made.embedded))
     return {
-        "title": found.name if several else documents[0].base.title,
+        "title": cut_file.name if several else documents[0].base.title,
         "documents": len(documents),
-        "document_type": _each(one.base.doc_type or "" for one in documents),
-        "why": _each(_asks(one) if form.structure == "qa" else _why(one) for one in documents),
+        "document_type": _each(document.base.doc_type or "" for document in documents),
+        "why": _each(_asks(document) if form.structure == "qa" else _why(document) for document in documents),
         "structure": form.structure,
         "parent_mode": form.parent_mode if form.structure == "parent_child" else None,
         "chunks": made.made,
@@ -133,15 +133,18 @@ def chunk_report(
         "sections": _sections(cuts),
         "tokens": {"least": tokens[0], "median": round(median(tokens)), "most": tokens[-1]},
         "chunk_line": form.chunk_line,
-        "set_aside": [_said(one) for one in notices if one.code in _SET_ASIDE],
-        "warnings": [*(_said(one) for one in notices if one.code not in _SET_ASIDE), *map(str, found.skipped)],
+        "set_aside": [_said(notice) for notice in notices if notice.code in _SET_ASIDE],
+        "warnings": [
+            *(_said(notice) for notice in notices if notice.code not in _SET_ASIDE),
+            *map(str, cut_file.skipped),
+        ],
     }
 
 
 def report_text(report: Mapping[str, Any]) -> str:
     """Return a report as a person reads it."""
-    what = _WHAT[report["structure"]]
-    made = f"{report['chunks']:,} {what}{'s' * (report['chunks'] != 1)}"
+    noun = _WHAT[report["structure"]]
+    made = f"{report['chunks']:,} {noun}{'s' * (report['chunks'] != 1)}"
     if report["structure"] == "parent_child":
         made += f" of {report['embedded']:,} children"
     tokens = report["tokens"]
@@ -150,8 +153,8 @@ def report_text(report: Mapping[str, Any]) -> str:
         f"{report['document_type']}: {report['why']}",
         f"{report['sections']:,} sections; {tokens['least']} to {tokens['most']} tokens, median {tokens['median']}",
     ]
-    for title, said in (("Set aside", report["set_aside"]), ("Warnings", report["warnings"])):
-        rows += [f"{title}:", lines(title, said)] if said else []
+    for title, sentences in (("Set aside", report["set_aside"]), ("Warnings", report["warnings"])):
+        rows += [f"{title}:", lines(title, sentences)] if sentences else []
     return "\n".join(rows)
 
 
@@ -167,8 +170,8 @@ def _asks(document: PreparedDocument) -> str:
 
 def _each(words: Iterable[str]) -> str:
     """Return different words, each once, the first few."""
-    found = list(dict.fromkeys(words))
-    return "; ".join(found[:_MOST_NAMED]) + (" …" if len(found) > _MOST_NAMED else "")
+    different = list(dict.fromkeys(words))
+    return "; ".join(different[:_MOST_NAMED]) + (" …" if len(different) > _MOST_NAMED else "")
 
 
 def _sections(cuts: Sequence[CutDocument]) -> int:
@@ -176,8 +179,8 @@ def _sections(cuts: Sequence[CutDocument]) -> int:
     return len(
         {
             (number, chunk.heading_path)
-            for number, one in enumerate(cuts)
-            for chunk in one.chunks or ()
+            for number, cut in enumerate(cuts)
+            for chunk in cut.chunks or ()
             if chunk.heading_path
         }
     )

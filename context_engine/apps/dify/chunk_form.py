@@ -104,17 +104,17 @@ def _sized(row: ChunkingStrategy, size: int) -> ChunkingStrategy:
 
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the form states of the document, by the names of a chunk's fields."""
-    said = {
+    metadata = {
         "document_id": _short(fields, "document_id"),
         "title": _short(fields, "title"),
         "document_version": bare_version(_short(fields, "version") or "") or None,
         "effective_from": _day(fields, "effective_from"),
         "effective_to": _day(fields, "effective_to"),
     }
-    start, end = said["effective_from"], said["effective_to"]
+    start, end = metadata["effective_from"], metadata["effective_to"]
     if isinstance(start, date) and isinstance(end, date) and start >= end:
         raise InvalidRequest(f"effective_to, the first day no longer in force, must be after effective_from ({start})")
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in metadata.items() if value is not None}
 
 
 def _short(fields: Mapping[str, Any], name: str) -> str | None:
@@ -165,8 +165,8 @@ def given_text(fields: Mapping[str, Any]) -> tuple[LoadedDocument, ...]:
     if problem is not None:
         raise InvalidRequest(f"metadata {problem}")
     metadata = plain(metadata)
-    said, pages = metadata.get("file_name"), _pages(fields)
-    path = shown_name(said) if isinstance(said, str) and said else UNNAMED
+    file_name, pages = metadata.get("file_name"), _pages(fields)
+    path = shown_name(file_name) if isinstance(file_name, str) and file_name else UNNAMED
     if metadata.get("structure") == "fields":
         return tuple(_records(text, path))
     own = {name: value for name, value in metadata.items() if name not in _NOT_OF_A_DOCUMENT}
@@ -198,18 +198,18 @@ def _records(text: str, path: str) -> list[LoadedDocument]:
 def _record(part: str, path: str, number: int) -> LoadedDocument:
     title, _, body = part.partition("\n")
     pairs = (row.partition(": ") for row in body.strip().split("\n"))
-    found = {name: value for name, _, value in pairs if value and name not in DECLARED_FIELDS}
-    return LoadedDocument(path=path, text=f"{title}\n{body.strip()}".strip(), fields=found, record=True, line=number)
+    fields = {name: value for name, _, value in pairs if value and name not in DECLARED_FIELDS}
+    return LoadedDocument(path=path, text=f"{title}\n{body.strip()}".strip(), fields=fields, record=True, line=number)
 
 
 def _pages(fields: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     rows = fields.get("pages") or ()
     if not isinstance(rows, Sequence) or isinstance(rows, str) or len(rows) > _MOST_PAGES:
         raise InvalidRequest("pages must be the variable 'pages' of the tool 'Read document', or be left out")
-    found = [_page(row) for row in rows]
-    if found != sorted(found):
+    pages = [_page(row) for row in rows]
+    if pages != sorted(pages):
         raise InvalidRequest("pages must be in the order of the text")
-    return tuple(found)
+    return tuple(pages)
 
 
 def _page(row: Any) -> tuple[int, int]:

@@ -68,7 +68,7 @@ def structured(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> St
         return _questions(cuts, form)
     if form.structure == "parent_child":
         return _parents(cuts, form, count)
-    chunks = tuple(_written(chunk, form) for chunk in _filled(chunk for one in cuts for chunk in one.chunks or ()))
+    chunks = tuple(_written(chunk, form) for chunk in _filled(chunk for cut in cuts for chunk in cut.chunks or ()))
     if not chunks:
         raise InvalidRequest(_NO_TEXT)
     return Structured(list(chunks), chunks, len(chunks))
@@ -76,16 +76,16 @@ def structured(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> St
 
 def _parents(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> Structured:
     notices: list[Notice] = []
-    whole = form.parent_mode == "full-doc"
-    found = [_whole(cuts, form, count, notices)] if whole else list(_sections(cuts, count, notices))
+    full_doc = form.parent_mode == "full-doc"
+    parents = [_whole(cuts, form, count, notices)] if full_doc else list(_sections(cuts, count, notices))
     rows: list[dict[str, Any]] = []
-    for parent in found:
+    for parent in parents:
         children = [
-            _written(child, form, document=False) if whole else _plain(escaped(child.content))
+            _written(child, form, document=False) if full_doc else _plain(escaped(child.content))
             for child in _filled(parent.children)
         ]
         if children:
-            content = _written(_shown(parent.chunk), form, place=not whole)
+            content = _written(_shown(parent.chunk), form, place=not full_doc)
             rows.append({"parent_content": content, "child_contents": children})
     if not rows:
         raise InvalidRequest(_NO_TEXT)
@@ -96,15 +96,15 @@ def _parents(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> Stru
 
 def _sections(cuts: Sequence[CutDocument], count: Count, notices: list[Notice]) -> Iterator[Parent]:
     for _, document, chunks in cuts:
-        found = parents_of(document, chunks or (), count)
-        notices += _about(document, found.notices, cuts)
-        yield from found.parents
+        sections = parents_of(document, chunks or (), count)
+        notices += _about(document, sections.notices, cuts)
+        yield from sections.parents
 
 
 def _whole(cuts: Sequence[CutDocument], form: ChunkForm, count: Count, notices: list[Notice]) -> Parent:
     """Return one parent of all documents: of a full document Dify shows the first parent alone."""
     parents = [whole_document(document, chunks or ()) for _, document, chunks in cuts]
-    content = "\n\n".join(one.chunk.content for one in parents)
+    content = "\n\n".join(parent.chunk.content for parent in parents)
     tokens = count(content)
     if tokens > MOST_PARENT:
         problem = (
@@ -112,7 +112,7 @@ def _whole(cuts: Sequence[CutDocument], form: ChunkForm, count: Count, notices: 
         )
         notices.append(Notice(NoticeCode.PARENT_LONG, "", problem, {"count": tokens}))
     about_all = parents[0].chunk if len(parents) == 1 else form.stated(Chunk(content=""))
-    children = tuple(child for one in parents for child in one.children)
+    children = tuple(child for parent in parents for child in parent.children)
     return Parent(about_all._replace(content=content), children)
 
 
@@ -120,14 +120,14 @@ def _questions(cuts: Sequence[CutDocument], form: ChunkForm) -> Structured:
     notices: list[Notice] = []
     pairs: list[AnsweredQuestion] = []
     for _, document, _ in cuts:
-        found = answered_questions(document)
-        notices += _about(document, found.notices, cuts)
-        pairs += found.pairs
+        answered = answered_questions(document)
+        notices += _about(document, answered.notices, cuts)
+        pairs += answered.pairs
     if not pairs:
         raise InvalidRequest(". ".join((_NO_QUESTIONS, *messages(notices[:1]))))
     rows = [
-        {"question": _plain(escaped(_plain(one.question))), "answer": _written(_shown(one.answer), form)}
-        for one in pairs
+        {"question": _plain(escaped(_plain(pair.question))), "answer": _written(_shown(pair.answer), form)}
+        for pair in pairs
     ]
     value = {"qa_chunks": rows}
     return Structured(value, tuple(row["question"] for row in rows), len(rows), tuple(notices))

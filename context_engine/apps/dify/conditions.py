@@ -71,30 +71,33 @@ def _group(value: Any, where: str, levels: int) -> Filter | None:
         raise InvalidFilter(f"{where}.conditions must be a list, got {type(conditions).__name__}")
     if not levels:
         raise InvalidFilter(f"{where} is nested more than {DEEPEST} levels deep")
-    given = value.get("logical_operator")
-    join = "and" if given is None or given == "" else given.casefold() if isinstance(given, str) else ""
+    operator = value.get("logical_operator")
+    join = "and" if operator is None or operator == "" else operator.casefold() if isinstance(operator, str) else ""
     if join not in _JOINS:
-        raise InvalidFilter(f"{where}.logical_operator must be 'and' or 'or', got {str(given)[:40]!r}")
-    found = (_part(one, f"{where}, condition {place}", levels - 1) for place, one in enumerate(conditions, start=1))
-    parts = tuple(one for one in found if one is not None)
+        raise InvalidFilter(f"{where}.logical_operator must be 'and' or 'or', got {str(operator)[:40]!r}")
+    filters = (
+        _part(condition, f"{where}, condition {place}", levels - 1)
+        for place, condition in enumerate(conditions, start=1)
+    )
+    parts = tuple(part for part in filters if part is not None)
     if len(parts) < 2:
         return parts[0] if parts else None
     return _JOINS[join](parts)
 
 
-def _part(given: Any, where: str, levels: int) -> Filter | None:
-    if isinstance(given, Mapping) and "conditions" in given and "comparison_operator" not in given:
-        return _group(given, where, levels)
+def _part(condition: Any, where: str, levels: int) -> Filter | None:
+    if isinstance(condition, Mapping) and "conditions" in condition and "comparison_operator" not in condition:
+        return _group(condition, where, levels)
     try:
-        return _condition(given)
+        return _condition(condition)
     except InvalidFilter as error:
         raise InvalidFilter(f"{where}: {error}") from None
 
 
-def _condition(given: Any) -> Filter:
-    if not isinstance(given, Mapping):
-        raise InvalidFilter(f"a condition must be an object, got {type(given).__name__}")
-    name, word, value = given.get("name"), given.get("comparison_operator"), given.get("value")
+def _condition(condition: Any) -> Filter:
+    if not isinstance(condition, Mapping):
+        raise InvalidFilter(f"a condition must be an object, got {type(condition).__name__}")
+    name, word, value = condition.get("name"), condition.get("comparison_operator"), condition.get("value")
     if isinstance(name, list) and len(name) == 1:
         name = name[0]
     if not isinstance(name, str) or not name.strip() or not _usable(name):
@@ -121,9 +124,9 @@ def _condition(given: Any) -> Filter:
 def _listed(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",")]
-    if not isinstance(value, list) or not all(isinstance(one, str | int | float) and _usable(one) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str | int | float) and _usable(item) for item in value):
         raise InvalidFilter(f"{name!r}: 'in' takes a list, or texts joined by commas, got {type(value).__name__}")
-    return tuple(one for one in value if one != "")
+    return tuple(item for item in value if item != "")
 
 
 def _usable(value: str | int | float) -> bool:

@@ -159,7 +159,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: tuple[str | None, ...] = ()) -> None:
-        known = {one for one in secrets if one is not None and len(one) >= _SHORTEST_SECRET}
+        known = {secret for secret in secrets if secret is not None and len(secret) >= _SHORTEST_SECRET}
         self._secrets = sorted(known, key=len, reverse=True)
 
     def __repr__(self) -> str:
@@ -204,8 +204,8 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
 
 def _count(fields: Mapping[str, Any], name: str) -> int | None:
     """Return a whole number in whatever form Dify hands it over."""
-    given = fields.get(name)
-    digits = "" if given is None else str(given).strip().removesuffix(".0")
+    raw = fields.get(name)
+    digits = "" if raw is None else str(raw).strip().removesuffix(".0")
     if not digits:
         return None
     usable = digits.isascii() and digits.isdecimal() and len(digits) < 5
@@ -232,7 +232,7 @@ def _variables(text: str | None) -> dict[str, str]:
         readable = False
     if not readable:
         raise ConfigError('is no JSON object: write {"NAME": "value", ...} on one line', key="variables")
-    for name, one in value.items():
-        if isinstance(one, bool) or not isinstance(one, str | int | float):
+    for name, variable in value.items():
+        if isinstance(variable, bool) or not isinstance(variable, str | int | float):
             raise ConfigError("must be a text or a number", key=f"variables.{name}")
-    return {name: str(one) for name, one in value.items()}
+    return {name: str(variable) for name, variable in value.items()}

@@ -32,9 +32,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _MOST_BITS:
         return str(value)
     if isinstance(value, Mapping):
-        return {plain_text(str(key)): plain(one) for key, one in value.items()}
+        return {plain_text(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     return value
 
 
@@ -54,7 +54,7 @@ def unusable(value: Any, depth: int = 0) -> str | None:
         parts = value.values()
     elif isinstance(value, list | tuple):
         parts = value
-    return next((found for one in parts if (found := unusable(one, depth + 1)) is not None), None)
+    return next((problem for part in parts if (problem := unusable(part, depth + 1)) is not None), None)
 
 
 MOST_BYTES: Final = 1024 * 1024
@@ -98,12 +98,12 @@ class _Cuts:
             end = closing[0] if closing else ""
             return f"{value[: self.most_text]} … [cut: {len(value)} characters in all]{end}"
         if isinstance(value, Mapping):
-            return {key: self.apply(one) for key, one in value.items()}
+            return {key: self.apply(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             if self.most_items is not None and len(value) > self.most_items:
                 self.lists += 1
                 value = value[: self.most_items]
-            return [self.apply(one) for one in value]
+            return [self.apply(item) for item in value]
         return value
 
     def sentence(self, name: str, limit: int) -> str:

@@ -77,8 +77,8 @@ def authorised(token: Any, header: str | None) -> bool:
     A token shorter than 32 characters lets nobody in.
     """
     expected = token.strip() if isinstance(token, str) else ""
-    scheme, _, given = (header or "").strip().partition(" ")
-    equal = hmac.compare_digest(_octets(given.strip()), _octets(expected))
+    scheme, _, shown = (header or "").strip().partition(" ")
+    equal = hmac.compare_digest(_octets(shown.strip()), _octets(expected))
     return equal and len(expected) >= LEAST_TOKEN and scheme.casefold() == "bearer"
 
 
@@ -101,8 +101,8 @@ def read_request(body: bytes) -> ExternalRequest | None:
         return None
     setting = _object(value.get("retrieval_setting"), "retrieval_setting")
     top_k, threshold, condition = setting.get("top_k"), setting.get("score_threshold"), value.get("metadata_condition")
-    for name, one in (("top_k", top_k), ("score_threshold", threshold), ("metadata_condition", condition)):
-        problem = unusable(one)
+    for name, unreadable in (("top_k", top_k), ("score_threshold", threshold), ("metadata_condition", condition)):
+        problem = unusable(unreadable)
         if problem is not None:
             raise InvalidRequest(f"{name} {problem}")
     return ExternalRequest(
@@ -174,9 +174,9 @@ def records_answer(
     notices = [notice_record(missing, result.search_id)] if missing else []
     room = request.top_k - len(notices)
     beside = plain(list(result.beside_the_answer))
-    said = {"warnings": beside} if beside else {}
+    extra = {"warnings": beside} if beside else {}
     if result.decision is Decision.OUT_OF_SCOPE:
-        return ExternalAnswer(200, {"records": notices, **said})
+        return ExternalAnswer(200, {"records": notices, **extra})
     titles = {source.source_id: source.title or source.source_id for source in result.sources}
     records: list[dict[str, Any]] = []
     scores = node_scores(result, most=BELOW_NOTICE if notices else 1.0)
@@ -195,11 +195,11 @@ def records_answer(
         )
     if notice_records and not notices and _is_filtered_to_nothing(result):
         told = failed_answer("Filter left nothing", " ".join(beside), search_id=result.search_id)
-        return ExternalAnswer(200, {**told.body, **said})
+        return ExternalAnswer(200, {**told.body, **extra})
     fit = fitted("records", plain([*notices, *records]))
     if fit.cut is None:
-        return ExternalAnswer(200, {"records": fit.value, **said})
-    return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut, **said})
+        return ExternalAnswer(200, {"records": fit.value, **extra})
+    return ExternalAnswer(200, {"records": fit.value or notices, "cut": fit.cut, **extra})
 
 
 def _is_filtered_to_nothing(result: SearchResult) -> bool:
@@ -210,11 +210,11 @@ def _is_filtered_to_nothing(result: SearchResult) -> bool:
 def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:
     """Return the record that stands for sources that are missing; its score puts it first."""
     notice = of_missing_sources(missing, "these records")
-    metadata = notice_metadata([one.source_id for one in missing], search_id)
+    metadata = notice_metadata([source.source_id for source in missing], search_id)
     return {"content": notice.content, "score": 1.0, "title": notice.title, "metadata": metadata}
 
 
-def failed_answer(title: str, what: str, *, search_id: str = "", source_ids: Sequence[str] = ()) -> ExternalAnswer:
+def failed_answer(title: str, problem: str, *, search_id: str = "", source_ids: Sequence[str] = ()) -> ExternalAnswer:
     """Return a 200 with one record that says what failed: Dify shows any other status as "nothing found".
 
     Args:
@@ -224,7 +224,7 @@ def failed_answer(title: str, what: str, *, search_id: str = "", source_ids: Seq
         source_ids: those that did not answer.
     """
     metadata = notice_metadata(list(source_ids), search_id)
-    record = {"content": f"{title}. {what}", "score": _FAILED_SCORE, "title": title, "metadata": metadata}
+    record = {"content": f"{title}. {problem}", "score": _FAILED_SCORE, "title": title, "metadata": metadata}
     return ExternalAnswer(200, {"records": [record]})
 
 
@@ -236,8 +236,8 @@ def refused(status: int, code: int, message: str) -> ExternalAnswer:
 def _top_k(value: Any) -> int:
     if value is None:
         return _DEFAULT_TOP_K
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not whole or value < 1:
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole or value < 1:
         raise InvalidRequest(f"top_k must be a whole number, 1 or more, got {_shown(value)}")
     return min(int(value), _MOST_RECORDS)
 

@@ -162,26 +162,26 @@ def checked_hello(answer: HttpAnswer, url: str) -> None:
     """
     if answer.status != 200:
         raise refused_by(answer, url)
-    said = body_of(answer)
-    if said.get("service") != SERVER:
+    body = body_of(answer)
+    if body.get("service") != SERVER:
         raise unusable_answer(url)
-    version = said.get("tools_version")
+    version = body.get("tools_version")
     if not isinstance(version, int) or version < TOOLS_VERSION:
         raise NoServer(
-            f"the server {url} is too old for this plugin (version {said.get('version')}): upgrade it, then save again"
+            f"the server {url} is too old for this plugin (version {body.get('version')}): upgrade it, then save again"
         )
 
 
 def refused_by(answer: HttpAnswer, url: str) -> ContextEngineError:
     """Return the error that a server's refusal stands for: its own by name, where it is one of ours."""
-    said = body_of(answer)
-    code, detail = said.get("code"), said.get("detail")
+    body = body_of(answer)
+    code, detail = body.get("code"), body.get("detail")
     if answer.status in _REFUSED and code in (None, NotAuthenticated.code):
         return NotAuthenticated(
             f"the server {url} refuses server_token: have its operator make one with 'context-engine token add'"
         )
     if isinstance(code, str) and _CODE.fullmatch(code) and isinstance(detail, str) and code != "not_found":
-        log = f" (request {said.get('instance')})" if answer.status >= 500 else ""
+        log = f" (request {body.get('instance')})" if answer.status >= 500 else ""
         return _engine_error(code, detail[:_LONGEST] + log)
     if answer.status in _NO_SERVER:
         return NoServer(
@@ -201,23 +201,23 @@ def unusable_answer(url: str) -> ContextEngineError:
 
 def _engine_error(code: str, detail: str) -> ContextEngineError:
     """Return an error with the name that the engine in the plugin would have given it."""
-    names = {one.code: one.__name__ for one in _errors(ContextEngineError) if not issubclass(one, SourceError)}
+    names = {kind.code: kind.__name__ for kind in _errors(ContextEngineError) if not issubclass(kind, SourceError)}
     name = names.get(code) or "".join(part.capitalize() for part in code.split("_"))
     made: ContextEngineError = type(name, (ContextEngineError,), {"code": code})(detail)
     return made
 
 
 def _errors(kind: type[ContextEngineError]) -> Iterator[type[ContextEngineError]]:
-    for one in kind.__subclasses__():
-        if one.__module__ in (ConfigError.__module__, SourceMissing.__module__):
-            yield one
-        yield from _errors(one)
+    for subclass in kind.__subclasses__():
+        if subclass.__module__ in (ConfigError.__module__, SourceMissing.__module__):
+            yield subclass
+        yield from _errors(subclass)
 
 
 def body_of(answer: HttpAnswer) -> Mapping[str, Any]:
     """Return the object that an answer holds, an empty one where it holds none."""
     try:
-        found = json.loads(answer.body)
+        body = json.loads(answer.body)
     except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, Mapping) else {}
+        body = None
+    return body if isinstance(body, Mapping) else {}

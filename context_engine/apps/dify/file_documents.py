@@ -112,8 +112,8 @@ class GivenFile:
             (value,) = value
         if not isinstance(value, Mapping) or not isinstance(value.get("url"), str):
             raise InvalidRequest(f"{name} must be a file of Dify's, got {type(value).__name__}: choose a file variable")
-        said = value.get("filename")
-        called = str(said).replace("\\", "/").rsplit("/", 1)[-1] if said else ""
+        file_name = value.get("filename")
+        called = str(file_name).replace("\\", "/").rsplit("/", 1)[-1] if file_name else ""
         suffix = _suffix(called, value)
         stem = called[: len(called) - len(suffix)] if called.lower().endswith(suffix) else called
         size = value.get("size")
@@ -175,10 +175,10 @@ class GivenFile:
         """Refuse an address that is not whole, as Dify gives it while it knows none of its own."""
         try:
             parts = urlsplit(self.address)
-            whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
-            whole = False
-        if not whole:
+            complete = False
+        if not complete:
             raise FileNotFetched(f"Dify gave no whole address for {self.name}, so it cannot be fetched. {_ADDRESS}.")
 
     def _origin(self) -> str:
@@ -194,8 +194,8 @@ def _suffix(called: str, value: Mapping[str, Any]) -> str:
     if extension and not extension.startswith("."):
         extension = f".{extension}"
     guessed = mimetypes.guess_extension(kind.partition(";")[0].strip()) or ""
-    found = [one.lower() for one in (Path(called).suffix, extension, guessed) if one and "/" not in one]
-    return next((one for one in found if one in LOADERS), found[0] if found else "")
+    suffixes = [suffix.lower() for suffix in (Path(called).suffix, extension, guessed) if suffix and "/" not in suffix]
+    return next((suffix for suffix in suffixes if suffix in LOADERS), suffixes[0] if suffixes else "")
 
 
 MOST_TEXT: Final = 4 * 1024 * 1024
@@ -248,16 +248,16 @@ class FileDocuments:
     def warnings(self) -> tuple[str, ...]:
         """What of the file was guessed or left out, one sentence each."""
         several = len(self.documents) > 1
-        said = (
-            f"{one.document.loaded.place}: {sentence}" if several else sentence
-            for one in self.documents
-            for sentence in one.document.warnings
+        sentences = (
+            f"{document.document.loaded.place}: {sentence}" if several else sentence
+            for document in self.documents
+            for sentence in document.document.warnings
         )
-        return (*said, *map(str, self.skipped))
+        return (*sentences, *map(str, self.skipped))
 
 
 def file_documents(
-    given: GivenFile,
+    file: GivenFile,
     *,
     rule: DocumentRule | None = None,
     options: IngestOptions | None = None,
@@ -277,10 +277,10 @@ def file_documents(
         MissingFormat: this package of the plugin cannot read it.
         Overloaded: too many files are being read.
     """
-    _refuse_missing(given)
+    _refuse_missing(file)
     due = time.monotonic() + _PATIENCE_S
-    with given.fetched(authorities) as path:
-        return _read(given.name, read_one(path, rule, options or IngestOptions(), name=given.name), due)
+    with file.fetched(authorities) as path:
+        return _read(file.name, read_one(path, rule, options or IngestOptions(), name=file.name), due)
 
 
 def text_documents(
@@ -296,21 +296,21 @@ def text_documents(
     return _read(documents[0].path, cut_loaded(documents, rule, options or IngestOptions()), due)
 
 
-def _read(name: str, found: Generator[Item], due: float) -> FileDocuments:
+def _read(name: str, items: Generator[Item], due: float) -> FileDocuments:
     documents: list[CutDocument] = []
     skipped: list[Skipped] = []
-    with closing(found), _turn(name, due):
+    with closing(items), _turn(name, due):
         size = 0
-        for one in found:
-            if isinstance(one, CutDocument):
-                documents.append(one)
-                size += text_size(one.document.loaded.text)
+        for item in items:
+            if isinstance(item, CutDocument):
+                documents.append(item)
+                size += text_size(item.document.loaded.text)
                 refuse_long(name, size)
             else:
-                skipped.append(one[1])
+                skipped.append(item[1])
             if time.monotonic() > due:
                 raise FileNotRead(f"{name} takes longer than {_PATIENCE_S:g} s to be fetched and read: split it")
-    lost = [one for one in skipped if one.error and one.line is None and one.path == name]
+    lost = [skip for skip in skipped if skip.error and skip.line is None and skip.path == name]
     if lost or not documents:
         raise FileNotRead("; ".join(map(str, lost or skipped)) or f"{name}: has no text")
     return FileDocuments(name=name, documents=tuple(documents), skipped=tuple(skipped))
@@ -342,11 +342,11 @@ def refuse_long(name: str, size: int) -> None:
         )
 
 
-def _refuse_missing(given: GivenFile) -> None:
-    if given.suffix in _WITHOUT or given.suffix not in LOADERS or all(map(find_spec, _LIBRARIES)):
+def _refuse_missing(file: GivenFile) -> None:
+    if file.suffix in _WITHOUT or file.suffix not in LOADERS or all(map(find_spec, _LIBRARIES)):
         return
     raise MissingFormat(
-        f"{given.name} cannot be read: this package of the plugin was packed without the libraries for {given.suffix}, "
+        f"{file.name} cannot be read: this package of the plugin was packed without the libraries for {file.suffix}, "
         f"and reads {', '.join(_WITHOUT)}. Pack it with 'context-engine plugin pack --extras documents' and install "
         "that, or give a file of one of these"
     )

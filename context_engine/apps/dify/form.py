@@ -54,14 +54,14 @@ def text_field(fields: Mapping[str, Any], name: str) -> str | None:
     return text or None
 
 
-def checked_type(value: Any, name: str, kind: Any, said: str) -> Any:
+def checked_type(value: Any, name: str, kind: Any, expected: str) -> Any:
     """Return a value if it is of a kind; a bool is of none.
 
     Raises:
         InvalidRequest: it is of another.
     """
     if isinstance(value, bool) or not isinstance(value, kind):
-        raise InvalidRequest(f"{name} must be {said}, got {type(value).__name__}")
+        raise InvalidRequest(f"{name} must be {expected}, got {type(value).__name__}")
     return value
 
 
@@ -200,11 +200,11 @@ def whole_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidRequest: no whole number, or out of range.
     """
-    given = {
+    values = {
         "stage2_top_k": whole_field(fields, "top_k", 1, _MOST_CHUNKS),
         "context_max_tokens": whole_field(fields, "context_budget", _LEAST_BUDGET, _MOST_BUDGET),
     }
-    return {key: value for key, value in given.items() if value is not None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def context_form(fields: Mapping[str, Any]) -> Form:
@@ -218,14 +218,14 @@ def context_form(fields: Mapping[str, Any]) -> Form:
 
 def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
     """Return the sources that can give something of that authority; the others need not be asked."""
-    found = tuple(one.id for one in domain.sources if one.tier <= tier or one.trust_document_metadata)
-    if not found:
-        best = min(one.tier for one in domain.sources)
+    allowed = tuple(source.id for source in domain.sources if source.tier <= tier or source.trust_document_metadata)
+    if not allowed:
+        best = min(source.tier for source in domain.sources)
         raise InvalidRequest(
             f"domain {domain.domain!r} has no source of tier {tier} or better; its best is tier {best}: choose a wider "
             "'Authority'"
         )
-    return found
+    return allowed
 
 
 def _filter(text: str | None) -> Filter | None:

@@ -68,7 +68,7 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
     unknown = _stranger_spec(trust_metadata=trust_metadata)
     notices: list[Notice] = []
     strangers: dict[str, None] = {}
-    found: dict[str, tuple[SourceSpec, list[Chunk]]] = {} if rows else {_UNREGISTERED: (unknown, [])}
+    passages: dict[str, tuple[SourceSpec, list[Chunk]]] = {} if rows else {_UNREGISTERED: (unknown, [])}
     for number, row in enumerate(rows, start=1):
         if _is_notice(row):
             continue
@@ -76,13 +76,13 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
         if spec is None:
             spec = unknown
             strangers[_stranger(row)] = None
-        found.setdefault(spec.id, (spec, []))[1].append(_read(number, row, spec, notices))
+        passages.setdefault(spec.id, (spec, []))[1].append(_read(number, row, spec, notices))
     if strangers and not trust_metadata:
         names = list(strangers)[:5]
         shown = ", ".join(repr(name) if name else "passages without a source" for name in names)
-        said = f"in no manifest, so counted as general web (tier 5): {shown}"
-        notices.append(Notice(NoticeCode.PASSAGES_UNREGISTERED, "", said, {"origins": names}))
-    return Passages(tuple((spec, tuple(chunks)) for spec, chunks in found.values()), tuple(notices))
+        reason = f"in no manifest, so counted as general web (tier 5): {shown}"
+        notices.append(Notice(NoticeCode.PASSAGES_UNREGISTERED, "", reason, {"origins": names}))
+    return Passages(tuple((spec, tuple(chunks)) for spec, chunks in passages.values()), tuple(notices))
 
 
 def read_missing(value: Any, registry: Registry, domain: str | None) -> tuple[SourceSpec, ...]:
@@ -132,8 +132,8 @@ class _Known:
 
     def named(self, notice: Mapping[str, Any]) -> list[SourceSpec]:
         """Return the sources a notice names, as far as they are registered; what else it says is not repeated."""
-        given = notice["metadata"]["doc_metadata"].get("sources")
-        names = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+        listed = notice["metadata"]["doc_metadata"].get("sources")
+        names = [source_id for source_id in listed if isinstance(source_id, str)] if isinstance(listed, list) else []
         return [self._by_id[name] for name in dict.fromkeys(names) if name in self._by_id]
 
 
@@ -147,7 +147,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:
         value = value.get("result", value.get("chunks"))
     if not isinstance(value, list):
         raise InvalidRequest("passages must be a list: choose the result of a Knowledge Retrieval node")
-    flat = [one for row in value for one in (row if isinstance(row, list) else [row])]
+    flat = [item for row in value for item in (row if isinstance(row, list) else [row])]
     if len(flat) > MOST_PASSAGES:
         raise InvalidRequest(f"{len(flat)} passages were given, at most {MOST_PASSAGES} can be ranked at once")
     for number, row in enumerate(flat, start=1):

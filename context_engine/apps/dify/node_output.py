@@ -26,7 +26,7 @@ class MissingKnowledge(NamedTuple):
 
 def missing_sources(result: SearchResult) -> list[SourceStatus]:
     """Return the sources that did not answer, or answered in part."""
-    return [one for one in result.sources if one.state in ("failed", "partial")]
+    return [source for source in result.sources if source.state in ("failed", "partial")]
 
 
 def without_register(result: SearchResult) -> SearchResult:
@@ -35,14 +35,14 @@ def without_register(result: SearchResult) -> SearchResult:
     What a system of record would have said is not known then, and may be the opposite. One that answered and found
     nothing changes nothing.
     """
-    if any(one.authority_tier == _REGISTER_TIER for one in missing_sources(result)):
+    if any(source.authority_tier == _REGISTER_TIER for source in missing_sources(result)):
         return replace(result, decision=Decision.INCOMPLETE)
     return result
 
 
 def missing_sources_warnings(result: SearchResult) -> list[str]:
     """Return one sentence for each source that is missing, and one for all that failed in the same way."""
-    alone = [_sentence([one]) for one in missing_sources(result) if one.error is None]
+    alone = [_sentence([source]) for source in missing_sources(result) if source.error is None]
     return alone + [_sentence(group) for group in result.failed_alike]
 
 
@@ -65,7 +65,7 @@ def of_missing_sources(missing: Sequence[SourceStatus], where: str) -> MissingKn
     Args:
         where: what they are missing from.
     """
-    names = ", ".join(one.title or one.source_id for one in missing) or "a part of the search"
+    names = ", ".join(source.title or source.source_id for source in missing) or "a part of the search"
     title = f"Knowledge incomplete: {names} unavailable"
     return MissingKnowledge(title, f"{title}. What it holds is missing from {where}: tell the reader so.")
 
@@ -73,7 +73,7 @@ def of_missing_sources(missing: Sequence[SourceStatus], where: str) -> MissingKn
 def _sentence(sources: Sequence[SourceStatus]) -> str:
     first = sources[0]
     did = "did not answer" if first.state == "failed" else "answered only in part"
-    names = ", ".join(f"{one.title or one.source_id} (tier {one.authority_tier})" for one in sources)
+    names = ", ".join(f"{source.title or source.source_id} (tier {source.authority_tier})" for source in sources)
     message = str(first.error["message"]) if first.error else "no reason is known"
     return f"{names} {did}: {message if len(sources) == 1 else first.problem}"
 
@@ -158,7 +158,7 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
         "freshness": extra.get("freshness"),
         "content_sha256": extra.get("content_sha256"),
         "flags": list(chunk.flags),
-        "also_in": [{"source_id": one.source_id, "chunk_id": one.chunk_id} for one in chunk.also_in],
+        "also_in": [{"source_id": double.source_id, "chunk_id": double.chunk_id} for double in chunk.also_in],
         "search_id": search_id,
     }
     return {name: inert_values(value) for name, value in fields.items()}
@@ -175,9 +175,9 @@ def inert_values(value: Any) -> Any:
     if isinstance(value, str):
         return inert_line(value) if len(value) <= _LONGEST_KEPT else inert(value)
     if isinstance(value, Mapping):
-        return {name: inert_values(one) for name, one in value.items()}
+        return {name: inert_values(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [inert_values(one) for one in value]
+        return [inert_values(item) for item in value]
     return value
 
 
@@ -257,7 +257,7 @@ def _notice_record(notice: MissingKnowledge, result: SearchResult) -> dict[str, 
             "segment_word_count": len(notice.content),
             "segment_position": None,
             "segment_index_node_hash": content_sha256(notice.content),
-            "doc_metadata": notice_metadata([one.source_id for one in missing_sources(result)], result.search_id),
+            "doc_metadata": notice_metadata([source.source_id for source in missing_sources(result)], result.search_id),
             "position": 1,
         },
     }

@@ -72,20 +72,22 @@ def without_pictures(text: str, pages: Sequence[tuple[int, int]] = ()) -> Paged:
     >>> without_pictures('Limits ![Chart of limits](https://bank.example/c.png) apply', [(0, 1), (54, 2)])
     Paged(text='Limits Chart of limits apply', pages=((0, 1), (23, 2)))
     """
-    found = Paged(text, tuple(pages))
+    paged = Paged(text, tuple(pages))
     for _ in range(_MOST_ROUNDS):  # a picture among the words of another
-        changes = [_Change(one.start(), one.end(), _words(one)) for one in _PICTURE.finditer(found.text)]
+        changes = [
+            _Change(picture.start(), picture.end(), _words(picture)) for picture in _PICTURE.finditer(paged.text)
+        ]
         if not changes:
             break
-        found = _changed(found, changes)
-    return _changed(found, _marks(found.text))
+        paged = _changed(paged, changes)
+    return _changed(paged, _marks(paged.text))
 
 
 def _words(picture: re.Match[str]) -> str:
     if picture[1] is not None:
         return " ".join(picture[1].split())
     alt = _ALT.search(picture[2] if picture[2] is not None else picture[3])
-    return " ".join(unescape(next((one for one in alt.groups() if one), "")).split()) if alt else ""
+    return " ".join(unescape(next((group for group in alt.groups() if group), "")).split()) if alt else ""
 
 
 def _marks(text: str) -> list[_Change]:
@@ -110,11 +112,11 @@ def _changed(paged: Paged, changes: Sequence[_Change]) -> Paged:
     ends: list[int] = []
     shifts: list[int] = [0]
     done = 0
-    for one in changes:
-        parts += (paged.text[done : one.start], one.words)
-        done = one.end
-        ends.append(one.end)
-        shifts.append(shifts[-1] + len(one.words) - (one.end - one.start))
+    for change in changes:
+        parts += (paged.text[done : change.start], change.words)
+        done = change.end
+        ends.append(change.end)
+        shifts.append(shifts[-1] + len(change.words) - (change.end - change.start))
     text = "".join((*parts, paged.text[done:]))
     return Paged(text, tuple((_moved(offset, changes, ends, shifts), page) for offset, page in paged.pages))
 
@@ -142,37 +144,39 @@ def read_document(fields: Mapping[str, Any], reading: Reading | None = None) -> 
         FileNotRead: it gives no text, or more than Dify's plugin runtime can carry.
         Overloaded: too many files are being read.
     """
-    given = GivenFile.read(fields)
-    if given is None:
+    file = GivenFile.read(fields)
+    if file is None:
         raise InvalidRequest("file is empty: choose the file to read")
     reading = reading or Reading()
-    found = _uncut(file_documents(given, options=reading.options, authorities=reading.authorities))
-    documents = [one.document for one in found.documents]
+    cut_file = _uncut(file_documents(file, options=reading.options, authorities=reading.authorities))
+    documents = [cut.document for cut in cut_file.documents]
     text, pages = whole_text(documents)
-    refuse_long(found.name, text_size(text))
+    refuse_long(cut_file.name, text_size(text))
     if not text.strip():
-        raise FileNotRead(f"{found.name}: has no text beside its pictures: run a text recognition (OCR) over it first")
+        raise FileNotRead(
+            f"{cut_file.name}: has no text beside its pictures: run a text recognition (OCR) over it first"
+        )
     title = _title(documents)
-    metadata = fitted("metadata", plain(_metadata(found)))
-    said = [*found.warnings, *([metadata.cut] if metadata.cut else [])]
-    warnings = fitted("warnings", plain(said)).value or []
-    whole = {
+    metadata = fitted("metadata", plain(_metadata(cut_file)))
+    messages = [*cut_file.warnings, *([metadata.cut] if metadata.cut else [])]
+    warnings = fitted("warnings", plain(messages)).value or []
+    answer = {
         "title": plain(title),
         "metadata": metadata.value or {},
         "pages": [{"offset": offset, "page": page} for offset, page in pages],
         "warnings": warnings,
     }
-    return ToolOutput(text=text, json=whole, variables={**whole, "warnings_text": lines("warnings_text", warnings)})
+    return ToolOutput(text=text, json=answer, variables={**answer, "warnings_text": lines("warnings_text", warnings)})
 
 
-def _uncut(found: FileDocuments) -> FileDocuments:
+def _uncut(cut_file: FileDocuments) -> FileDocuments:
     """Return the documents without the notices of what stands in no chunk: the text is given whole."""
 
     def told(document: PreparedDocument) -> PreparedDocument:
-        notices = tuple(one for one in document.notices if one.code is not NoticeCode.CONTENTS_LEFT_OUT)
+        notices = tuple(notice for notice in document.notices if notice.code is not NoticeCode.CONTENTS_LEFT_OUT)
         return replace(document, notices=notices)
 
-    return replace(found, documents=tuple(one._replace(document=told(one.document)) for one in found.documents))
+    return replace(cut_file, documents=tuple(cut._replace(document=told(cut.document)) for cut in cut_file.documents))
 
 
 def whole_text(documents: Sequence[PreparedDocument]) -> Paged:
@@ -217,20 +221,20 @@ def _title(documents: Sequence[PreparedDocument]) -> str:
     return without_pictures(named or first.loaded.file_stem).text
 
 
-def _metadata(found: FileDocuments) -> dict[str, Any]:
+def _metadata(cut_file: FileDocuments) -> dict[str, Any]:
     """Return what the file says about itself; of several documents what their chunks have in common."""
-    first = found.documents[0].document
+    first = cut_file.documents[0].document
     base, structure = first.base, first.structure
     known: dict[str, Any] = {
-        "file_name": found.name,
+        "file_name": cut_file.name,
         "document_id": base.document_id,
         "version": base.document_version,
         "doc_type": base.doc_type,
         "structure": structure.kind if structure else "declared",
     }
-    if len(found.documents) > 1 or first.loaded.record:
+    if len(cut_file.documents) > 1 or first.loaded.record:
         kept = {name: known[name] for name in ("file_name", "doc_type", "structure")}
-        return {**kept, "documents": len(found.documents)}
+        return {**kept, "documents": len(cut_file.documents)}
     known |= {
         "effective_from": base.effective_from and base.effective_from.isoformat(),
         "effective_to": base.effective_to and base.effective_to.isoformat(),

@@ -52,15 +52,15 @@ def play(address: str, token: str, *, domain: str | None, query: str) -> list[Pl
     url, headers = f"{address}/retrieval", {"Authorization": f"Bearer {token}"}
     newer = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}
     with httpx.Client() as client:
-        found = [
+        played = [
             _registered("registration", _sent(client, url, headers, None)),
             _registered("newer registration", _sent(client, url, headers, newer)),
         ]
         if domain is not None:
             setting = {"top_k": 4, "score_threshold": 0.0}
             body = {"retrieval_setting": setting, "query": query, "knowledge_id": domain, "metadata_condition": None}
-            found.append(_retrieved(_sent(client, url, headers, body, follow=True)))
-    return found
+            played.append(_retrieved(_sent(client, url, headers, body, follow=True)))
+    return played
 
 
 class _Sent(NamedTuple):
@@ -121,20 +121,20 @@ def _judged(sent: _Sent) -> tuple[bool, str, int | None]:
         records = answer.json().get("records")
     except (ValueError, AttributeError, RecursionError):
         return False, f"{nothing}: the answer is no JSON object: {_short(answer.text)}", None
-    if not isinstance(records, list) or not all(isinstance(one, Mapping) for one in records):
+    if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
         return False, f"{nothing}: the answer has no list of 'records'", None
     return _of_records(records)
 
 
 def _of_records(records: list[Mapping[str, Any]]) -> tuple[bool, str, int | None]:
-    kept = [one for one in records if isinstance(one.get("metadata"), Mapping)]
-    notices = [str(one.get("content")) for one in kept if one["metadata"].get("notice") is True]
+    kept = [record for record in records if isinstance(record.get("metadata"), Mapping)]
+    notices = [str(record.get("content")) for record in kept if record["metadata"].get("notice") is True]
     if notices:
         return False, f"the node gets a notice: {_short(notices[0])}", len(records)
     if len(kept) < len(records):
         problem = f"the node drops {len(records) - len(kept)} of {len(records)} records: their 'metadata' is no object"
         return False, problem, len(records)
-    if any(not isinstance(one.get("content"), str) or one.get("score") is None for one in kept):
+    if any(not isinstance(record.get("content"), str) or record.get("score") is None for record in kept):
         return False, "a record lacks 'content' or 'score': the node cannot use or sort it", len(records)
     return True, f"the node gets {len(records)} record{'s' * (len(records) != 1)}", len(records)
 

@@ -76,11 +76,11 @@ class RemoteEngine:
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
         """Return (name, title to show) of each domain that a caller may know."""
-        found = self._called("domains", {"check_health": False}, caller, {}, _CHECK_S).json
-        rows, demo = found.get("domains"), found.get("demo") is True
-        if not isinstance(rows, list) or not all(isinstance(one, Mapping) and one.get("domain") for one in rows):
+        domains = self._called("domains", {"check_health": False}, caller, {}, _CHECK_S).json
+        rows, demo = domains.get("domains"), domains.get("demo") is True
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("domain") for row in rows):
             raise unusable_answer(self._url)
-        names = [(str(one["domain"]), str(one.get("title") or "")) for one in rows]
+        names = [(str(row["domain"]), str(row.get("title") or "")) for row in rows]
         return [(name, domain_label(name, title, demo=demo)) for name, title in names]
 
     def check(self) -> None:
@@ -120,11 +120,11 @@ class RemoteEngine:
         answer = self._asked(HttpCall("POST", f"{_PATH}/{tool}", body), seconds)
         if answer.status != 200:
             raise refused_by(answer, self._url)
-        found = body_of(answer)
-        text, whole, variables = found.get("text"), found.get("json"), found.get("variables")
-        if not isinstance(text, str) or not isinstance(whole, Mapping) or not isinstance(variables, Mapping):
+        content = body_of(answer)
+        text, data, variables = content.get("text"), content.get("json"), content.get("variables")
+        if not isinstance(text, str) or not isinstance(data, Mapping) or not isinstance(variables, Mapping):
             raise unusable_answer(self._url)
-        return ToolOutput(text=text, json=whole, variables=variables)
+        return ToolOutput(text=text, json=data, variables=variables)
 
     def _asked(self, call: HttpCall, seconds: float) -> HttpAnswer:
         """Return a server's answer; asked again where it cannot be reached or is busy, for a call changes nothing."""
@@ -174,15 +174,15 @@ def open_remote(credentials: Credentials) -> RemoteEngine | None:
 
 
 def _connection(credentials: Credentials, place: Path) -> Connection:
-    given: dict[str, Any] = {"base_url": credentials.server_url, "timeout_s": _CHECK_S}
+    settings: dict[str, Any] = {"base_url": credentials.server_url, "timeout_s": _CHECK_S}
     for field, value in (("api_key", credentials.server_token), ("proxy", credentials.proxy)):
-        given |= {field: SecretStr(value)} if value is not None else {}
+        settings |= {field: SecretStr(value)} if value is not None else {}
     if credentials.ca_certificate is not None:
-        given["ca_bundle"] = place / "ca.pem"
+        settings["ca_bundle"] = place / "ca.pem"
         (place / "ca.pem").write_text(read_certificates(credentials.ca_certificate), "ascii")
     problem = key = ""
     try:
-        return Connection.model_validate(given)
+        return Connection.model_validate(settings)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         problem, key = str(first["msg"]).removeprefix("Value error, "), str((*first["loc"], "base_url")[0])

@@ -55,8 +55,8 @@ def read_model(value: Any) -> ModelChoice | None:
     """
     if not value:
         return None
-    given = value if isinstance(value, Mapping) else {}
-    provider, model = given.get("provider"), given.get("model")
+    fields = value if isinstance(value, Mapping) else {}
+    provider, model = fields.get("provider"), fields.get("model")
     if not isinstance(provider, str) or not isinstance(model, str) or not (provider and model):
         raise InvalidRequest("rerank_model must name a provider and a model: choose one of Dify's rerank models")
     if plain_text(provider + model) != provider + model:
@@ -85,16 +85,16 @@ class ModelReranker:
             RerankerError: the model cannot be asked, or does not score every chunk.
         """
         problem = ""
-        found: dict[int, float] = {}
+        scores: dict[int, float] = {}
         try:
-            found = {int(index): float(score) for index, score in self._ask(self._model, query, _texts(chunks))}
+            scores = {int(index): float(score) for index, score in self._ask(self._model, query, _texts(chunks))}
         except Exception as error:  # noqa: BLE001  whatever the model's plugin raises, the search goes on
             problem = f"{self.name} could not be asked ({type(error).__name__}): check the model in Dify's settings"
-        if not problem and (sorted(found) != list(range(len(chunks))) or not all(map(isfinite, found.values()))):
-            problem = f"{self.name} scored {len(found)} of {len(chunks)} passages"
+        if not problem and (sorted(scores) != list(range(len(chunks))) or not all(map(isfinite, scores.values()))):
+            problem = f"{self.name} scored {len(scores)} of {len(chunks)} passages"
         if problem:
             raise RerankerError(problem)
-        return unit_scores(self.name, [found[index] for index in range(len(chunks))])
+        return unit_scores(self.name, [scores[index] for index in range(len(chunks))])
 
 
 def _texts(chunks: Sequence[Chunk]) -> list[str]:
@@ -122,8 +122,8 @@ def model_scores(fields: Mapping[str, Any], ask: Ask) -> dict[str, Any] | None:
     passages = read_passages(fields.get("passages"), Registry(), None, trust_metadata=False)
     texts = list(dict.fromkeys(chunk.content for _, chunks in passages.sources for chunk in chunks))
     try:
-        found = [(int(index), float(score)) for index, score in ask(model, str(fields.get("query") or ""), texts)]
-        return {"scores": {_digest(texts[index]): score for index, score in found if 0 <= index < len(texts)}}
+        pairs = [(int(index), float(score)) for index, score in ask(model, str(fields.get("query") or ""), texts)]
+        return {"scores": {_digest(texts[index]): score for index, score in pairs if 0 <= index < len(texts)}}
     except Exception as error:  # noqa: BLE001  whatever the model's plugin raises, the ranking goes on
         name = type(error).__name__
     return {"scores": {}, "problem": name}
@@ -141,7 +141,7 @@ def asked_beforehand(scores: Mapping[str, float], problem: str | None) -> Ask:
         if problem:
             raise type(problem if _ERROR_NAME.fullmatch(problem) else "ModelFailed", (Exception,), {})
         digests = [_digest(text) for text in texts]
-        return [(place, scores[one]) for place, one in enumerate(digests) if one in scores]
+        return [(place, scores[digest]) for place, digest in enumerate(digests) if digest in scores]
 
     return ask
 

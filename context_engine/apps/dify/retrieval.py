@@ -216,14 +216,17 @@ def _unusable(error: InvalidRequest) -> ExternalAnswer:
     return refused(400, _BAD_REQUEST, str(error))
 
 
-def _only_notice(result: SearchResult, what: str) -> ExternalAnswer:
+def _only_notice(result: SearchResult, problem: str) -> ExternalAnswer:
     logger.warning("search %s: no source answered", result.search_id)
     missing = missing_sources(result)
     title = of_missing_sources(missing, "these records").title
     return failed_answer(
-        title, _sentences(what, _MEND), search_id=result.search_id, source_ids=[one.source_id for one in missing]
+        title,
+        _sentences(problem, _MEND),
+        search_id=result.search_id,
+        source_ids=[source.source_id for source in missing],
     )
 
 
-def _sentences(what: str, mend: str) -> str:
-    return f"{what} {mend}" if what.endswith((".", "!", "?")) else f"{what}. {mend}"
+def _sentences(problem: str, mend: str) -> str:
+    return f"{problem} {mend}" if problem.endswith((".", "!", "?")) else f"{problem}. {mend}"

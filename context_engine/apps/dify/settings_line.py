@@ -133,7 +133,11 @@ def _checked(value: Mapping[str, Any], key: str) -> SettingsLine:
         problem = f"is {value['version']!r}, and this plugin reads {SETTINGS_VERSION}: print the line with its version"
         raise ConfigError(problem, key=f"{key}.version")
     manifests = value.get("manifests")
-    if not isinstance(manifests, list) or not manifests or not all(isinstance(one, Mapping) for one in manifests):
+    if (
+        not isinstance(manifests, list)
+        or not manifests
+        or not all(isinstance(manifest, Mapping) for manifest in manifests)
+    ):
         raise ConfigError("must be a list of manifests, at least one", key=f"{key}.manifests")
     connections, config = value.get("connections", {}), value.get("config", {})
     for name, part in (("connections", connections), ("config", config)):

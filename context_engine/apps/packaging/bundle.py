@@ -83,16 +83,16 @@ def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
     if not paths.manifests():
         raise ConfigError("there is no manifest: a plugin without domains has nothing to search", key="manifests")
     overlay = load_overlay(paths, env=env, name=stage)
-    found = {name: path for name in CONFIG_FILES if (path := paths.config_file(name)) is not None}
-    if paths.config_dir is not None and not found:
+    files = {name: path for name in CONFIG_FILES if (path := paths.config_file(name)) is not None}
+    if paths.config_dir is not None and not files:
         names = ", ".join(CONFIG_FILES)
         raise ConfigError(f"{paths.config_dir} holds no configuration file ({names})", key=paths.origin)
     manifests = {f"{path.stem}.yaml": path for path in paths.manifests()}
     bundle = Bundle(
-        config={name: _read(path, paths.label(path)) for name, path in found.items() if name != _CONNECTIONS},
+        config={name: _read(path, paths.label(path)) for name, path in files.items() if name != _CONNECTIONS},
         manifests={name: _staged(_read(path, paths.label(path)), overlay) for name, path in manifests.items()},
         connections=_connections(paths, overlay),
-        labels={name: paths.label(path) for name, path in (found | manifests).items()},
+        labels={name: paths.label(path) for name, path in (files | manifests).items()},
     )
     _refuse_secrets(bundle)
     _refuse_unusable(bundle, env)

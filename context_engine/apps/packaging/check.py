@@ -125,8 +125,8 @@ def _check_english(report: PluginReport, text: str) -> None:
     if not text.strip():
         report.add("README.md", "", "readme", "is empty")
     for number, line in enumerate(text.splitlines(), start=1):
-        if found := _CHINESE.search(line):
-            message = f"holds {found.group()!r}: Chinese belongs into readme/README_zh_Hans.md"
+        if match := _CHINESE.search(line):
+            message = f"holds {match.group()!r}: Chinese belongs into readme/README_zh_Hans.md"
             report.add("README.md", f"line {number}", "readme", message)
             return
 
@@ -227,12 +227,12 @@ def load_with_sdk(files: Files, python: Path) -> SdkRun:
 def _read(stdout: str, stderr: str) -> SdkRun:
     for line in stdout.splitlines():
         if line.startswith(_MARK):
-            found = json.loads(line.removeprefix(_MARK))
+            report = json.loads(line.removeprefix(_MARK))
             return SdkRun(
-                version=found["sdk"],
-                tools=tuple(found.get("tools", ())),
-                endpoints=tuple(found.get("endpoints", ())),
-                problem=found["problem"],
+                version=report["sdk"],
+                tools=tuple(report.get("tools", ())),
+                endpoints=tuple(report.get("endpoints", ())),
+                problem=report["problem"],
             )
     last = stderr.strip().splitlines()[-1:] or ["it ended without a word"]
     return SdkRun(version=None, problem=last[0])

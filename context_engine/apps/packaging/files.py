@@ -112,8 +112,8 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     if not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}: name the plugin's folder with --plugin-dir")
     texts = (folder / name for name in IGNORE_FILES)
-    found = next((path.read_text("utf-8", errors="replace") for path in texts if path.is_file()), "")
-    return dict(_walk(folder, PurePosixPath(), read_ignore(found)))
+    lines = next((path.read_text("utf-8", errors="replace") for path in texts if path.is_file()), "")
+    return dict(_walk(folder, PurePosixPath(), read_ignore(lines)))
 
 
 def read_tree(folder: Path, name: str) -> dict[str, bytes]:
@@ -133,33 +133,35 @@ def read_package(path: Path) -> dict[str, bytes]:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]
             if sum(entry.file_size for entry in entries) > 4 * MAX_BYTES:
                 raise ConfigError(f"holds more than {4 * MAX_BYTES} bytes uncompressed", file=str(path))
-            found: dict[str, bytes] = {}
+            contents: dict[str, bytes] = {}
             for entry in entries:
                 name = entry.filename
-                if name in found or "\\" in name or name.startswith("/") or ".." in name.split("/"):
+                if name in contents or "\\" in name or name.startswith("/") or ".." in name.split("/"):
                     raise ConfigError(f"holds the path {name!r} twice, or one that leaves the package", file=str(path))
-                found[name] = archive.read(entry)
-            return found
+                contents[name] = archive.read(entry)
+            return contents
     except (zipfile.BadZipFile, OSError) as error:
         raise ConfigError(f"is not a plugin package: {error}", file=str(path)) from None
 
 
 def never_ships(files: Files) -> list[tuple[str, str]]:
     """Return (path, why) for each file that would give a secret away."""
-    found: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     for path, content in files.items():
         name = path.rsplit("/", 1)[-1].lower()
         sample = name.endswith(_SAMPLES)
         if PurePosixPath(name).suffix in _SECRET_SUFFIXES or (_SECRET_NAMES.fullmatch(name) and not sample):
-            found.append((path, "files of this name hold keys or passwords"))
+            problems.append((path, "files of this name hold keys or passwords"))
         elif _PRIVATE_KEY.search(content):
-            found.append((path, "it holds a private key"))
-    return found
+            problems.append((path, "it holds a private key"))
+    return problems
 
 
 def largest(files: Files, count: int = 5) -> list[tuple[str, int]]:
     """Return the largest files with their sizes in bytes, largest first."""
-    return sorted(((path, len(content)) for path, content in files.items()), key=lambda one: (-one[1], one[0]))[:count]
+    return sorted(((path, len(content)) for path, content in files.items()), key=lambda entry: (-entry[1], entry[0]))[
+        :count
+    ]
 
 
 def size_line(files: Files) -> str:

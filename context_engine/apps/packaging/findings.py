@@ -140,12 +140,12 @@ class Node:
         if not isinstance(self.value, Mapping):
             return
         self.at("zh_Hans").given()
-        for one in self.entries():
-            name = one.key.rsplit(".", 1)[-1]
+        for entry in self.entries():
+            name = entry.key.rsplit(".", 1)[-1]
             if name not in LANGUAGES:
-                one.fail("language", f"is no language that Dify reads.{nearest(name, LANGUAGES)}")
+                entry.fail("language", f"is no language that Dify reads.{nearest(name, LANGUAGES)}")
             else:
-                one.text(longest=_LONGEST_TEXT)
+                entry.text(longest=_LONGEST_TEXT)
 
 
 def open_yaml(report: PluginReport, file: str) -> Node | None:

@@ -84,21 +84,21 @@ def _check_resource(node: Node) -> None:
     memory = node.at("memory").number()
     if memory is not None and memory <= 0:
         node.at("memory").fail("range", "must be a number of bytes above 0, e.g. 268435456")
-    for one in node.at("permission").entries():
-        kind = one.key.rsplit(".", 1)[-1]
+    for entry in node.at("permission").entries():
+        kind = entry.key.rsplit(".", 1)[-1]
         if kind in _PERMISSIONS:
-            _check_permission(one, kind)
+            _check_permission(entry, kind)
         else:
-            one.fail("permission", f"is no permission. Valid: {', '.join(_PERMISSIONS)}.")
+            entry.fail("permission", f"is no permission. Valid: {', '.join(_PERMISSIONS)}.")
 
 
 def _check_permission(node: Node, kind: str) -> None:
-    for one in node.entries():
-        name = one.key.rsplit(".", 1)[-1]
+    for entry in node.entries():
+        name = entry.key.rsplit(".", 1)[-1]
         if name in _PERMISSIONS[kind]:
-            one.flag()
+            entry.flag()
         elif not (kind == "storage" and name == "size"):
-            one.fail("permission", f"is not known. Valid: {', '.join(_PERMISSIONS[kind])}.")
+            entry.fail("permission", f"is not known. Valid: {', '.join(_PERMISSIONS[kind])}.")
     if kind == "storage":
         node.at("size").given()
     if kind == "model" and not node.at("enabled").value and any(node.at(name).value for name in _MODEL_PERMISSIONS):
@@ -110,13 +110,13 @@ def _check_plugins(report: PluginReport, top: Node) -> None:
     used = [kind for kind in _KINDS if plugins.at(kind).value]
     if not used:
         plugins.fail("plugins", f"must name at least one file under one of {', '.join(_KINDS)}")
-    for one in plugins.entries():
-        if one.key.rsplit(".", 1)[-1] not in _KINDS:
-            one.fail("plugins", f"is not known. Valid: {', '.join(_KINDS)}.")
+    for entry in plugins.entries():
+        if entry.key.rsplit(".", 1)[-1] not in _KINDS:
+            entry.fail("plugins", f"is not known. Valid: {', '.join(_KINDS)}.")
     for kind in used:
         files = plugins.at(kind)
         if kind in _ALONE and len(used) > 1:
-            files.fail("plugins", f"cannot be combined with {', '.join(one for one in used if one != kind)}")
+            files.fail("plugins", f"cannot be combined with {', '.join(other for other in used if other != kind)}")
         for file in files.items():
             report.path(file)
         if len(files.items()) > 1:

@@ -107,21 +107,21 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
         problem = f"{plugin_dir} does not lie in a checkout of context_engine: run this in the checkout's root"
         raise ConfigError(problem, key="--plugin-dir")
     plugin, included = read_folder(plugin_dir), [vendor_installed(name) for name in options.include]
-    carried = [one.files for one in included]
+    carried = [vendored.files for vendored in included]
     further = [line for name in options.extras for line in project.extra(name)]
     own = vendor_project(project, [plugin, *carried], further)
     files: dict[str, bytes] = {}
     for part in (plugin, own.files, *carried):
         _refuse_overlap(files, part)
         files |= part
-    files[REQUIREMENTS] = _required(files, [*(line for one in included for line in one.requires), *further])
+    files[REQUIREMENTS] = _required(files, [*(line for vendored in included for line in vendored.requires), *further])
     baked, notices = _baked(options, env)
     _refuse_overlap(files, baked)
     files |= baked
     if options.wheels is not None:
         files = _with_wheels(files, options.wheels)
-        said = f"the wheels are for {options.wheels.platform}: the package installs nowhere else"
-        notices = (*notices, Notice(NoticeCode.PLATFORM_BOUND, options.wheels.platform, said))
+        notice = f"the wheels are for {options.wheels.platform}: the package installs nowhere else"
+        notices = (*notices, Notice(NoticeCode.PLATFORM_BOUND, options.wheels.platform, notice))
     _refuse(files, options)
     findings = check_files(files, project)
     if findings:
@@ -162,15 +162,15 @@ def _baked(options: PackOptions, env: Mapping[str, str]) -> tuple[dict[str, byte
 def _required(files: Files, more: list[str]) -> bytes:
     """Return requirements.txt with what the included packages need besides."""
     text = files.get(REQUIREMENTS, b"").decode("utf-8")
-    have = {canonical(one.name): one for one in read_requirements(text.splitlines())[0]}
+    have = {canonical(requirement.name): requirement for requirement in read_requirements(text.splitlines())[0]}
     added: list[str] = []
-    for one in read_requirements(more)[0]:
-        name = canonical(one.name)
+    for requirement in read_requirements(more)[0]:
+        name = canonical(requirement.name)
         if name not in have:
-            have[name] = one
-            added.append(str(one))
-        elif have[name] != one:
-            problem = f"needs {one}, and the plugin {have[name]}: write the same in both"
+            have[name] = requirement
+            added.append(str(requirement))
+        elif have[name] != requirement:
+            problem = f"needs {requirement}, and the plugin {have[name]}: write the same in both"
             raise ConfigError(problem, file=REQUIREMENTS, key=name)
     return (text.rstrip("\n") + "\n" + "".join(f"{line}\n" for line in added) if added else text).encode()
 

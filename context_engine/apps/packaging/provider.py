@@ -61,10 +61,10 @@ def check_options(node: Node, kind: str | None) -> None:
     if len(values) > _MOST_OPTIONS:
         options.fail("options", f"has {len(values)} options, at most {_MOST_OPTIONS} are allowed")
     default = node.at("default").value
-    given = default if isinstance(default, list) else [default]
-    for one in given if kind == "select" and default is not None else ():
-        if isinstance(one, str) and values and "" not in values and one not in values:
-            node.at("default").fail("default", f"{one!r} is not among the options {', '.join(values)}")
+    defaults = default if isinstance(default, list) else [default]
+    for choice in defaults if kind == "select" and default is not None else ():
+        if isinstance(choice, str) and values and "" not in values and choice not in values:
+            node.at("default").fail("default", f"{choice!r} is not among the options {', '.join(values)}")
 
 
 def check_scope(node: Node, kind: str | None) -> None:
@@ -169,10 +169,10 @@ def _check_output(schema: Node) -> None:
     if schema.at("type").value != "object":
         schema.at("type").fail("choice", f"must be object, got {schema.at('type').value!r}")
     schema.at("properties").given()
-    for one in schema.at("properties").entries():
-        if one.key.rsplit(".", 1)[-1] in _RESERVED:
-            one.fail("output-schema", "Dify has an output of this name: it would be overwritten")
-        _check_property(one)
+    for entry in schema.at("properties").entries():
+        if entry.key.rsplit(".", 1)[-1] in _RESERVED:
+            entry.fail("output-schema", "Dify has an output of this name: it would be overwritten")
+        _check_property(entry)
 
 
 def _check_property(node: Node) -> None:
@@ -183,11 +183,11 @@ def _check_property(node: Node) -> None:
         return
     kind = node.at("type")
     kind.given()
-    kinds = [one.choice(_OUTPUT_TYPES) for one in kind.items()] or [kind.choice(_OUTPUT_TYPES)]
+    kinds = [item.choice(_OUTPUT_TYPES) for item in kind.items()] or [kind.choice(_OUTPUT_TYPES)]
     if "array" in kinds and node.at("items").given():
         _check_property(node.at("items"))
-    for one in node.at("properties").entries() if "object" in kinds else ():
-        _check_property(one)
+    for entry in node.at("properties").entries() if "object" in kinds else ():
+        _check_property(entry)
 
 
 _METHODS: Final = ("HEAD", "GET", "POST", "PUT", "DELETE", "OPTIONS")
@@ -227,11 +227,11 @@ def check_group(report: PluginReport, file: str) -> None:
         return
     settings = top.at("settings")
     names: set[str] = set()
-    for one in settings.items():
-        check_field(one)
-        name = one.at("name").text(longest=_LONGEST_NAME)
+    for setting in settings.items():
+        check_field(setting)
+        name = setting.at("name").text(longest=_LONGEST_NAME)
         if name in names:
-            one.at("name").fail("duplicate", f"the setting {name!r} appears twice")
+            setting.at("name").fail("duplicate", f"the setting {name!r} appears twice")
         names |= {name} if name else set()
     _check_count(settings, len(settings.items()))
     if not top.at("endpoints").value:
@@ -259,10 +259,10 @@ def _check_credentials(top: Node) -> None:
     if top.at("credentials_schema").value is not None:
         top.at("credentials_schema").fail("credentials", "is not read by the SDK: write credentials_for_provider")
     credentials = top.at("credentials_for_provider")
-    for one in credentials.entries():
-        if len(one.key) - len(credentials.key) - 1 > _LONGEST_NAME:
-            one.fail("length", f"a name has at most {_LONGEST_NAME} characters")
-        check_field(one)
+    for entry in credentials.entries():
+        if len(entry.key) - len(credentials.key) - 1 > _LONGEST_NAME:
+            entry.fail("length", f"a name has at most {_LONGEST_NAME} characters")
+        check_field(entry)
     _check_count(credentials, len(credentials.entries()))
 
 

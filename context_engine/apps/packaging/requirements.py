@@ -62,17 +62,17 @@ def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str
         from packaging.requirements import InvalidRequirement, Requirement
     except ImportError as error:
         raise MissingExtra(_READING, _EXTRA) from error
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     others: list[str] = []
     for raw in lines:
         line = raw.split(" #")[0].strip()
         if not line or line.startswith("#"):
             continue
         try:
-            found.append(Requirement(line))
+            requirements.append(Requirement(line))
         except InvalidRequirement:
             others.append(line)
-    return found, others
+    return requirements, others
 
 
 def check_requirements(report: PluginReport) -> None:
@@ -80,18 +80,18 @@ def check_requirements(report: PluginReport) -> None:
     if REQUIREMENTS not in report.files:
         report.add(REQUIREMENTS, "", "file", "is missing: Dify installs from it")
         return
-    wanted = {canonical(one.name): one for one in _wanted(report)}
+    wanted = {canonical(requirement.name): requirement for requirement in _wanted(report)}
     if not wanted:
         return
-    found, others = read_requirements(report.files[REQUIREMENTS].decode("utf-8", "replace").splitlines())
+    required, others = read_requirements(report.files[REQUIREMENTS].decode("utf-8", "replace").splitlines())
     paths = [line for line in others if line.startswith("./")]
     for line in others:
         if line not in paths:
             report.add(REQUIREMENTS, line, "requirements", "is no requirement")
     if paths:
-        _check_wheels(report, wanted, paths, found)
+        _check_wheels(report, wanted, paths, required)
         return
-    _compare(report, REQUIREMENTS, wanted, found)
+    _compare(report, REQUIREMENTS, wanted, required)
     if "pyproject.toml" in report.files:
         _check_pyproject(report, wanted)
 
@@ -105,13 +105,13 @@ def _wanted(report: PluginReport) -> list[Requirement]:
     return read_requirements([*lines, SDK])[0] if metadata else []
 
 
-def _compare(report: PluginReport, file: str, wanted: Mapping[str, Requirement], found: list[Requirement]) -> None:
-    names = [canonical(one.name) for one in found]
-    for name, one in zip(names, found):
+def _compare(report: PluginReport, file: str, wanted: Mapping[str, Requirement], required: list[Requirement]) -> None:
+    names = [canonical(requirement.name) for requirement in required]
+    for name, requirement in zip(names, required):
         if name not in wanted:
             report.add(file, name, "requirements", "is needed by nothing in the package: take it out")
-        elif one != wanted[name]:
-            report.add(file, name, "requirements", f"{one} must be {wanted[name]}, as the package itself says")
+        elif requirement != wanted[name]:
+            report.add(file, name, "requirements", f"{requirement} must be {wanted[name]}, as the package itself says")
         elif names.count(name) > 1:
             report.add(file, name, "requirements", "appears twice")
     for name in sorted(set(wanted) - set(names)):
@@ -119,16 +119,16 @@ def _compare(report: PluginReport, file: str, wanted: Mapping[str, Requirement],
 
 
 def _check_wheels(
-    report: PluginReport, wanted: Mapping[str, Requirement], paths: list[str], found: list[Requirement]
+    report: PluginReport, wanted: Mapping[str, Requirement], paths: list[str], required: list[Requirement]
 ) -> None:
     listed = {canonical(path.rsplit("/", 1)[-1].split("-")[0]): path for path in paths}
     for path in paths:
         if path.removeprefix("./") not in report.files:
             report.add(REQUIREMENTS, path, "requirements", "there is no such file in the package")
-    for one in found:
+    for requirement in required:
         report.add(
             REQUIREMENTS,
-            canonical(one.name),
+            canonical(requirement.name),
             "requirements",
             "is not listed by path, and others are: an index is needed",
         )
@@ -186,9 +186,9 @@ def check_versions(report: PluginReport, version: object, changelog: str | None,
         ("CHANGELOG.md", "newest entry", newest.group(1) if newest else None),
         ("pyproject.toml", "project.version", pyproject),
     ]
-    for file, key, one in named:
-        if one is not None and one != version:
-            report.add(file, key, "version", f"is {one!r}, and manifest.yaml says {version!r}: they must be one")
+    for file, key, other in named:
+        if other is not None and other != version:
+            report.add(file, key, "version", f"is {other!r}, and manifest.yaml says {version!r}: they must be one")
 
 
 DEFAULT_PLATFORM: Final = "manylinux_2_28_x86_64"
@@ -296,15 +296,15 @@ def _missing(wheels: Mapping[str, bytes], target: WheelTarget) -> list[str]:
     have = {canonical(name.split("-")[0]) for name in wheels}
     missing: dict[str, str] = {}
     for content in wheels.values():
-        for one in read_requirements(_requires(content))[0]:
-            holds = one.marker is None or one.marker.evaluate({**target.markers(), "extra": ""})
-            if holds and canonical(one.name) not in have:
-                missing[canonical(one.name)] = f"{one.name}{one.specifier}"
+        for requirement in read_requirements(_requires(content))[0]:
+            holds = requirement.marker is None or requirement.marker.evaluate({**target.markers(), "extra": ""})
+            if holds and canonical(requirement.name) not in have:
+                missing[canonical(requirement.name)] = f"{requirement.name}{requirement.specifier}"
     return sorted(missing.values())
 
 
 def _requires(wheel: bytes) -> list[str]:
     with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
-        name = next(one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        name = next(member for member in archive.namelist() if member.endswith(".dist-info/METADATA"))
         headers = HeaderParser().parsestr(archive.read(name).decode("utf-8", "replace"))
     return headers.get_all("Requires-Dist") or []

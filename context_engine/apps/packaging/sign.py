@@ -70,8 +70,8 @@ def verify(package: bytes, key: bytes) -> datetime:
     except zipfile.BadZipFile as error:
         raise ConfigError(f"is not a plugin package: {error}") from None
     try:
-        found = json.loads(comment)
-        signature, at = base64.b64decode(found["signature"], validate=True), int(found["time"])
+        stated = json.loads(comment)
+        signature, at = base64.b64decode(stated["signature"], validate=True), int(stated["time"])
     except (ValueError, KeyError, TypeError):
         raise BadSignature("the package is not signed") from None
     try:

@@ -65,11 +65,11 @@ def _beside(path: str, package: Files, reached: set[str]) -> bool:
 
 def _imported(source: bytes) -> list[str]:
     try:
-        found = _Imports()
-        found.visit(ast.parse(source))
+        imports = _Imports()
+        imports.visit(ast.parse(source))
     except (SyntaxError, ValueError):  # the check of the plugin's own files names it
         return []
-    return found.names
+    return imports.names
 
 
 class _Imports(ast.NodeVisitor):
@@ -178,9 +178,9 @@ def vendor_project(project: Project, users: Iterable[Files], further: Iterable[s
     sources = [content for files in users for path, content in files.items() if path.endswith(".py")]
     modules = [value.split(":")[0] for group in points.values() for value in group.values()]
     loaders = [path.removesuffix(".py").replace("/", ".") for path in package if path.startswith(_LOADERS)]
-    found = reachable(package, sources, [_SOURCE, _STARTED_BY_COMMAND, *loaders, *modules])
+    reached = reachable(package, sources, [_SOURCE, _STARTED_BY_COMMAND, *loaders, *modules])
     unused = tuple(f"{_SOURCE}/{path}" for path in _UNUSED_DATA)
-    files = {path: content for path, content in found.items() if not path.startswith(unused)}
+    files = {path: content for path, content in reached.items() if not path.startswith(unused)}
     version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version
     requires = _without([*project.table.get("dependencies", ()), *further], _OF_THE_COMMAND_LINE)
     return Vendored(files={**files, **_metadata("dify-context-engine", version, requires, points)}, requires=requires)
@@ -208,7 +208,7 @@ def vendor_installed(package: str) -> Vendored:
     """
     name, folder = _distribution(package), _folder(package)
     try:
-        found = distribution(name)
+        installed = distribution(name)
     except PackageNotFoundError as error:
         raise ConfigError(f"is not installed: {error}", key="--include") from None
     files = read_tree(folder, package)
@@ -216,23 +216,27 @@ def vendor_installed(package: str) -> Vendored:
     if compiled:
         raise ConfigError(f"{compiled[0]} is compiled: list {name} in requirements.txt instead", key="--include")
     groups: dict[str, dict[str, str]] = {}
-    for point in found.entry_points:
+    for point in installed.entry_points:
         if point.group.startswith(_GROUPS):
             groups.setdefault(point.group, {})[point.name] = point.value
-    own = [one for one in found.requires or () if not re.search(r"\bextra\s*==", one)]
+    own = [requirement for requirement in installed.requires or () if not re.search(r"\bextra\s*==", requirement)]
     requires = _without(own, frozenset(("dify-context-engine",)))
-    return Vendored(files={**files, **_metadata(name, found.version, requires, groups)}, requires=requires)
+    return Vendored(files={**files, **_metadata(name, installed.version, requires, groups)}, requires=requires)
 
 
 def _without(requirements: Iterable[str], names: Container[str]) -> tuple[str, ...]:
     parsed = ((text, read_requirements([text])[0]) for text in requirements)
-    return tuple(text for text, found in parsed if not any(canonical(one.name) in names for one in found))
+    return tuple(text for text, read in parsed if not any(canonical(requirement.name) in names for requirement in read))
 
 
 def _distribution(package: str) -> str:
     names = list(packages_distributions().get(package, ()))
     # an editable installation may name none of its packages; its entry points do
-    names += [one.name for one in distributions() if any(_points_into(point, package) for point in one.entry_points)]
+    names += [
+        candidate.name
+        for candidate in distributions()
+        if any(_points_into(point, package) for point in candidate.entry_points)
+    ]
     if not names:
         problem = f"no installed distribution provides {package!r}: install it, e.g. with pip install -e ."
         raise ConfigError(problem, key="--include")
@@ -256,7 +260,7 @@ def _metadata(
 ) -> dict[str, bytes]:
     folder = f"{canonical(name).replace('-', '_')}-{version}.dist-info"
     head = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-    lines = [*head, *(f"Requires-Dist: {one}" for one in requires)]
+    lines = [*head, *(f"Requires-Dist: {requirement}" for requirement in requires)]
     points: list[str] = []
     for group in sorted(groups):
         points += [f"[{group}]", *(f"{point} = {groups[group][point]}" for point in sorted(groups[group])), ""]

@@ -19,8 +19,8 @@ def main() -> None:
     parser.add_argument("--indexing-s", type=float, default=0.05, help="how long a new document is indexed")
     options = parser.parse_args()
     make = FakeDify if options.empty else FakeDify.demo
-    given = {"port": options.port, "api_key": options.api_key, "version": options.dify_version}
-    with make(**given, indexing_s=options.indexing_s) as dify:
+    arguments = {"port": options.port, "api_key": options.api_key, "version": options.dify_version}
+    with make(**arguments, indexing_s=options.indexing_s) as dify:
         sys.stdout.write(f"base_url: {dify.base_url}\napi_key: {dify.api_key}\ndatasets:\n")
         sys.stdout.writelines(f"  {identity}  # {name}\n" for name, identity in dify.dataset_ids.items())
         sys.stdout.flush()

@@ -111,10 +111,10 @@ def route_of(target: str, method: str) -> Route | None:
     for name, wanted, pattern in _ROUTES:
         if match := pattern.fullmatch(path):
             groups = match.groups()
-            found = Route(name, wanted, groups[0].lower() if groups else None, groups[1:])
+            route = Route(name, wanted, groups[0].lower() if groups else None, groups[1:])
             if wanted == method:
-                return found
-            other = other or found
+                return route
+            other = other or route
     return other
 
 
@@ -175,25 +175,25 @@ class DifyApp:
     def _value(self, route: Route, call: AppRequest) -> Any:
         if call.method != route.method:
             raise DifyRefusal(405, "method_not_allowed", "The method is not allowed for the requested URL.")
-        held = self._dataset(route)
+        dataset = self._dataset(route)
         self._authorise(call.headers.get("authorization", ""))
-        if held is not None and held.dataset.foreign:
+        if dataset is not None and dataset.dataset.foreign:
             raise _foreign(route)
         query = parse_qs(urlsplit(call.target).query)
         if route.method == "GET":
-            return self._read(route, held, query)
+            return self._read(route, dataset, query)
         self.window.admit()
-        if held is None:
+        if dataset is None:
             return self.writer.create_dataset(_parsed(call))
         if route.name == "retrieve":
-            return retrieve(held.stored, _parsed(call), self.how, self.models)
-        return self._write(route, held, call)
+            return retrieve(dataset.stored, _parsed(call), self.how, self.models)
+        return self._write(route, dataset, call)
 
-    def _read(self, route: Route, held: HeldDataset | None, query: Mapping[str, Sequence[str]]) -> Any:
-        if held is None:
-            own = [one.stored for one in self.datasets.values() if not one.dataset.foreign]
+    def _read(self, route: Route, dataset: HeldDataset | None, query: Mapping[str, Sequence[str]]) -> Any:
+        if dataset is None:
+            own = [held_dataset.stored for held_dataset in self.datasets.values() if not held_dataset.dataset.foreign]
             return dataset_page(own, query, exact=self.how.modern)
-        stored = held.stored
+        stored = dataset.stored
         if route.name == "metadata":
             return metadata_fields(stored)
         if route.name == "built_in":
@@ -201,35 +201,35 @@ class DifyApp:
         if route.name == "documents":
             return document_page(stored, query)
         if route.name == "indexing_status":
-            return self.writer.indexing_status(held, route.parts[0])
+            return self.writer.indexing_status(dataset, route.parts[0])
         if route.name in ("segments", "document"):
-            identity = _document(held, route).id
-            document = next(one for one in stored.documents if one.id == identity)
+            identity = _document(dataset, route).id
+            document = next(row for row in stored.documents if row.id == identity)
             return (
                 segment_page(stored, document, query) if route.name == "segments" else document_alone(stored, document)
             )
         return describe(stored, alone=True)
 
-    def _write(self, route: Route, held: HeldDataset, call: AppRequest) -> WriteResponse:
+    def _write(self, route: Route, dataset: HeldDataset, call: AppRequest) -> WriteResponse:
         """Call the writer's method of the route's name with what it takes."""
         change = getattr(self.writer, "built_in_fields" if route.name == "set_built_in" else route.name)
         if route.name == "delete_dataset":
-            return _written(change(held))
-        given: list[Any] = [_document(held, route)] if route.name in _IN_DOCUMENT else []
-        given += route.parts[1:] if route.name in _IN_DOCUMENT else route.parts
+            return _written(change(dataset))
+        arguments: list[Any] = [_document(dataset, route)] if route.name in _IN_DOCUMENT else []
+        arguments += route.parts[1:] if route.name in _IN_DOCUMENT else route.parts
         if route.method != "DELETE" and route.name != "set_built_in":
-            given.append(_parsed(call))
-        return _written(change(held, *given))
+            arguments.append(_parsed(call))
+        return _written(change(dataset, *arguments))
 
     def _dataset(self, route: Route) -> HeldDataset | None:
         if route.dataset_id is None:
             return None
-        held = self.datasets.get(route.dataset_id)
-        if held is None:
+        dataset = self.datasets.get(route.dataset_id)
+        if dataset is None:
             raise DifyRefusal(404, "not_found", "Dataset not found.")
-        if not held.dataset.enable_api:
+        if not dataset.dataset.enable_api:
             raise DifyRefusal(403, "forbidden", "Dataset api access is not enabled.")
-        return held
+        return dataset
 
     def knows_key(self, header: str) -> bool:
         """Whether an Authorization header carries the key."""
@@ -256,8 +256,8 @@ def _foreign(route: Route) -> DifyRefusal:
     return DifyRefusal(404, "not_found", "Dataset not found.")
 
 
-def _document(held: HeldDataset, route: Route) -> FakeDocument:
-    document = held.document(route.parts[0].lower())
+def _document(dataset: HeldDataset, route: Route) -> FakeDocument:
+    document = dataset.document(route.parts[0].lower())
     if document is None:
         raise DifyRefusal(404, "not_found", "Document not found.")
     return document

@@ -165,12 +165,12 @@ def dataset_page(
         problem = Problem("tag_ids", "Input should be a valid list", "list_type", value)
         raise validation_error("DatasetListQuery", [problem])
     keyword = (query.get("keyword") or [""])[0].casefold()
-    found = [stored for stored in reversed(datasets) if keyword in stored.dataset.name.casefold()]
+    matching = [stored for stored in reversed(datasets) if keyword in stored.dataset.name.casefold()]
     size = min(asked, PAGE_LIMIT) if asked > 0 else DEFAULT_LIMIT
     start = (max(page, 1) - 1) * size
-    data = [describe(stored, alone=False) for stored in found[start : start + size]]
-    more = page * size < len(found) if exact else len(data) == asked
-    return {"data": data, "has_more": more, "limit": size if exact else asked, "total": len(found), "page": page}
+    data = [describe(stored, alone=False) for stored in matching[start : start + size]]
+    more = page * size < len(matching) if exact else len(data) == asked
+    return {"data": data, "has_more": more, "limit": size if exact else asked, "total": len(matching), "page": page}
 
 
 def _whole(query: Mapping[str, Sequence[str]], name: str, default: int) -> int:

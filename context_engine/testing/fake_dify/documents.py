@@ -34,29 +34,29 @@ _ORDER: Final = ("waiting", *_RUNNING, "completed")
 
 def document_row(stored: StoredDataset, document: StoredDocument) -> dict[str, Any]:
     """Return the description of a document; nothing is counted before it is indexed."""
-    given = document.document
-    completed = given.indexing_status == "completed"
+    declared = document.document
+    completed = declared.indexing_status == "completed"
     upload = str(uuid5(UUID(document.id), "upload"))
     return {
         "id": document.id,
         "position": document.position,
         "data_source_type": "upload_file",
         "data_source_info": {"upload_file_id": upload},
-        "data_source_detail_dict": {"upload_file": _upload(upload, given)},
+        "data_source_detail_dict": {"upload_file": _upload(upload, declared)},
         "dataset_process_rule_id": str(uuid5(UUID(document.id), "rule")),
-        "name": given.name,
+        "name": declared.name,
         "created_from": "api",
         "created_by": OWNER,
-        "created_at": given.completed_at,
+        "created_at": declared.completed_at,
         "tokens": 0 if completed else None,
-        "indexing_status": given.indexing_status,
-        "error": given.error,
-        "enabled": given.enabled,
-        "disabled_at": None if given.enabled else given.completed_at,
-        "disabled_by": None if given.enabled else OWNER,
-        "archived": given.archived,
-        "display_status": _display(given),
-        "word_count": sum(map(_length, given.segments)) if completed else None,
+        "indexing_status": declared.indexing_status,
+        "error": declared.error,
+        "enabled": declared.enabled,
+        "disabled_at": None if declared.enabled else declared.completed_at,
+        "disabled_by": None if declared.enabled else OWNER,
+        "archived": declared.archived,
+        "display_status": _display(declared),
+        "word_count": sum(map(_length, declared.segments)) if completed else None,
         "hit_count": 0,
         "doc_form": stored.dataset.doc_form,
         "doc_metadata": _metadata(stored, document),
@@ -106,11 +106,15 @@ def document_page(stored: StoredDataset, query: Mapping[str, Sequence[str]]) -> 
     page, asked = whole_number(query, "page", 1), whole_number(query, "limit", DEFAULT_LIMIT)
     keyword = (query.get("keyword") or [""])[0]
     status = (query.get("status") or [""])[0]
-    found = [one for one in stored.documents if keyword in one.document.name and status in ("", _display(one.document))]
-    found.sort(key=lambda one: (one.document.completed_at, one.position), reverse=True)
+    matching = [
+        document
+        for document in stored.documents
+        if keyword in document.document.name and status in ("", _display(document.document))
+    ]
+    matching.sort(key=lambda document: (document.document.completed_at, document.position), reverse=True)
     size = min(asked, PAGE_LIMIT) if asked > 0 else DEFAULT_LIMIT
-    data = [document_row(stored, one) for one in found[(max(page, 1) - 1) * size :][:size]]
-    return {"data": data, "has_more": len(data) == asked, "limit": asked, "total": len(found), "page": page}
+    data = [document_row(stored, document) for document in matching[(max(page, 1) - 1) * size :][:size]]
+    return {"data": data, "has_more": len(data) == asked, "limit": asked, "total": len(matching), "page": page}
 
 
 def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str, Any]:
@@ -118,14 +122,16 @@ def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str,
 
     There numbers are numbers, and a document with metadata has the built-in fields too, switched on or not.
     """
-    row, given = document_row(stored, document), document.document
+    row, declared = document_row(stored, document), document.document
     metadata = row["doc_metadata"] or []
-    own = [{**one, "value": (document.metadata or {})[one["name"]]} for one in metadata if one["id"] != "built-in"]
+    own = [
+        {**field, "value": (document.metadata or {})[field["name"]]} for field in metadata if field["id"] != "built-in"
+    ]
     built_in = [
         {"id": "built-in", "name": name, "type": BUILT_IN_FIELDS[name], "value": str(value)}
-        for name, value in built_in_values(given).items()
+        for name, value in built_in_values(declared).items()
     ]
-    count = sum(one.document.id == document.id for one in stored.segments)
+    count = sum(segment.document.id == document.id for segment in stored.segments)
     rule = {"id": row["dataset_process_rule_id"], "dataset_id": stored.id, "mode": "custom", "rules": _RULES}
     return {
         **{name: row[name] for name in ("id", "position", "data_source_type")},
@@ -134,15 +140,15 @@ def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str,
         "dataset_process_rule": {"mode": "custom", "rules": _RULES},
         "document_process_rule": rule,
         **{name: row[name] for name in ("name", "created_from", "created_by", "created_at", "tokens")},
-        "indexing_status": given.indexing_status,
-        "completed_at": given.completed_at if given.indexing_status == "completed" else None,
-        "updated_at": given.completed_at,
+        "indexing_status": declared.indexing_status,
+        "completed_at": declared.completed_at if declared.indexing_status == "completed" else None,
+        "updated_at": declared.completed_at,
         "indexing_latency": 1.0,
         **{name: row[name] for name in ("error", "enabled", "disabled_at", "disabled_by", "archived")},
         "doc_type": None,
         "doc_metadata": [*own, *built_in] if metadata else None,
         "segment_count": count,
-        "average_segment_length": sum(map(_length, given.segments)) // count if count else 0,
+        "average_segment_length": sum(map(_length, declared.segments)) // count if count else 0,
         **{name: row[name] for name in ("hit_count", "display_status", "doc_form")},
         "doc_language": "English",
         **{name: row[name] for name in ("summary_index_status", "need_summary")},
@@ -151,19 +157,19 @@ def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str,
 
 def document_status(document: StoredDocument) -> dict[str, Any]:
     """Return how far the indexing of a document has come."""
-    given = document.document
-    failed = given.indexing_status == "error"
-    reached = _ORDER.index("splitting" if failed else given.indexing_status)
-    moments = {name: given.completed_at if reached >= _ORDER.index(by) else None for name, by in _DONE_BY.items()}
+    declared = document.document
+    failed = declared.indexing_status == "error"
+    reached = _ORDER.index("splitting" if failed else declared.indexing_status)
+    moments = {name: declared.completed_at if reached >= _ORDER.index(by) else None for name, by in _DONE_BY.items()}
     return {
         "id": document.id,
-        "indexing_status": given.indexing_status,
+        "indexing_status": declared.indexing_status,
         **moments,
         "paused_at": None,
-        "error": given.error,
-        "stopped_at": given.completed_at if failed else None,
-        "completed_segments": len(given.segments),
-        "total_segments": len(given.segments),
+        "error": declared.error,
+        "stopped_at": declared.completed_at if failed else None,
+        "completed_segments": len(declared.segments),
+        "total_segments": len(declared.segments),
     }
 
 
@@ -205,13 +211,16 @@ def segment_page(stored: StoredDataset, document: StoredDocument, query: Mapping
     """Return a page of a document's chunks in their order."""
     page, asked = whole_number(query, "page", 1), whole_number(query, "limit", DEFAULT_LIMIT)
     size = min(asked, PAGE_LIMIT) if asked > 0 else DEFAULT_LIMIT
-    found = sorted((one for one in stored.segments if one.document.id == document.id), key=lambda one: one.position)
+    segments = sorted(
+        (segment for segment in stored.segments if segment.document.id == document.id),
+        key=lambda segment: segment.position,
+    )
     start = (max(page, 1) - 1) * size
     return {
-        "data": [segment_row(one) for one in found[start : start + size]],
+        "data": [segment_row(segment) for segment in segments[start : start + size]],
         "doc_form": stored.dataset.doc_form,
-        "total": len(found),
-        "has_more": start + size < len(found),
+        "total": len(segments),
+        "has_more": start + size < len(segments),
         "limit": size,
         "page": page,
     }

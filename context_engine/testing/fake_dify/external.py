@@ -92,9 +92,9 @@ def node_result(status: int, body: bytes, dataset: Dataset, *, top_k: int = 4) -
     A record whose metadata is no object is dropped; the others are sorted by score and cut at the node's `top_k`.
     """
     records = _records(body) if status == 200 else None
-    kept = [one for one in records or () if isinstance(one.get("metadata"), dict)]
-    kept.sort(key=lambda one: one.get("score") or 0.0, reverse=True)
-    return [_passage(one, place, dataset) for place, one in enumerate(kept[:top_k], start=1)]
+    kept = [record for record in records or () if isinstance(record.get("metadata"), dict)]
+    kept.sort(key=lambda record: record.get("score") or 0.0, reverse=True)
+    return [_passage(record, place, dataset) for place, record in enumerate(kept[:top_k], start=1)]
 
 
 def console_result(status: int, body: bytes) -> tuple[int, Any]:
@@ -108,7 +108,7 @@ def console_result(status: int, body: bytes) -> tuple[int, Any]:
     if records is None:
         return 500, "Expecting value: line 1 column 1 (char 0)"
     names = ("content", "title", "score", "metadata")
-    return 200, [{name: one.get(name) for name in names} for one in records]
+    return 200, [{name: record.get(name) for name in names} for record in records]
 
 
 def _records(body: bytes) -> list[dict[str, Any]] | None:

@@ -149,11 +149,11 @@ class FakeDify:
         Raises:
             KeyError: there is no such dataset.
         """
-        held = self._app.datasets[self.dataset_id(name)]
+        dataset = self._app.datasets[self.dataset_id(name)]
         if self._server is None:
-            return held.documents
+            return dataset.documents
         with self._server.lock:
-            return held.documents
+            return dataset.documents
 
     def register_external_knowledge(self, endpoint: str, api_key: str) -> int:
         """Register an External Knowledge API as Dify's console does; return the status of its answer to the probe.

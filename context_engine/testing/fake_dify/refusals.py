@@ -165,12 +165,12 @@ def _object_problems(body: Mapping[str, Any]) -> list[Problem]:
 
 
 def _attachment_problems(body: Mapping[str, Any]) -> list[Problem]:
-    given = body.get("attachment_ids")
-    if not isinstance(given, list | None):
-        return [wrong_type("attachment_ids", "list", "list_type", given)]
+    attachments = body.get("attachment_ids")
+    if not isinstance(attachments, list | None):
+        return [wrong_type("attachment_ids", "list", "list_type", attachments)]
     return [
         wrong_type(f"attachment_ids.{place}", "string", "string_type", value)
-        for place, value in enumerate(given or ())
+        for place, value in enumerate(attachments or ())
         if not isinstance(value, str)
     ]
 

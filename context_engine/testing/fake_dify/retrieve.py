@@ -188,8 +188,8 @@ def _records(
     stored: StoredDataset, asked: RetrievePlan, documents: set[str] | None, how: Behaviour, models: WorkspaceModels
 ) -> list[dict[str, Any]]:
     if asked.method == "keyword_search":
-        found = keyword_search(stored, asked.query, asked.top_k, how.seed)
-        kept = [segment for segment in found if documents is None or segment.document.id in documents]
+        segments = keyword_search(stored, asked.query, asked.top_k, how.seed)
+        kept = [segment for segment in segments if documents is None or segment.document.id in documents]
         return [_record(segment, 0.0, None, how.modern) for segment in kept]
     if not asked.query.strip():
         return []

@@ -29,8 +29,8 @@ def keyword_search(stored: StoredDataset, query: str, top_k: Any, seed: int) -> 
         kept = ranked[:top_k]
     except TypeError as error:
         raise invalid_param(str(error)) from None
-    found = [segment for _, segment in kept if segment.searchable]
-    return sorted(found, key=lambda segment: _shuffled(seed, "order", segment))
+    segments = [segment for _, segment in kept if segment.searchable]
+    return sorted(segments, key=lambda segment: _shuffled(seed, "order", segment))
 
 
 def _shuffled(seed: int, use: str, segment: StoredSegment) -> bytes:
@@ -158,8 +158,8 @@ def _hybrid(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: 
 
 def _named(model: Any) -> Model | None:
     """Return the reranker that the request names; None where a name is missing, which turns reranking off."""
-    given = model if isinstance(model, dict) else {}
-    provider, name = given.get("reranking_provider_name"), given.get("reranking_model_name")
+    fields = model if isinstance(model, dict) else {}
+    provider, name = fields.get("reranking_provider_name"), fields.get("reranking_model_name")
     return (str(provider), str(name)) if provider and name else None
 
 
@@ -191,8 +191,8 @@ def _weighted(hits: Sequence[UnitHit], asked: RetrievePlan, threshold: float, mo
     return _sorted([hit for hit in scored if hit.score >= threshold])
 
 
-def _overlap(one: set[str], other: set[str]) -> float:
-    return len(one & other) / sqrt(len(one) * len(other)) if one and other else 0.0
+def _overlap(words: set[str], other: set[str]) -> float:
+    return len(words & other) / sqrt(len(words) * len(other)) if words and other else 0.0
 
 
 def _sorted(hits: Sequence[UnitHit]) -> list[UnitHit]:

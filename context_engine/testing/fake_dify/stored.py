@@ -145,8 +145,8 @@ def _has_vectors(dataset: FakeDataset) -> bool:
     return dataset.indexing_technique == "high_quality" and dataset.provider == "vendor"
 
 
-def _segment(dataset: FakeDataset, document: StoredDocument, place: int, given: str | FakeSegment) -> StoredSegment:
-    segment = FakeSegment(given) if isinstance(given, str) else given
+def _segment(dataset: FakeDataset, document: StoredDocument, place: int, declared: str | FakeSegment) -> StoredSegment:
+    segment = FakeSegment(declared) if isinstance(declared, str) else declared
     keywords: tuple[str, ...] | None = None
     if dataset.indexing_technique == "economy":
         keywords = _keywords(segment.content) if segment.keywords is None else tuple(segment.keywords)
@@ -226,7 +226,8 @@ class HeldDataset:
         self.dataset, self.created_at, self._clock = dataset, created_at, clock
         self._stored: StoredDataset | None = store(dataset, created_at)
         self._documents = {
-            one.id: replace(one.document, id=one.id, place=one.position) for one in self._stored.documents
+            stored_document.id: replace(stored_document.document, id=stored_document.id, place=stored_document.position)
+            for stored_document in self._stored.documents
         }
         self._work: dict[str, Indexing] = {}
 

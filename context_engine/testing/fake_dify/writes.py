@@ -51,7 +51,10 @@ def split_text(text: str, rule: Mapping[str, Any] | None) -> list[str]:
         raise ValueError(f"Custom segment length should be between {_LEAST} and {_MOST}.")
     if overlap > most:
         raise ValueError(f"Got a larger chunk overlap ({overlap}) than chunk size ({most}), should be smaller.")
-    if any(one.get("id") == "remove_extra_spaces" and one.get("enabled") for one in rules["pre_processing_rules"]):
+    if any(
+        cleaning.get("id") == "remove_extra_spaces" and cleaning.get("enabled")
+        for cleaning in rules["pre_processing_rules"]
+    ):
         text = _tidy(text)
     separator = str(segmentation.get("separator") or "\n").replace("\\n", "\n")
     return [piece for part in text.split(separator) if part.strip() for piece in _fitting(part.strip(), most)]
@@ -128,7 +131,7 @@ class DatasetWriter:
     def create_dataset(self, body: Any) -> WriteResponse:
         """Create an empty dataset."""
         name = _text(body, "name", "DatasetCreatePayload", MOST_NAME)
-        if any(held.dataset.name == name for held in self._datasets.values()):
+        if any(other.dataset.name == name for other in self._datasets.values()):
             taken = "The dataset name already exists. Please modify your dataset name."
             raise DifyRefusal(409, "dataset_name_duplicate", taken)
         technique = body.get("indexing_technique")
@@ -148,134 +151,140 @@ class DatasetWriter:
         self._datasets[made.dataset.dataset_id] = made
         return WriteResponse(200, describe(made.stored, alone=False, new=True))
 
-    def delete_dataset(self, held: HeldDataset) -> WriteResponse:
+    def delete_dataset(self, dataset: HeldDataset) -> WriteResponse:
         """Delete a dataset with all it holds."""
-        del self._datasets[held.dataset.dataset_id]
+        del self._datasets[dataset.dataset.dataset_id]
         return self._deleted()
 
-    def create_by_text(self, held: HeldDataset, body: Any) -> WriteResponse:
+    def create_by_text(self, dataset: HeldDataset, body: Any) -> WriteResponse:
         """Create a document; one of the same name is written over in its place and keeps its id and metadata."""
         missing = [missing_field(name, body) for name in ("name", "text") if name not in body]
         if missing:
             raise validation_error("DocumentTextCreatePayload", missing)
-        self._check_document(held, body)
+        self._check_document(dataset, body)
         name = body["name"][:MOST_DOCUMENT_NAME]  # without a word, as Dify does
-        same = next((one for one in held.documents if one.name == name and one.enabled), None)
-        if not held.documents:
-            technique = held.dataset.indexing_technique or body["indexing_technique"]
-            held.change(indexing_technique=technique, doc_form=body.get("doc_form") or "text_model")
-        place = max((one.place or 0 for one in held.documents), default=0) + 1
+        same = next((other for other in dataset.documents if other.name == name and other.enabled), None)
+        if not dataset.documents:
+            technique = dataset.dataset.indexing_technique or body["indexing_technique"]
+            dataset.change(indexing_technique=technique, doc_form=body.get("doc_form") or "text_model")
+        place = max((other.place or 0 for other in dataset.documents), default=0) + 1
         new = FakeDocument(name, id=str(uuid4()), place=place) if same is None else same
         document = replace(
             new, segments=(), indexing_status="waiting", error=None, completed_at=int(time.time()), batch=_batch()
         )
-        row = document_row(held.stored, _stored(held, document if same is None else same))
-        held.put(document, self._work(body["text"], body.get("process_rule")))
+        row = document_row(dataset.stored, _stored(dataset, document if same is None else same))
+        dataset.put(document, self._work(body["text"], body.get("process_rule")))
         return WriteResponse(200, {"document": {**row, **_QUEUED}, "batch": document.batch})
 
-    def update_by_text(self, held: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
+    def update_by_text(self, dataset: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
         """Begin an update that never ends: the worker locks itself out, and the document's chunks are gone."""
         if "text" not in body and "process_rule" not in body:
             raise invalid_param("Data source or Process rule is required")
         renamed = replace(document, name=body.get("name", document.name), batch=_batch())
-        row = document_row(held.stored, _stored(held, renamed))
-        held.put(replace(renamed, indexing_status="indexing", segments=()), Indexing(self._clock(), inf, (), None, 0))
+        row = document_row(dataset.stored, _stored(dataset, renamed))
+        dataset.put(
+            replace(renamed, indexing_status="indexing", segments=()), Indexing(self._clock(), inf, (), None, 0)
+        )
         return WriteResponse(200, {"document": {**row, "created_from": "web", **_QUEUED}, "batch": renamed.batch})
 
-    def delete_document(self, held: HeldDataset, document: FakeDocument) -> WriteResponse:
+    def delete_document(self, dataset: HeldDataset, document: FakeDocument) -> WriteResponse:
         """Delete a document, while it is indexed too; not one that is archived."""
         if document.archived:
             archived = "The archived document is not editable."
             raise DifyRefusal(403, "archived_document_immutable", archived)
         assert document.id is not None
-        held.remove(document.id)
+        dataset.remove(document.id)
         return self._deleted()
 
-    def document_status(self, held: HeldDataset, action: str, body: Any) -> WriteResponse:
+    def document_status(self, dataset: HeldDataset, action: str, body: Any) -> WriteResponse:
         """Enable, disable, archive or unarchive documents."""
         if action not in _ACTIONS:
             wording = f"Invalid action: {action}. Must be one of {list(_ACTIONS)}"
             raise DifyRefusal(400, "invalid_action", wording)
         for identity in body.get("document_ids") or ():
-            document = held.document(identity)
+            document = dataset.document(identity)
             if document is not None:
-                held.put(replace(document, **_ACTIONS[action]))
+                dataset.put(replace(document, **_ACTIONS[action]))
         return WriteResponse(200, {"result": "success"})
 
-    def indexing_status(self, held: HeldDataset, batch: str) -> WriteResponse:
+    def indexing_status(self, dataset: HeldDataset, batch: str) -> WriteResponse:
         """Say how far the documents of a batch have come."""
-        found = [one for one in held.documents if one.batch == batch]
-        if not found:
+        documents = [document for document in dataset.documents if document.batch == batch]
+        if not documents:
             raise DifyRefusal(404, "not_found", "Documents not found.")
-        return WriteResponse(200, {"data": [document_status(_stored(held, one)) for one in found]})
+        return WriteResponse(200, {"data": [document_status(_stored(dataset, document)) for document in documents]})
 
-    def create_segments(self, held: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
+    def create_segments(self, dataset: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
         """Add chunks at the end of a document, word for word."""
         if document.indexing_status != "completed":
             raise DifyRefusal(404, "not_found", "Document is not completed.")
         if not document.enabled:
             raise DifyRefusal(404, "not_found", "Document is disabled.")
-        given = body.get("segments")
-        if given is None:
+        sent = body.get("segments")
+        if sent is None:
             return WriteResponse(400, {"error": "Segments is required"})
-        if any(not str(one.get("content") or "").strip() for one in given):
+        if any(not str(segment.get("content") or "").strip() for segment in sent):
             raise invalid_param("Content is empty")
-        before = _segments(held, document)
-        first = max((one.position or 0 for one in before), default=0) + 1
+        before = _segments(dataset, document)
+        first = max((segment.position or 0 for segment in before), default=0) + 1
         added = [
             FakeSegment(
-                one["content"], one.get("answer"), one.get("keywords"), id=str(uuid4()), position=first + number
+                segment["content"],
+                segment.get("answer"),
+                segment.get("keywords"),
+                id=str(uuid4()),
+                position=first + number,
             )
-            for number, one in enumerate(given)
+            for number, segment in enumerate(sent)
         ]
-        held.put(replace(document, segments=[*before, *added]))
-        rows = [segment_row(_row_of(held, document, one)) for one in added]
-        return WriteResponse(200, {"data": rows, "doc_form": held.dataset.doc_form})
+        dataset.put(replace(document, segments=[*before, *added]))
+        rows = [segment_row(_row_of(dataset, document, segment)) for segment in added]
+        return WriteResponse(200, {"data": rows, "doc_form": dataset.dataset.doc_form})
 
-    def update_segment(self, held: HeldDataset, document: FakeDocument, identity: str, body: Any) -> WriteResponse:
+    def update_segment(self, dataset: HeldDataset, document: FakeDocument, identity: str, body: Any) -> WriteResponse:
         """Change a chunk."""
-        given, segments = body.get("segment") or {}, _segments(held, document)
-        found = _one(segments, identity)
-        changed = replace(found, **{name: given[name] for name in ("content", "keywords", "enabled") if name in given})
-        held.put(replace(document, segments=[changed if one is found else one for one in segments]))
+        sent, segments = body.get("segment") or {}, _segments(dataset, document)
+        old = _one(segments, identity)
+        changed = replace(old, **{name: sent[name] for name in ("content", "keywords", "enabled") if name in sent})
+        dataset.put(replace(document, segments=[changed if segment is old else segment for segment in segments]))
         return WriteResponse(
-            200, {"data": segment_row(_row_of(held, document, changed)), "doc_form": held.dataset.doc_form}
+            200, {"data": segment_row(_row_of(dataset, document, changed)), "doc_form": dataset.dataset.doc_form}
         )
 
-    def delete_segment(self, held: HeldDataset, document: FakeDocument, identity: str) -> WriteResponse:
+    def delete_segment(self, dataset: HeldDataset, document: FakeDocument, identity: str) -> WriteResponse:
         """Delete a chunk."""
-        segments = _segments(held, document)
-        found = _one(segments, identity)
-        held.put(replace(document, segments=[one for one in segments if one is not found]))
+        segments = _segments(dataset, document)
+        deleted = _one(segments, identity)
+        dataset.put(replace(document, segments=[segment for segment in segments if segment is not deleted]))
         return self._deleted()
 
-    def create_field(self, held: HeldDataset, body: Any) -> WriteResponse:
+    def create_field(self, dataset: HeldDataset, body: Any) -> WriteResponse:
         """Declare a metadata field."""
         name, kind = _text(body, "name", "MetadataArgs", MOST_FIELD), body.get("type")
         if kind not in ("string", "number", "time"):
             problem = Problem("type", "Input should be 'string', 'number' or 'time'", "literal_error", kind)
             raise validation_error("MetadataArgs", [problem])
-        if name in field_ids(held.stored):
+        if name in field_ids(dataset.stored):
             raise invalid_param("Metadata name already exists.")
         if name in BUILT_IN_FIELDS:
             raise invalid_param("Metadata name already exists in Built-in fields.")
-        held.change(fields={**held.dataset.fields, name: kind})
-        made = field_ids(held.stored)[name]
+        dataset.change(fields={**dataset.dataset.fields, name: kind})
+        made = field_ids(dataset.stored)[name]
         return WriteResponse(201, {"id": made["id"], "type": made["type"], "name": made["name"]})
 
-    def built_in_fields(self, held: HeldDataset, action: str) -> WriteResponse:
+    def built_in_fields(self, dataset: HeldDataset, action: str) -> WriteResponse:
         """Turn the built-in fields on or off."""
-        held.change(built_in_fields=action == "enable")
+        dataset.change(built_in_fields=action == "enable")
         return WriteResponse(200, {"result": "success"})
 
-    def assign_metadata(self, held: HeldDataset, body: Any) -> WriteResponse:
+    def assign_metadata(self, dataset: HeldDataset, body: Any) -> WriteResponse:
         """Set the metadata of documents; what cannot be set is left out without a word, as in Dify."""
         for operation in body.get("operation_data") or ():
-            document = held.document(str(operation.get("document_id")))
+            document = dataset.document(str(operation.get("document_id")))
             if document is not None:
-                given = {one["name"]: one.get("value") for one in operation.get("metadata_list") or ()}
+                values = {entry["name"]: entry.get("value") for entry in operation.get("metadata_list") or ()}
                 kept = dict(document.metadata or {}) if operation.get("partial_update") else {}
-                held.put(replace(document, metadata={**kept, **given}))
+                dataset.put(replace(document, metadata={**kept, **values}))
         return WriteResponse(200, {"result": "success"})
 
     def _deleted(self) -> WriteResponse:
@@ -284,12 +293,12 @@ class DatasetWriter:
     def _work(self, text: str, rule: Mapping[str, Any] | None) -> Indexing:
         moment, now = int(time.time()), self._clock()
         try:
-            segments = [FakeSegment(one, id=str(uuid4())) for one in split_text(text, rule)]
+            segments = [FakeSegment(piece, id=str(uuid4())) for piece in split_text(text, rule)]
         except ValueError as error:
             return Indexing(now, self._indexing_s, (), str(error), moment)
         return Indexing(now, self._indexing_s, segments, None, moment)
 
-    def _check_document(self, held: HeldDataset, body: Mapping[str, Any]) -> None:
+    def _check_document(self, dataset: HeldDataset, body: Mapping[str, Any]) -> None:
         technique = body.get("indexing_technique")
         if technique is None:
             raise validation_error("KnowledgeConfig", [missing_field("indexing_technique", {**body})])
@@ -297,7 +306,7 @@ class DatasetWriter:
         if rule.get("mode") == "custom" and not rule.get("rules"):
             raise invalid_param("Process rule rules is required")
         form = body.get("doc_form", "text_model")
-        if held.documents and form != held.dataset.doc_form:
+        if dataset.documents and form != dataset.dataset.doc_form:
             raise invalid_param("doc_form is different from the dataset doc_form.")
 
 
@@ -321,26 +330,26 @@ def _text(body: Any, name: str, model: str, most: int) -> str:
     return value
 
 
-def _stored(held: HeldDataset, document: FakeDocument) -> StoredDocument:
+def _stored(dataset: HeldDataset, document: FakeDocument) -> StoredDocument:
     """Return Dify's view of a document that need not be written yet."""
     assert document.id is not None
-    known = next((one for one in held.stored.documents if one.id == document.id), None)
+    known = next((row for row in dataset.stored.documents if row.id == document.id), None)
     metadata = document.metadata if known is None else known.metadata
     return StoredDocument(document.id, document, metadata, document.place or 1)
 
 
-def _segments(held: HeldDataset, document: FakeDocument) -> list[FakeSegment]:
+def _segments(dataset: HeldDataset, document: FakeDocument) -> list[FakeSegment]:
     """Return the chunks of a document with their ids and positions."""
-    found = [one for one in held.stored.segments if one.document.id == document.id]
-    return [replace(one.segment, id=one.id, position=one.position) for one in found]
+    rows = [row for row in dataset.stored.segments if row.document.id == document.id]
+    return [replace(row.segment, id=row.id, position=row.position) for row in rows]
 
 
 def _one(segments: list[FakeSegment], identity: str) -> FakeSegment:
-    found = next((one for one in segments if one.id == identity), None)
-    if found is None:
+    match = next((segment for segment in segments if segment.id == identity), None)
+    if match is None:
         raise DifyRefusal(404, "not_found", "Segment not found.")
-    return found
+    return match
 
 
-def _row_of(held: HeldDataset, document: FakeDocument, segment: FakeSegment) -> StoredSegment:
-    return next(one for one in held.stored.segments if one.id == segment.id and one.document.id == document.id)
+def _row_of(dataset: HeldDataset, document: FakeDocument, segment: FakeSegment) -> StoredSegment:
+    return next(row for row in dataset.stored.segments if row.id == segment.id and row.document.id == document.id)

@@ -100,8 +100,8 @@ class AccessCertificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, JSON-ready."""
-        found = asdict(self)
-        return {**found, "holds": self.holds, "first": self.first and self.first._asdict()}
+        fields = asdict(self)
+        return {**fields, "holds": self.holds, "first": self.first and self.first._asdict()}
 
 
 def certify(
@@ -197,18 +197,18 @@ class _Run:
             if _bytes(answer) == self.known[turn]:
                 self.same_at[turn] = self.changes
             else:
-                found = self._difference(turn, answer)
-                self.differing[re.sub(r"\[\d+\]", "[]", found.where)] += 1
-                self.first = self.first or found
+                difference = self._difference(turn, answer)
+                self.differing[re.sub(r"\[\d+\]", "[]", difference.where)] += 1
+                self.first = self.first or difference
 
     def digest(self) -> str:
         """Return what the trial showed as one number."""
         who = self.principal
         named = [who.id, sorted(who.roles), sorted(who.groups), who.clearance]
-        whole = hashlib.sha256(canonical_json(named).encode())
+        digest = hashlib.sha256(canonical_json(named).encode())
         for request, answer in zip(self.requests, self.known, strict=True):
-            whole.update(hashlib.sha256(repr(request).encode()).digest() + hashlib.sha256(answer).digest())
-        return whole.hexdigest()
+            digest.update(hashlib.sha256(repr(request).encode()).digest() + hashlib.sha256(answer).digest())
+        return digest.hexdigest()
 
     def _difference(self, turn: int, answer: Mapping[str, Any]) -> AnswerDifference:
         where, before, after = _first_difference(_plain(self.expected[turn]), _plain(answer))
@@ -238,9 +238,9 @@ def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any
         key = next(key for key in before if before[key] != after[key])
         return _first_difference(before[key], after[key], f"{path}.{key}" if path else key)
     if isinstance(before, list) and isinstance(after, list):
-        for place, (one, other) in enumerate(zip(before, after, strict=False)):
-            if one != other:
-                return _first_difference(one, other, f"{path}[{place}]")
+        for place, (earlier, other) in enumerate(zip(before, after, strict=False)):
+            if earlier != other:
+                return _first_difference(earlier, other, f"{path}[{place}]")
         path = f"{path}.length"
         before, after = len(before), len(after)
     return path, before, after
@@ -250,7 +250,7 @@ def _cut(before: Any, after: Any) -> tuple[str, str]:
     """Return two values as JSON, each cut to where they begin to differ."""
     first, second = canonical_json(before), canonical_json(after)
     pairs = enumerate(zip(first, second, strict=False))
-    same = next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
+    same = next((place for place, (left, other) in pairs if left != other), min(len(first), len(second)))
     start = max(same - _SHOWN_BEFORE, 0)
     return _part(first, start), _part(second, start)
 

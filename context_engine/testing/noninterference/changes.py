@@ -201,7 +201,9 @@ def hidden_changes(
         if place is not None:
             making.places.append(place)
             yield HiddenChange(number=number, kind=ChangeKind.NEW_SOURCE, place=place, now=making.inserted(place))
-        elif new_rules and number % _NEW_RULE_EACH == _NEW_RULE_EACH // 2 and any(one.whole for one in making.places):
+        elif (
+            new_rules and number % _NEW_RULE_EACH == _NEW_RULE_EACH // 2 and any(place.whole for place in making.places)
+        ):
             yield HiddenChange(number=number, kind=ChangeKind.NEW_RULE, place=making.ruled())
         elif making.places:
             yield making.drawn(number)
@@ -242,7 +244,7 @@ class _Changes:
 
     def ruled(self) -> HiddenPlace:
         """Return a source whose rule is to change: one of which nothing may be read."""
-        return self._draw.choice([one for one in self.places if one.whole])
+        return self._draw.choice([place for place in self.places if place.whole])
 
     def inserted(self, place: HiddenPlace) -> HiddenDocument:
         """Return a new document, kept."""
@@ -273,7 +275,7 @@ class _Changes:
 
     def _name(self, place: HiddenPlace) -> str:
         """Return an id that no other document of the source has; in a hidden source often that of an open document."""
-        taken = {one.document_id for one in self._documents if one.place.source_id == place.source_id}
+        taken = {document.document_id for document in self._documents if document.place.source_id == place.source_id}
         same = [name for name in self._texts.document_ids if name not in taken] if place.whole else []
         return self._draw.choice(same) if same and self._draw.random() < 0.3 else f"hidden-{next(self._names):04d}"
 

@@ -25,8 +25,8 @@ _CONSONANTS: Final = "bdfgklmnprtvz"
 
 def sentence_of(chunk: Chunk, draw: Random) -> str:
     """Return a sentence of a chunk, cut to the length of a question; "" where it has none."""
-    found = [part for part in _SENTENCE_ENDS.split(chunk.content) if _WORD.search(part)]
-    return " ".join(draw.choice(found).split()[:_MOST_WORDS]) if found else ""
+    sentences = [part for part in _SENTENCE_ENDS.split(chunk.content) if _WORD.search(part)]
+    return " ".join(draw.choice(sentences).split()[:_MOST_WORDS]) if sentences else ""
 
 
 def heading_of(chunk: Chunk) -> str:
@@ -135,12 +135,12 @@ def made_requests(
         readable, hidden: texts that it may read, and some that it may not.
     """
     asking = _Asking(draw, domains, (*others, *NO_SUCH_DOMAINS), (*sources, *NO_SUCH_SOURCES), readable, hidden)
-    found: dict[str, SearchRequest] = {}
+    requests: dict[str, SearchRequest] = {}
     for request in asking.requests(_TRIES * most):
-        found.setdefault(repr(request), request)
-        if len(found) == most:
+        requests.setdefault(repr(request), request)
+        if len(requests) == most:
             break
-    return list(found.values())
+    return list(requests.values())
 
 
 class _Asking:

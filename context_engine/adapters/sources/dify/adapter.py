@@ -185,22 +185,22 @@ class DifyAdapter:
             access=view.decisions[domain].scope,
         )
         due = self._clock.monotonic() + self._timeout_s
-        jobs = [partial(_search, one, asked) for one in sources]
+        jobs = [partial(_search, source, asked) for source in sources]
         answers = ask_each(jobs, width=_MOST_SOURCES, left=lambda: due - self._clock.monotonic())
         return _joined(query, domain, top_k, sources, answers)
 
     def close(self) -> None:
         """Close the connections; may be called twice, and another call opens them again."""
         with self._lock:
-            for one in self._opened.values():
-                one.source.close()
+            for opened in self._opened.values():
+                opened.source.close()
 
     def _sources(self, domain: DomainSpec) -> tuple[_Opened, ...]:
-        found = dify_sources(domain)
-        if not found:
+        specs = dify_sources(domain)
+        if not specs:
             raise InvalidRequest(f"domain {domain.domain!r} has no source with 'adapter: dify' in its manifest")
         with self._lock:
-            return tuple(self._source(domain, spec) for spec in found)
+            return tuple(self._source(domain, spec) for spec in specs)
 
     def _source(self, domain: DomainSpec, spec: SourceSpec) -> _Opened:
         key = (domain.domain, spec.id)
@@ -248,8 +248,8 @@ def _no_data() -> Path:
 def _search(opened: _Opened, query: SourceQuery, _ticket: Ticket) -> SourceAnswer | InvalidRequest:
     spec = opened.spec
     try:
-        found = opened.source.search(query)
-        return readable(found, source_id=spec.id, declared=spec.classification, scope=query.access).answer
+        answer = opened.source.search(query)
+        return readable(answer, source_id=spec.id, declared=spec.classification, scope=query.access).answer
     except InvalidRequest as error:
         return error
 
@@ -263,14 +263,14 @@ def _joined(
 ) -> ChunkDicts:
     parts: list[Part] = []
     failures: list[SourceError] = []
-    for one, answer in zip(sources, answers, strict=True):
+    for source, answer in zip(sources, answers, strict=True):
         if isinstance(answer, InvalidRequest):
             raise answer
         if isinstance(answer, SourceError):
             failures.append(answer)
         else:
             failures += answer.failures
-            parts.append(Part(one.spec.id, tuple(_spoken_for(chunk, one.spec) for chunk in answer.chunks), True))
+            parts.append(Part(source.spec.id, tuple(_spoken_for(chunk, source.spec) for chunk in answer.chunks), True))
     if not parts:
         raise failures[0]
     best = merged(parts, query)[:top_k]
@@ -279,12 +279,12 @@ def _joined(
 
 def _spoken_for(chunk: Chunk, spec: SourceSpec) -> Chunk:
     """A chunk that says what its manifest makes of it, for a chunk dict speaks for itself."""
-    held = effective_authority(chunk, spec)
+    authority = effective_authority(chunk, spec)
     fields: Mapping[str, Any] = {
-        "source_type": held.source_type,
-        "authority_tier": held.tier,
-        "trust_class": held.trust,
-        "classification": held.classification,
+        "source_type": authority.source_type,
+        "authority_tier": authority.tier,
+        "trust_class": authority.trust,
+        "classification": authority.classification,
         "ttl_seconds": spec.ttl_seconds if chunk.ttl_seconds is None else chunk.ttl_seconds,
     }
     return chunk._replace(source_id=spec.id, **fields)

@@ -113,7 +113,7 @@ def answered(
     """
     legs: dict[str, list[Part]] = {}
     failures: list[SourceError] = []
-    found = [result for result in results if isinstance(result, Found)]
+    results_found = [result for result in results if isinstance(result, Found)]
     for dataset, result in zip(datasets, results, strict=True):
         failure = result.failure if isinstance(result, Found) else result
         if failure is not None:
@@ -122,28 +122,28 @@ def answered(
             legs.setdefault(dataset, []).append(result.part)
     if not legs:
         raise _all_failed(failures)
-    asked = [one for one in found if one.at is not None]
+    asked = [one for one in results_found if one.at is not None]
     chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.words or query.text)
-    withheld = {chunk.chunk_id: chunk for one in found for chunk in one.withheld}
+    withheld = {chunk.chunk_id: chunk for one in results_found for chunk in one.withheld}
     return SourceAnswer(
         chunks=[*chunks[: query.top_k], *withheld.values()],
-        notes=distinct([*notices, *(notice for one in found for notice in one.notices)]),
-        retrieved_at=min((one.at for one in found if one.at is not None), default=None),
+        notes=distinct([*notices, *(notice for one in results_found for notice in one.notices)]),
+        retrieved_at=min((one.at for one in results_found if one.at is not None), default=None),
         cut=max(len(chunks) - query.top_k, 0),
         failures=tuple(failures),
         by_keywords=bool(asked) and not any(one.part.ordered for one in asked),
-        filter_fields=None if query.filters is None else _fields_of(found),
+        filter_fields=None if query.filters is None else _fields_of(results_found),
     )
 
 
-def _fields_of(found: Sequence[Found]) -> tuple[str, ...] | None:
-    known = [one.fields for one in found if one.fields is not None]
+def _fields_of(datasets: Sequence[Found]) -> tuple[str, ...] | None:
+    known = [dataset.fields for dataset in datasets if dataset.fields is not None]
     return tuple(sorted(frozenset[str]().union(*known))) if known else None
 
 
 def _of_dataset(dataset: str, legs: Sequence[Part]) -> Part:
-    given = [leg for leg in legs if leg.chunks]
-    return fused_legs(dataset, given) if given else legs[0]
+    filled = [leg for leg in legs if leg.chunks]
+    return fused_legs(dataset, filled) if filled else legs[0]
 
 
 def named(error: SourceError, source_id: str, dataset: str) -> SourceError:
@@ -164,6 +164,6 @@ def _all_failed(failures: Sequence[SourceError]) -> SourceError:
     return type(first)(
         f"none of its {len(failures)} calls was answered; the first: {first.problem}",
         source_id=first.source_id,
-        retryable=any(one.retryable for one in failures),
+        retryable=any(failure.retryable for failure in failures),
         retry_after_s=first.retry_after_s,
     )

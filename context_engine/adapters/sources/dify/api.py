@@ -66,9 +66,9 @@ def _bad_request(code: str, message: str) -> Meaning:
         problem = "Dify cannot use the embedding or rerank model of the dataset"
         remedy = "set it up in Dify, or use a dataset of indexing_technique economy, which needs none"
         return Meaning(SourceUnavailable, problem, remedy)
-    said = _HARMLESS.search(message)
-    if said is not None:
-        return Meaning(SourceProtocolError, "Dify refused the request", said[0])
+    phrase = _HARMLESS.search(message)
+    if phrase is not None:
+        return Meaning(SourceProtocolError, "Dify refused the request", phrase[0])
     return Meaning(SourceProtocolError, "Dify refused the request (400)", "the debug log holds its words")
 
 
@@ -87,9 +87,9 @@ def _forbidden(code: str, message: str) -> Meaning:
 
 
 def _not_found(code: str, message: str) -> Meaning:
-    said = _HARMLESS.search(message)
-    if said is not None:
-        return Meaning(SourceNotFound, "Dify refused the request", said[0])
+    phrase = _HARMLESS.search(message)
+    if phrase is not None:
+        return Meaning(SourceNotFound, "Dify refused the request", phrase[0])
     if code == "not_found":
         return Meaning(SourceNotFound, "no such dataset in the key's workspace", "correct dataset_ids")
     return Meaning(SourceNotFound, "Dify's API is not at base_url", "correct it in the connection")
@@ -147,21 +147,21 @@ def shortcomings(version: str | None) -> tuple[str, ...]:
     release = _release(version)
     if release is None:
         return ("Dify does not state its version (no X-Version header): a proxy in between may take it away",)
-    found: list[str] = []
+    defects: list[str] = []
     if release < _TRIED:
-        found.append("it is older than 1.12, with which this adapter was not tried")
+        defects.append("it is older than 1.12, with which this adapter was not tried")
     if release == _IN_BROKEN:
-        found.append("its metadata filters with 'in' were seen to find nothing: give one value, or update Dify")
+        defects.append("its metadata filters with 'in' were seen to find nothing: give one value, or update Dify")
     if release == _FILTERS_DROPPED:
-        found.append(
+        defects.append(
             "it ignores metadata filters: they are kept here, on the best 100 chunks of each dataset, so that chunks "
             "below those are not found; later versions keep to them again"
         )
     if release > _KNOWN:
-        found.append("it is newer than 1.17, the last whose changes are known here")
-    return tuple(found)
+        defects.append("it is newer than 1.17, the last whose changes are known here")
+    return tuple(defects)
 
 
 def _release(version: str | None) -> tuple[int, int] | None:
-    found = _VERSION.fullmatch(version) if version is not None else None
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = _VERSION.fullmatch(version) if version is not None else None
+    return None if match is None else (int(match[1]), int(match[2]))

@@ -92,8 +92,8 @@ def _reranking(model: Mapping[str, Any], reranker: str | None) -> Mapping[str, A
 
 
 def _fields(rows: Any) -> Mapping[str, str]:
-    given = rows if isinstance(rows, list) else []
-    return {str(row["name"]): str(row.get("type", "")) for row in given if isinstance(row, Mapping) and "name" in row}
+    fields = rows if isinstance(rows, list) else []
+    return {str(row["name"]): str(row.get("type", "")) for row in fields if isinstance(row, Mapping) and "name" in row}
 
 
 MAIN: Final = "main"

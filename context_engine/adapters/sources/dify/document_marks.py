@@ -50,8 +50,8 @@ class ContentDigest(NamedTuple):
     @classmethod
     def read(cls, value: object) -> Self | None:
         """Return what a mark says; None where it says nothing."""
-        found = _FORM.fullmatch(value) if isinstance(value, str) else None
-        return cls(int(found[1]), int(found[2]), found[3]) if found else None
+        match = _FORM.fullmatch(value) if isinstance(value, str) else None
+        return cls(int(match[1]), int(match[2]), match[3]) if match else None
 
     def __str__(self) -> str:
         return f"{self.chunks}:{self.characters}:{self.digest}"
@@ -151,9 +151,9 @@ def read_row(row: Any) -> DatasetDocument:
         raise SourceProtocolError("Dify's list of documents cannot be read")
     given = row.get("doc_metadata") if isinstance(row.get("doc_metadata"), list) else []
     fields = {
-        str(one.get("name")): one.get("value")
-        for one in given or ()
-        if isinstance(one, Mapping) and one.get("id") != "built-in"
+        str(entry.get("name")): entry.get("value")
+        for entry in given or ()
+        if isinstance(entry, Mapping) and entry.get("id") != "built-in"
     }
     name, words = str(row.get("name", "")), row.get("word_count")
     source_id, document_id = fields.get(MARKS.source_id), fields.get(MARKED)
@@ -199,7 +199,7 @@ def fields_of(chunks: Sequence[Chunk], names: Mapping[str, str]) -> dict[str, Va
     shared = {
         name: value
         for name, value in first.metadata.items()
-        if isinstance(value, str | int | float) and all(one.metadata.get(name) == value for one in chunks[1:])
+        if isinstance(value, str | int | float) and all(chunk.metadata.get(name) == value for chunk in chunks[1:])
     }
     return {name: value for name, value in {**shared, **claims}.items() if value is not None and value != ""}
 

@@ -84,7 +84,10 @@ class DatasetExaminer:
         """
         access = self.workspace.access()
         due = self.clock.monotonic() + request.timeout_s
-        jobs = [lambda ticket, one=one: self._dataset(one, request, access, ticket) for one in dataset_ids]
+        jobs = [
+            lambda ticket, dataset_id=dataset_id: self._dataset(dataset_id, request, access, ticket)
+            for dataset_id in dataset_ids
+        ]
         results = ask_each(jobs, width=access.connection.max_connections, left=lambda: due - self.clock.monotonic())
         parts = tuple(
             _unknown(dataset_id, result) if isinstance(result, SourceError) else result
@@ -96,7 +99,9 @@ class DatasetExaminer:
             version=self.workspace.version,
             max_connections=access.connection.max_connections,
             search_timeout_s=request.search_timeout_s,
-            seconds=tuple(self.workspace.expected_s(access, one) for one in dataset_ids) if reached else (),
+            seconds=tuple(self.workspace.expected_s(access, dataset_id) for dataset_id in dataset_ids)
+            if reached
+            else (),
         )
         return DifyExamination(version=server.version, parts=parts, server=server)
 
@@ -120,18 +125,18 @@ class DatasetExaminer:
         """Name the documents that an ingest left in a state to be repaired, by Dify's list alone."""
         writes = Writes(self.workspace, self.clock)
         try:
-            found = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
+            inventory = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
         except SourceError as error:
-            said, detail = f"its documents could not be listed: {error}", {"problem": str(error)}
-            yield Notice(NoticeCode.DATASET_NOT_LISTED, dataset_id, said, detail)
+            message, detail = f"its documents could not be listed: {error}", {"problem": str(error)}
+            yield Notice(NoticeCode.DATASET_NOT_LISTED, dataset_id, message, detail)
             return
-        for what, names in problems(found).items():
+        for kind, names in problems(inventory).items():
             shown = ", ".join(map(repr, names[:_MOST_NAMED])) + ", …" * (len(names) > _MOST_NAMED)
-            said = (
-                f"{len(names)} document{'s' * (len(names) != 1)} {what} ({shown}): repair it with 'context-engine "
+            message = (
+                f"{len(names)} document{'s' * (len(names) != 1)} {kind} ({shown}): repair it with 'context-engine "
                 "ingest DOCUMENTS --domain NAME --to dify --repair'"
             )
-            yield Notice(NoticeCode.DOCUMENTS_DAMAGED, dataset_id, said, {"count": len(names), "names": list(names)})
+            yield Notice(NoticeCode.DOCUMENTS_DAMAGED, dataset_id, message, {"count": len(names), "names": list(names)})
 
     def _without_line(self, dataset_id: str) -> Iterator[Notice]:
         """Name the newest documents whose chunks do not begin with the line that the manifest expects."""
@@ -140,16 +145,16 @@ class DatasetExaminer:
             newest = islice((row for row in writes.documents(dataset_id) if row.ready and not row.hidden), _MOST_NAMED)
             names = [row.name for row in newest if not writes.first_line(dataset_id, row.dify_id)]
         except SourceError as error:
-            said, detail = f"its documents could not be listed: {error}", {"problem": str(error)}
-            yield Notice(NoticeCode.DATASET_NOT_LISTED, dataset_id, said, detail)
+            message, detail = f"its documents could not be listed: {error}", {"problem": str(error)}
+            yield Notice(NoticeCode.DATASET_NOT_LISTED, dataset_id, message, detail)
             return
         if names:
             shown = ", ".join(map(repr, names))
-            said = (
+            message = (
                 f"the manifest expects a line (chunk_line) that the first chunk of {shown} does not have: cut them "
                 "with it (the tool 'Chunk by document type', 'context-engine ingest --to dify'), or remove chunk_line"
             )
-            yield Notice(NoticeCode.CHUNK_LINE_MISSING, dataset_id, said, {"names": names})
+            yield Notice(NoticeCode.CHUNK_LINE_MISSING, dataset_id, message, {"names": names})
 
     def _sampled(self, part: Examination, text: str, request: ExaminationRequest) -> Examination:
         """Ask as a search would, this dataset alone."""
@@ -215,11 +220,11 @@ def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Ex
     if info.external:
         return replace(part, problems=(Notice(NoticeCode.DATASET_EXTERNAL, dataset_id, EXTERNAL),))
     if not info.api_enabled:
-        said = "API access is switched off: switch it on in the dataset's settings in Dify"
-        return replace(part, problems=(Notice(NoticeCode.DATASET_SWITCHED_OFF, dataset_id, said),))
+        message = "API access is switched off: switch it on in the dataset's settings in Dify"
+        return replace(part, problems=(Notice(NoticeCode.DATASET_SWITCHED_OFF, dataset_id, message),))
     if info.documents == 0:
-        said = "it holds no document that can be found"
-        return replace(part, warnings=(Notice(NoticeCode.DATASET_EMPTY, dataset_id, said),))
+        message = "it holds no document that can be found"
+        return replace(part, warnings=(Notice(NoticeCode.DATASET_EMPTY, dataset_id, message),))
     try:
         method = choose(dataset_id, info, settings)
     except SourceError as error:
@@ -234,18 +239,18 @@ def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Ex
 
 def _warnings(dataset_id: str, info: DatasetInfo, missing: tuple[str, ...], declared: str | None) -> Iterator[Notice]:
     if info.technique == "economy":
-        said = "economy index: its answers are unranked, and replicas of Dify may disagree on them"
-        yield Notice(NoticeCode.INDEX_UNRANKED, dataset_id, said)
+        message = "economy index: its answers are unranked, and replicas of Dify may disagree on them"
+        yield Notice(NoticeCode.INDEX_UNRANKED, dataset_id, message)
     elif info.reranking is None:
-        said = "no reranker and no weights: it is searched by meaning alone"
-        yield Notice(NoticeCode.INDEX_WITHOUT_RERANKER, dataset_id, said)
+        message = "no reranker and no weights: it is searched by meaning alone"
+        yield Notice(NoticeCode.INDEX_WITHOUT_RERANKER, dataset_id, message)
     if declared is not None and info.technique is not None and declared != info.technique:
-        said = f"the manifest says indexing_technique {declared}, Dify says {info.technique}"
+        message = f"the manifest says indexing_technique {declared}, Dify says {info.technique}"
         detail = {"declared": declared, "found": info.technique}
-        yield Notice(NoticeCode.INDEX_NOT_AS_DECLARED, dataset_id, said, detail)
+        yield Notice(NoticeCode.INDEX_NOT_AS_DECLARED, dataset_id, message, detail)
     if missing:
-        said = f"the manifest expects metadata it does not have: {', '.join(missing)}"
-        yield Notice(NoticeCode.METADATA_MISSING, dataset_id, said, {"names": list(missing)})
+        message = f"the manifest expects metadata it does not have: {', '.join(missing)}"
+        yield Notice(NoticeCode.METADATA_MISSING, dataset_id, message, {"names": list(missing)})
 
 
 _MANY: Final = 20
@@ -268,7 +273,7 @@ def connections_advice(times: Sequence[float], connections: int, timeout_s: floa
     (alone,) = finish_times([calls], connections)
     many = ceil(_MANY * total / (2 * slowest))
     served = max(int(connections * timeout_s / total), 1)
-    said = (
+    message = (
         f"Dify took {calls[-1]:.2g} to {slowest:.2g} s a dataset ({total:.2g} s for all {len(calls)}): with "
         f"max_connections {connections} one search takes about {alone:.2g} s, and {served} at a time are served within "
         f"{timeout_s:g} s; {enough} would do for one search, about {many} for {_MANY} at a time in twice its time"
@@ -277,7 +282,7 @@ def connections_advice(times: Sequence[float], connections: int, timeout_s: floa
         f"Dify as delivered serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
         "raise it there before max_connections"
     )
-    return (said, starves) if max(many, connections) > _STARVES else (said,)
+    return (message, starves) if max(many, connections) > _STARVES else (message,)
 
 
 STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its own database (dataset_queries)."
@@ -293,15 +298,17 @@ def server_notes(examined: Sequence[tuple[str, Examination]]) -> Iterator[str]:
     """
     yield STORES_QUERIES
     by_name: dict[str, dict[str, list[ServerFacts]]] = {}
-    for domain, found in examined:
-        if isinstance(found, DifyExamination) and found.server.seconds:
-            by_name.setdefault(found.server.connection, {}).setdefault(domain, []).append(found.server)
+    for domain, examination in examined:
+        if isinstance(examination, DifyExamination) and examination.server.seconds:
+            by_name.setdefault(examination.server.connection, {}).setdefault(domain, []).append(examination.server)
     for name, domains in by_name.items():
         first = next(iter(domains.values()))[0]
         yield f"connection {name}: Dify {first.version}" if first.version else f"connection {name}"
-        yield from (f"connection {name}: {one}" for one in shortcomings(first.version))
-        times = {domain: [one for server in servers for one in server.seconds] for domain, servers in domains.items()}
-        domain = max(times, key=lambda one: sum(times[one]))
+        yield from (f"connection {name}: {shortcoming}" for shortcoming in shortcomings(first.version))
+        times = {
+            domain: [call_s for server in servers for call_s in server.seconds] for domain, servers in domains.items()
+        }
+        domain = max(times, key=lambda name_of_domain: sum(times[name_of_domain]))
         if any(times[domain]):
             advice = connections_advice(times[domain], first.max_connections, first.search_timeout_s)
-            yield from (f"connection {name}, domain {domain}: {one}" for one in advice)
+            yield from (f"connection {name}, domain {domain}: {sentence}" for sentence in advice)

@@ -207,10 +207,10 @@ class FairQueue:
             return may[0] if may else None
         claims = self._claims()
         done = zip(claims, self._done(claims))
-        slack = min((one.left - end for one, end in done if not one.hopeless), default=0.0)
-        longest = max(seconds for one in claims for seconds in one.calls)
+        slack = min((claim.left - end for claim, end in done if not claim.hopeless), default=0.0)
+        longest = max(seconds for claim in claims for seconds in claim.calls)
         tight = (slack < longest or not self._times) and not claims[0].hopeless
-        return next(one.flow for one in claims if one.flow in may) if tight else may[0]
+        return next(claim.flow for claim in claims if claim.flow in may) if tight else may[0]
 
     def _shed(self, factor: float, only: Flow | None = None) -> None:
         """Refuse searches that nothing was done for yet, the newest first, until the others are in time.
@@ -222,7 +222,9 @@ class FairQueue:
         while self._waiting:
             claims = self._claims()
             done = self._done(claims)
-            late = [place for place, one in enumerate(claims) if not one.hopeless and done[place] > one.left * factor]
+            late = [
+                place for place, claim in enumerate(claims) if not claim.hopeless and done[place] > claim.left * factor
+            ]
             for place in late:
                 newest = _newest(claims[: place + 1])  # what goes after it does not make it late
                 if newest is not None and only in (None, newest):
@@ -241,12 +243,12 @@ class FairQueue:
             left = flow.left()
             alone = max(max(calls), sum(calls) / most)
             claims.append(_Claim(flow, left, calls, flow.patient or alone > left))
-        return sorted(claims, key=lambda one: (one.hopeless, one.left, one.flow.arrived))
+        return sorted(claims, key=lambda claim: (claim.hopeless, claim.left, claim.flow.arrived))
 
     def _done(self, claims: Sequence[_Claim]) -> list[float]:
         """Return the second at which each is done, served in that order."""
-        busy = [max(self.expected(one.key) - (one.left - one.flow.left()), 0.0) for one in self._running]
-        return finish_times([one.calls for one in claims], self._most(), busy)
+        busy = [max(self.expected(slot.key) - (slot.left - slot.flow.left()), 0.0) for slot in self._running]
+        return finish_times([claim.calls for claim in claims], self._most(), busy)
 
     def _most(self) -> int:
         return max(waiting[0].most for waiting in self._waiting.values())
@@ -254,7 +256,7 @@ class FairQueue:
 
 def _newest(claims: Sequence[_Claim]) -> Flow | None:
     """Return the search that came last, of those that nothing was done for yet and that may be refused."""
-    flows = [one.flow for one in claims if not one.flow.started and not one.flow.patient]
+    flows = [claim.flow for claim in claims if not claim.flow.started and not claim.flow.patient]
     return max(flows, key=lambda flow: flow.arrived, default=None)
 
 

@@ -56,10 +56,10 @@ class DatasetFetch:
             SourceError: Dify gave no usable answer, or the dataset cannot be read through its API.
         """
         info = self._info(dataset_id, ticket)
-        found: list[Chunk] = []
+        chunks: list[Chunk] = []
         for dify_id in self._wanted(dataset_id, info, frozenset(request.document_ids), ticket):
-            found += self._chunks(info, dify_id, request, ticket)
-        return found
+            chunks += self._chunks(info, dify_id, request, ticket)
+        return chunks
 
     def scattered(self, dataset_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
         """Return the chunks asked for by their own ids, whichever documents hold them.
@@ -69,20 +69,20 @@ class DatasetFetch:
         """
         info = self._info(dataset_id, ticket)
         rows = [row for row in self._rows(dataset_id, ticket) if not row.hidden and row.ready]
-        left = {one for one in request.chunk_ids if UUID.fullmatch(one)}
-        found: list[Chunk] = []
+        left = {chunk_id for chunk_id in request.chunk_ids if UUID.fullmatch(chunk_id)}
+        fetched_chunks: list[Chunk] = []
         for row in rows[:_MOST_SEARCHED] if left else ():
-            held = {segment.get("id") for segment in self._segments(dataset_id, row.dify_id, ticket)} & left
-            if held:
+            ids = {segment.get("id") for segment in self._segments(dataset_id, row.dify_id, ticket)} & left
+            if ids:
                 chunks = self._chunks(info, row.dify_id, request, ticket)
-                found += (chunk for chunk in chunks if chunk.chunk_id in held)
-                left -= held
+                fetched_chunks += (chunk for chunk in chunks if chunk.chunk_id in ids)
+                left -= ids
             if not left:
-                return found
+                return fetched_chunks
         if left and len(rows) > _MOST_SEARCHED:
             problem = f"holds {len(rows)} documents: a chunk is found by its id alone in at most {_MOST_SEARCHED}"
             raise SourceUnavailable(f"{problem}; name its document")
-        return found
+        return fetched_chunks
 
     def _info(self, dataset_id: str, ticket: Ticket) -> DatasetInfo:
         info, failure = self.workspace.info(
@@ -109,7 +109,7 @@ class DatasetFetch:
         if not documents:
             return
         if MARKED not in info.fields and not self.settings.chunk_line:
-            yield from sorted(one.lower() for one in documents if UUID.fullmatch(one))
+            yield from sorted(document_id.lower() for document_id in documents if UUID.fullmatch(document_id))
             return
         rows = [row for row in self._rows(dataset_id, ticket) if not row.hidden and row.ready]
         lined = [row for row in rows if row.key is None] if self._may_be_of_lines(documents) else []
@@ -145,8 +145,8 @@ class DatasetFetch:
         except SourceNotFound:
             return []
         metadata = _flat(document.get("doc_metadata"), info.fields)
-        held = {"id": dify_id, "name": document.get("name"), "doc_metadata": metadata}
-        rows = [{"segment": {**segment, "document": held}, "score": None} for segment in segments]
+        described = {"id": dify_id, "name": document.get("name"), "doc_metadata": metadata}
+        rows = [{"segment": {**segment, "document": described}, "score": None} for segment in segments]
         good, bad = read_records({"records": rows})
         if bad:
             raise SourceProtocolError(f"{bad} chunk(s) of a document cannot be read")
@@ -198,15 +198,15 @@ def fetched(
         SourceError: a dataset that may hold what was not found elsewhere could not be asked, or is too large to be
             looked through for chunk ids alone.
     """
-    found: dict[str, Chunk] = {}
+    chunks: dict[str, Chunk] = {}
     if request.document_ids:
-        found = _of_all(reader, reader.documents, dataset_ids, request, left)
-    missing = tuple(one for one in request.chunk_ids if one not in found)
+        chunks = _of_all(reader, reader.documents, dataset_ids, request, left)
+    missing = tuple(chunk_id for chunk_id in request.chunk_ids if chunk_id not in chunks)
     if missing:
-        found |= _of_all(
+        chunks |= _of_all(
             reader, reader.scattered, dataset_ids, replace(request, chunk_ids=missing, document_ids=()), left
         )
-    return list(found.values())
+    return list(chunks.values())
 
 
 def _of_all(
@@ -227,7 +227,7 @@ def _of_all(
     return chunks
 
 
-def _flat(given: Any, fields: Collection[str]) -> dict[str, Any] | None:
+def _flat(value: Any, fields: Collection[str]) -> dict[str, Any] | None:
     """Return the metadata of a document as a search gives them: {name: value}, numbers and times as numbers.
 
     Asked for one document, Dify always adds its built-in fields; a search has them where the dataset lists them.
@@ -235,7 +235,7 @@ def _flat(given: Any, fields: Collection[str]) -> dict[str, Any] | None:
     Args:
         fields: of the dataset.
     """
-    rows = [row for row in given if isinstance(row, Mapping)] if isinstance(given, list) else []
+    rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
     kept = [row for row in rows if row.get("id") != "built-in" or row.get("name") in fields]
     return {str(row.get("name")): _value(row) for row in kept} or None
 

@@ -101,7 +101,7 @@ class MetadataReader:
 
         A classification that cannot be read counts as restricted, so that nothing leaks by a misprint.
         """
-        found: dict[str, Any] = {}
+        claims: dict[str, Any] = {}
         names = _OUR_NAMES | self._names if MARKED in metadata else self._names
         for ours, name in names.items():
             value = metadata.get(name)
@@ -110,16 +110,16 @@ class MetadataReader:
             reader: Callable[[Any], Any] = self._read.get(ours, _text)
             read = reader(value)
             if read is None:
-                said = f"metadata {name!r}: {str(value)[:60]!r} cannot be read as {ours}"
+                problem = f"metadata {name!r}: {str(value)[:60]!r} cannot be read as {ours}"
                 if ours == "classification":
-                    found[ours], said = Classification.RESTRICTED, f"{said}; taken as restricted"
+                    claims[ours], problem = Classification.RESTRICTED, f"{problem}; taken as restricted"
                 detail = {"field": ours, "metadata": name, "value": str(value)[:60]}
-                notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", said, detail))
+                notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", problem, detail))
             else:
-                found[ours] = read
-        if "fetched_at" in found:
-            found["fetched_at_basis"] = FetchedAtBasis.ORIGIN
-        return found
+                claims[ours] = read
+        if "fetched_at" in claims:
+            claims["fetched_at_basis"] = FetchedAtBasis.ORIGIN
+        return claims
 
 
 def _source_type(words: Mapping[str, SourceType], value: Any) -> SourceType | None:
@@ -136,8 +136,8 @@ def _text(value: Any) -> str | None:
 
 def _tier(value: Any) -> int | None:
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-    found = _TIER.fullmatch(text)
-    tier = int(found[1]) if found and not isinstance(value, bool) else None
+    match = _TIER.fullmatch(text)
+    tier = int(match[1]) if match and not isinstance(value, bool) else None
     return tier if tier in TIERS else None
 
 
@@ -164,11 +164,11 @@ def _moment(value: Any) -> datetime | None:
 
 def _numbered_day(value: Any) -> date | None:
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-    found = _DAY.fullmatch(text)
-    if found is None or not 1900 <= int(found[1]) <= 2999:
+    match = _DAY.fullmatch(text)
+    if match is None or not 1900 <= int(match[1]) <= 2999:
         return None
     try:
-        return date(int(found[1]), int(found[2]), int(found[3]))
+        return date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
         return None
 

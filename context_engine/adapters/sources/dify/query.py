@@ -141,14 +141,14 @@ def push_down(
     known = _Fields(fields, names, _HIDDEN.union(of_place, VERSION_FIELDS if chunk_line else ()))
     parts = list(filter.parts) if isinstance(filter, And) else [filter]
     rows = [known.row(part) for part in parts]
-    said = [row for row in rows if row is not None]
-    if said:
-        return Pushed({"logical_operator": "and", "conditions": said}, len(said) == len(parts))
+    expressed = [row for row in rows if row is not None]
+    if expressed:
+        return Pushed({"logical_operator": "and", "conditions": expressed}, len(expressed) == len(parts))
     for part in parts:
         either = known.either(part)
         if either:
-            whole = len(parts) == 1 and all(row["comparison_operator"] != "not in" for row in either)
-            return Pushed({"logical_operator": "or", "conditions": either}, whole)
+            complete = len(parts) == 1 and all(row["comparison_operator"] != "not in" for row in either)
+            return Pushed({"logical_operator": "or", "conditions": either}, complete)
     return Pushed(None, not parts)
 
 
@@ -174,8 +174,8 @@ class _Fields:
         """Return conditions of which one must hold, None where a part cannot be said so."""
         if isinstance(part, Or):
             rows: list[Row] = []
-            for one in part.parts:
-                said = self.either(one)
+            for alternative in part.parts:
+                said = self.either(alternative)
                 if not said:
                     return None
                 rows += said
@@ -189,7 +189,7 @@ class _Fields:
         """A text that differs in more than its case; exact spelling lets through no less."""
         name, kind = self._named(part.field)
         values = part.value if part.op is FilterOp.NOT_IN else (part.value,)
-        if name is None or kind != "string" or not values or not all(isinstance(one, str) and one for one in values):
+        if name is None or kind != "string" or not values or not all(isinstance(item, str) and item for item in values):
             return None
         row = {"name": name, "comparison_operator": "not in", "value": list(values)}
         return [row, {"name": name, "comparison_operator": "empty", "value": ""}]
@@ -212,8 +212,8 @@ def _text_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:
     if op is FilterOp.EQ and isinstance(value, str) and _is_plain_text(value):
         spellings = _spellings(value)
         return ("is", value) if len(spellings) == 1 else ("in", spellings)
-    if op is FilterOp.IN and value and all(isinstance(one, str) and _is_plain_text(one) for one in value):
-        return "in", list(dict.fromkeys(spelling for one in value for spelling in _spellings(one)))
+    if op is FilterOp.IN and value and all(isinstance(text, str) and _is_plain_text(text) for text in value):
+        return "in", list(dict.fromkeys(spelling for text in value for spelling in _spellings(text)))
     if op in _LIKE and isinstance(value, str) and value and len(_spellings(value)) == 1 and not _WILD & set(value):
         return _LIKE[op], value
     return None, None

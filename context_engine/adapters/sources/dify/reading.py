@@ -65,10 +65,10 @@ def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
     content: str = record["segment"]["content"]
     extra = _beside(record)
     if answer := record["segment"].get("answer"):
-        line, said = read_line(answer) if has_line else (None, answer)
+        line, shown = read_line(answer) if has_line else (None, answer)
         question = restored(content) if has_line else content
-        text = f"{question}\n\n{said}" if said else question
-        return SegmentText(line, text, {"question": question, "answer": said, **extra})
+        text = f"{question}\n\n{shown}" if shown else question
+        return SegmentText(line, text, {"question": question, "answer": shown, **extra})
     line, content = read_line(content) if has_line else (None, content)
     children = _children(record, has_line=has_line)
     spans = [[start, start + len(one.content)] for one in children if (start := content.find(one.content)) >= 0]
@@ -89,9 +89,9 @@ def line_of_first(body: Mapping[str, Any]) -> ChunkLine:
 
 def pictures_of(record: Mapping[str, Any]) -> list[str]:
     """Return the names of a record's pictures; their addresses are signed and stay here."""
-    given = record.get("files")
-    files = given if isinstance(given, list) else []
-    return [name for one in files if isinstance(one, Mapping) and isinstance(name := one.get("name"), str) and name]
+    listed = record.get("files")
+    files = listed if isinstance(listed, list) else []
+    return [name for file in files if isinstance(file, Mapping) and isinstance(name := file.get("name"), str) and name]
 
 
 def _beside(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def _beside(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _children(record: Mapping[str, Any], *, has_line: bool) -> list[_Child]:
     out: list[_Child] = []
-    for given in record.get("child_chunks") or []:
-        text, score = (given.get("content"), given.get("score")) if isinstance(given, Mapping) else (None, None)
+    for child in record.get("child_chunks") or []:
+        text, score = (child.get("content"), child.get("score")) if isinstance(child, Mapping) else (None, None)
         line, content = read_line(text) if has_line and isinstance(text, str) else (None, text)
         if isinstance(content, str) and content:
             out.append(_Child(line, content, score if isinstance(score, int | float) else -inf))
@@ -133,13 +133,13 @@ def read_records(body: Any) -> Records:
     Raises:
         SourceProtocolError: the body holds no list of records, or none of its records can be read.
     """
-    given = body.get("records") if isinstance(body, Mapping) else None
-    if not isinstance(given, list):
+    rows = body.get("records") if isinstance(body, Mapping) else None
+    if not isinstance(rows, list):
         raise SourceProtocolError("the answer holds no list of records: Dify's version may have changed its form")
-    good = tuple(record for record in given if _is_record(record))
-    if given and not good:
-        raise SourceProtocolError(f"none of the {len(given)} records can be read: Dify may have changed their form")
-    return Records(good, len(given) - len(good))
+    good = tuple(record for record in rows if _is_record(record))
+    if rows and not good:
+        raise SourceProtocolError(f"none of the {len(rows)} records can be read: Dify may have changed their form")
+    return Records(good, len(rows) - len(good))
 
 
 def _is_record(record: Any) -> bool:
@@ -175,10 +175,10 @@ def read_chunks(
         text = segment_text(record, has_line=claims.has_line(segment["document"].get("doc_metadata") or {}))
         if not text.content.strip():
             pictures = pictures_of(record)
-            what = f"is a picture ({', '.join(pictures)}), which is not read" if pictures else "has no text"
-            said = f"dataset {dataset_id}: segment {segment['id'][:64]} {what}"
+            problem = f"is a picture ({', '.join(pictures)}), which is not read" if pictures else "has no text"
+            message = f"dataset {dataset_id}: segment {segment['id'][:64]} {problem}"
             detail = {"dataset_id": dataset_id, "chunk_id": segment["id"][:64], "pictures": pictures}
-            notices.append(Notice(NoticeCode.CHUNK_WITHOUT_TEXT, "", said, detail))
+            notices.append(Notice(NoticeCode.CHUNK_WITHOUT_TEXT, "", message, detail))
             continue
         chunks[segment["id"]] = _chunk(record, text, dataset_id, method, claims, notices)
     return list(chunks.values())
@@ -206,14 +206,14 @@ def _chunk(
     if indexed is not None:
         fields |= {"fetched_at": indexed, "fetched_at_basis": FetchedAtBasis.INDEXED}
     fields |= claims.claims(metadata, notices)
-    ours, whole = MARKED in metadata, bool(metadata.get(MARKS.content_hash))
+    ours, complete = MARKED in metadata, bool(metadata.get(MARKS.content_hash))
     if ours and (version := _words(metadata.get(MARKS.version))) is not None:
         fields["document_version"] = version  # letter by letter: a field of numbers makes 3.1 of 3.10
     document_id, title = _identity(metadata, segment, line)
-    for name, said in (("page", line.page), ("reference", line.reference)):
-        if said is not None and metadata.get(name) is None:
-            metadata[name] = said
-    if ours and not whole:
+    for name, stated in (("page", line.page), ("reference", line.reference)):
+        if stated is not None and metadata.get(name) is None:
+            metadata[name] = stated
+    if ours and not complete:
         text.extra["unfinished"] = True
         notices.append(_unfinished(dataset_id, document_id))
     return Chunk(
@@ -235,8 +235,8 @@ def _metadata(segment: Mapping[str, Any], notices: list[Notice]) -> dict[str, An
     sound, changes = sanitized_mapping(segment["document"].get("doc_metadata") or {})
     for change in changes:
         detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}
-        said = f"segment {segment['id'][:64]}: doc_metadata {change}"
-        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", said, detail))
+        message = f"segment {segment['id'][:64]}: doc_metadata {change}"
+        notices.append(Notice(NoticeCode.METADATA_REPAIRED, "", message, detail))
     metadata = dict(sound)
     if isinstance(metadata.get(_BUILT_IN_NAME), str):
         metadata[_BUILT_IN_NAME] = readable_name(metadata[_BUILT_IN_NAME])
@@ -245,13 +245,13 @@ def _metadata(segment: Mapping[str, Any], notices: list[Notice]) -> dict[str, An
 
 def _of_line(line: ChunkLine) -> dict[str, Any]:
     """Return the fields of a chunk that its line says, by which metadata may still win."""
-    said = {
+    fields = {
         "document_version": line.version,
         "section": line.section,
         "effective_from": line.effective_from,
         "effective_to": line.effective_to,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkLine) -> tuple[str | None, str | None]:
@@ -260,7 +260,7 @@ def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkL
     Its marks leave the metadata; Dify's id joins it where it is another.
     """
     document = segment["document"]
-    given = _words(segment.get("document_id")) or _words(document.get("id"))
+    document_id = _words(segment.get("document_id")) or _words(document.get("id"))
     own = _words(metadata.get(MARKED))
     if own is None:
         title = line.title or readable_name(document.get("name"))
@@ -270,18 +270,18 @@ def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkL
             metadata.pop(name, None)
     identity = own or line.document_id
     if identity is None:
-        return given, title
-    metadata["dify_document_id"] = given
+        return document_id, title
+    metadata["dify_document_id"] = document_id
     return identity, title
 
 
 def _unfinished(dataset_id: str, document_id: str | None) -> Notice:
-    said = (
+    message = (
         f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was broken off: what was "
         "found of it may not be all of it"
     )
     detail = {"dataset_id": dataset_id, "document_id": document_id}
-    return Notice(NoticeCode.DOCUMENT_UNFINISHED, "", said, detail)
+    return Notice(NoticeCode.DOCUMENT_UNFINISHED, "", message, detail)
 
 
 def _words(value: Any) -> str | None:
@@ -330,5 +330,5 @@ def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None
 
 
 def _can_be_too_high(spec: SourceSpec, access: AccessScope) -> bool:
-    highest = max(one.rank for one in Classification)
+    highest = max(level.rank for level in Classification)
     return max(access.clearance.rank, spec.classification.rank) < highest

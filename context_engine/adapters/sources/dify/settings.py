@@ -134,9 +134,9 @@ def read_settings(spec: SourceSpec) -> DifySettings:
     where = f"sources.{spec.id}"
     if spec.connection is None:
         raise ConfigError("adapter 'dify' needs a connection: name one of connections.yaml", key=f"{where}.connection")
-    for one in spec.dataset_ids:
-        if not UUID.fullmatch(one):
-            problem = f"{one!r} is no dataset id: copy the UUID from the dataset's address in Dify"
+    for dataset_id in spec.dataset_ids:
+        if not UUID.fullmatch(dataset_id):
+            problem = f"{dataset_id!r} is no dataset id: copy the UUID from the dataset's address in Dify"
             raise ConfigError(problem, key=f"{where}.dataset_ids")
     try:
         return DifySettings.model_validate(dict(spec.settings))

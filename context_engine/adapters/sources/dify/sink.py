@@ -41,19 +41,19 @@ def sink_report(summary: Mapping[str, Any], written: int, *, dry_run: bool) -> S
         outcome="" if dry_run else _outcome(summary),
         advice=tuple(_advice(summary, written, dry_run)),
         remarks=tuple(f"Dify: {note}" for note in summary["notes"]),
-        problems=tuple(f"not as it was written: {_named(one)}: {one['reason']}" for one in summary["damaged"]),
+        problems=tuple(f"not as it was written: {_named(row)}: {row['reason']}" for row in summary["damaged"]),
         published=summary,
     )
 
 
 def _advice(summary: Mapping[str, Any], written: int, dry_run: bool) -> Iterator[str]:
-    for one in summary["datasets"]:
-        if one["dataset_id"] is None and dry_run:
-            yield f"source {one['source']}: dataset {one['name']!r} would be created"
-        elif one["new"]:
+    for row in summary["datasets"]:
+        if row["dataset_id"] is None and dry_run:
+            yield f"source {row['source']}: dataset {row['name']!r} would be created"
+        elif row["new"]:
             yield (
-                f"source {one['source']}: dataset {one['name']!r} was created. To search it, give the source "
-                f"dataset_ids: [{one['dataset_id']}]"
+                f"source {row['source']}: dataset {row['name']!r} was created. To search it, give the source "
+                f"dataset_ids: [{row['dataset_id']}]"
             )
     if dry_run and written >= _MANY:
         yield (
@@ -70,8 +70,8 @@ def _outcome(summary: Mapping[str, Any]) -> str:
     return f"{taken}{old}{left}{twice}; {_counted(summary['calls'], 'call')}"
 
 
-def _named(one: Mapping[str, str]) -> str:
-    return " ".join(part for part in (one["source_id"], one["document_id"], one["version"]) if part)
+def _named(row: Mapping[str, str]) -> str:
+    return " ".join(part for part in (row["source_id"], row["document_id"], row["version"]) if part)
 
 
 def _counted(count: int, noun: str) -> str:
@@ -149,8 +149,8 @@ class DifySink:
         """
         self.documents(source_id)
         key, target = (source_id, document_id, version), self._targets[source_id]
-        held = self._held.get(key)
-        if held is not None and target.hash_held(held.content_hash) == content_hash:
+        stored = self._held.get(key)
+        if stored is not None and target.hash_held(stored.content_hash) == content_hash:
             return False
         marked, line = target.hash_written(content_hash), target.settings.chunk_line
         upload = DocumentUpload.of(key, marked, chunks, target.names, target.technique, chunk_line=line)
@@ -179,8 +179,8 @@ class DifySink:
         target = self._targets[source_id]
         if target.dataset_id is not None and target.dataset_id not in self._listed:
             self._list(target, target.dataset_id)
-        held = [(key, row.content_hash) for key, row in self._held.items() if key[0] == source_id]
-        return {key[1:]: target.hash_held(content_hash) for key, content_hash in held}
+        stored = [(key, row.content_hash) for key, row in self._held.items() if key[0] == source_id]
+        return {key[1:]: target.hash_held(content_hash) for key, content_hash in stored}
 
     def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
         """Return the path of the file that a document came from, None where Dify does not hold it."""
@@ -211,23 +211,23 @@ class DifySink:
             return
         for dataset_id, target in targets.items():
             assert dataset_id is not None
-            found = take_inventory(
+            inventory = take_inventory(
                 target.writes.all_documents(dataset_id), partial(as_written, target.writes, dataset_id)
             )
-            for rows in [rows for key, rows in found.doubled.items() if self._is_ours(key)]:
+            for rows in [rows for key, rows in inventory.doubled.items() if self._is_ours(key)]:
                 self._counts["doubled"] += len(rows)
                 for row in rows:
                     target.remove(row.dify_id)
             for key, row in self._held.items():
                 if key[0] in self._specs and self._targets[key[0]].dataset_id == dataset_id:
-                    self._compare(key, row, found)
-            unfinished = [row.name for row in found.unfinished if row.key is None or self._is_ours(row.key)]
+                    self._compare(key, row, inventory)
+            unfinished = [row.name for row in inventory.unfinished if row.key is None or self._is_ours(row.key)]
             if unfinished:
-                said = (
+                message = (
                     f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all. Another "
                     "run writes them, or was broken off: the next one removes them"
                 )
-                target.notice(NoticeCode.DOCUMENTS_UNFINISHED, said, count=len(unfinished))
+                target.notice(NoticeCode.DOCUMENTS_UNFINISHED, message, count=len(unfinished))
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -276,30 +276,32 @@ class DifySink:
 
     def _list(self, target: TargetDataset, dataset_id: str) -> None:
         """Read what a dataset holds; delete what a broken run left and copies of what is held."""
-        found = take_inventory(target.writes.all_documents(dataset_id), partial(self._intact, target))
-        self._listed[dataset_id] = found.names
-        for key, row in found.held.items():
-            good = key not in found.damaged and key not in found.old
+        inventory = take_inventory(target.writes.all_documents(dataset_id), partial(self._intact, target))
+        self._listed[dataset_id] = inventory.names
+        for key, row in inventory.held.items():
+            good = key not in inventory.damaged and key not in inventory.old
             self._held[key] = row if good else row._replace(content_hash="")
             if row.hidden:
-                said = f"document {row.name!r} is disabled or archived in Dify"
-                target.notice(NoticeCode.DOCUMENT_DISABLED, said, document=row.name)
-        other = {key for key, row in found.held.items() if row.content_hash and not target.hash_held(row.content_hash)}
-        if old := sum(map(self._is_ours, other.union(found.old))):
-            said = (
+                message = f"document {row.name!r} is disabled or archived in Dify"
+                target.notice(NoticeCode.DOCUMENT_DISABLED, message, document=row.name)
+        other = {
+            key for key, row in inventory.held.items() if row.content_hash and not target.hash_held(row.content_hash)
+        }
+        if old := sum(map(self._is_ours, other.union(inventory.old))):
+            message = (
                 f"{old} documents of dataset {dataset_id} were written by an earlier release, or with another "
                 "chunk_line: those that the folder holds are written once more"
             )
-            target.notice(NoticeCode.DOCUMENTS_OF_EARLIER_RELEASE, said, count=old, dataset_id=dataset_id)
-        self._damaged |= {key: _DAMAGED for key in found.damaged if self._is_ours(key)}
-        certain = {key for key in found.doubled if key not in found.damaged and key not in found.old}
-        self._doubled |= {key: rows for key, rows in found.doubled.items() if key not in certain}
-        left = [row for row in found.unfinished if row.key is None or self._is_ours(row.key)]
-        left += found.empty if self._repair else []
+            target.notice(NoticeCode.DOCUMENTS_OF_EARLIER_RELEASE, message, count=old, dataset_id=dataset_id)
+        self._damaged |= {key: _DAMAGED for key in inventory.damaged if self._is_ours(key)}
+        certain = {key for key in inventory.doubled if key not in inventory.damaged and key not in inventory.old}
+        self._doubled |= {key: rows for key, rows in inventory.doubled.items() if key not in certain}
+        left = [row for row in inventory.unfinished if row.key is None or self._is_ours(row.key)]
+        left += inventory.empty if self._repair else []
         if self._read_only:
             return
         self._counts["leftovers"] += len(left)
-        copies = [row for key in certain if self._is_ours(key) for row in found.doubled[key]]
+        copies = [row for key in certain if self._is_ours(key) for row in inventory.doubled[key]]
         self._counts["doubled"] += len(copies)
         for row in (*left, *copies):
             target.remove(row.dify_id)
@@ -313,14 +315,14 @@ class DifySink:
         is_intact = holds if self._repair else as_written
         return is_intact(target.writes, target.made(), row)
 
-    def _compare(self, key: Key, held: DatasetDocument, found: Inventory) -> None:
+    def _compare(self, key: Key, stored: DatasetDocument, inventory: Inventory) -> None:
         """Note whether a document that this run leaves stands in Dify's list as it was written."""
-        row = found.held.get(key)
+        row = inventory.held.get(key)
         if row is None:
             self._damaged[key] = "it is gone: another run deleted it"
-        elif key in found.damaged:
+        elif key in inventory.damaged:
             self._damaged[key] = _DAMAGED
-        elif held.content_hash and row.content_hash != held.content_hash:
+        elif stored.content_hash and row.content_hash != stored.content_hash:
             self._damaged[key] = "another run wrote something else"
 
     def _write(self, target: TargetDataset, uploads: Sequence[DocumentUpload]) -> None:
@@ -340,13 +342,13 @@ class DifySink:
 
     def _forget(self, key: Key, keep: str) -> bool:
         """Delete what is held under a key, but for one document; return whether there was anything."""
-        held = self._held.pop(key, None)
+        stored = self._held.pop(key, None)
         self._damaged.pop(key, None)
-        rows = [*([held] if held is not None else []), *self._doubled.pop(key, [])]
+        rows = [*([stored] if stored is not None else []), *self._doubled.pop(key, [])]
         for row in rows:
             if row.dify_id != keep:
                 self._counts["deleted"] += self._targets[key[0]].remove(row.dify_id)
-        return held is not None
+        return stored is not None
 
     def _refuse(self, upload: DocumentUpload, reason: str) -> None:
         self.refusals.append(Refusal(*upload.key, reason))

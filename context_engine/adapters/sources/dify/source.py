@@ -74,7 +74,7 @@ class DifySource:
     def __init__(self, spec: SourceSpec, workspace: Workspace, clock: Clock, timezone: str = "UTC") -> None:
         self.settings: DifySettings = check_dify(spec)
         self.source_id, self.score_kinds = spec.id, possible_kinds(self.settings)
-        self.dataset_ids = tuple(dict.fromkeys(one.lower() for one in spec.dataset_ids))
+        self.dataset_ids = tuple(dict.fromkeys(dataset_id.lower() for dataset_id in spec.dataset_ids))
         self.spec, self.workspace, self.clock = spec, workspace, clock
         self._timezone = timezone
         self._claims = MetadataReader(self.settings, timezone)
@@ -97,12 +97,12 @@ class DifySource:
         calls = RetryBudget(self.settings.attempts, self.settings.max_calls - len(asked))
         search = _Asked(query, shortened(query.text), access, calls)
         if search.text != query.text:
-            said = (
+            message = (
                 f"query_shortened: from {len(query.text)} to {len(search.text)} characters, for Dify takes "
                 f"{MOST_CHARACTERS}; ranked by the whole query"
             )
             detail = {"given": len(query.text), "characters": len(search.text), "limit": MOST_CHARACTERS}
-            notices.append(Notice(NoticeCode.QUERY_SHORTENED, self.source_id, said, detail))
+            notices.append(Notice(NoticeCode.QUERY_SHORTENED, self.source_id, message, detail))
         results = self._answers(asked, search, left)
         problem = f"not asked: a search makes at most {self.settings.max_calls} calls (max_calls)"
         results += [SourceBusy(problem) for _ in jobs[len(asked) :]]
@@ -159,8 +159,8 @@ class DifySource:
         free = self.workspace.free_calls(access)
         if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
             return twice, []
-        said = "one leg was asked instead of two: the budget of calls does not cover both"
-        return once, [Notice(NoticeCode.LEG_NOT_ASKED, self.source_id, said)]
+        message = "one leg was asked instead of two: the budget of calls does not cover both"
+        return once, [Notice(NoticeCode.LEG_NOT_ASKED, self.source_id, message)]
 
     def _answers(
         self, asked: Sequence[tuple[str, str]], search: _Asked, left: Callable[[], float]
@@ -168,13 +168,13 @@ class DifySource:
         """Ask the slowest datasets first, so that none of them is left for the end; return the answers in order."""
         access, workspace = search.access, self.workspace
         order = sorted(range(len(asked)), key=lambda place: -workspace.expected_s(access, asked[place][0]))
-        found: list[Found | SourceError] = ask_each(
+        results: list[Found | SourceError] = ask_each(
             [partial(self._ask, *asked[place], search) for place in order],
             width=access.connection.max_connections,
             left=left,
             datasets=[asked[place][0] for place in order],
         )
-        by_place = dict(zip(order, found, strict=True))
+        by_place = dict(zip(order, results, strict=True))
         return [by_place[place] for place in range(len(asked))]
 
     def _ask(self, dataset: str, leg: str, search: _Asked, ticket: Ticket) -> Found:
@@ -186,18 +186,20 @@ class DifySource:
         method = choose(dataset, info, self.settings, leg)
         if method is None or (info is not None and info.documents == 0):
             return Found(Part(dataset, (), True), notices)
-        found = self._retrieved(dataset, method, info, search, ticket)
-        empty = not found.part.chunks and not found.withheld and found.failure is None
+        part = self._retrieved(dataset, method, info, search, ticket)
+        empty = not part.part.chunks and not part.withheld and part.failure is None
         if empty and method.name == "hybrid_search" and search.calls.more():
             # a reranker that fails inside Dify gives 200 with nothing
             plain = choose(dataset, info, self.settings, "semantic")
             assert plain is not None
-            found = self._retrieved(dataset, plain, info, search, ticket)
-            if found.part.chunks:
-                said = f"dataset {dataset}: its hybrid search gave nothing, its semantic search did: {_suspect(info)}"
+            part = self._retrieved(dataset, plain, info, search, ticket)
+            if part.part.chunks:
+                message = (
+                    f"dataset {dataset}: its hybrid search gave nothing, its semantic search did: {_suspect(info)}"
+                )
                 detail = {"dataset_id": dataset, "reranker": info.reranker if info else None}
-                notices += (Notice(NoticeCode.HYBRID_SEARCH_EMPTY, self.source_id, said, detail),)
-        return found._replace(notices=notices + found.notices)
+                notices += (Notice(NoticeCode.HYBRID_SEARCH_EMPTY, self.source_id, message, detail),)
+        return part._replace(notices=notices + part.notices)
 
     def _info(self, dataset: str, search: _Asked, ticket: Ticket) -> tuple[DatasetInfo | None, tuple[Notice, ...]]:
         info, failure = self.workspace.info(
@@ -213,9 +215,9 @@ class DifySource:
         if info is None and self.settings.indexing_technique is None:
             raise failure
         known = "what it said last" if info is not None else "the manifest's indexing_technique"
-        said = f"dataset {dataset}: Dify could not be asked how it is indexed ({failure.code}), {known} was used"
+        message = f"dataset {dataset}: Dify could not be asked how it is indexed ({failure.code}), {known} was used"
         detail = {"dataset_id": dataset, "problem": failure.code, "used": "cache" if info is not None else "manifest"}
-        return info, (Notice(NoticeCode.DATASET_NOT_DESCRIBED, self.source_id, said, detail),)
+        return info, (Notice(NoticeCode.DATASET_NOT_DESCRIBED, self.source_id, message, detail),)
 
     def _retrieved(
         self, dataset: str, method: SearchMethod, info: DatasetInfo | None, search: _Asked, ticket: Ticket
@@ -234,15 +236,15 @@ class DifySource:
         )  # fmt: skip
         notices: list[Notice] = []
         if stale is not None:
-            said = f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
+            message = f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
             detail = {"dataset_id": dataset, "age_s": round(age), "problem": stale.code}
-            notices.append(Notice(NoticeCode.STALE_ANSWER, self.source_id, said, detail))
+            notices.append(Notice(NoticeCode.STALE_ANSWER, self.source_id, message, detail))
         records = divided(given.records.good, self.spec, self._claims, query.access)
         chunks = read_chunks(records.readable, dataset, method, self._claims, notices)
         kept = self._kept(chunks, query)
         if pushed.conditions and pushed.whole and len(kept.by_filter) < len(chunks):
-            said = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
-            notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, said, {"dataset_id": dataset}))
+            message = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
+            notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, message, {"dataset_id": dataset}))
         bad = given.records.bad
         # Fields that only what is withheld may have are not told of; those of the chunks that are found still are.
         told = info is not None and not self._may_withhold(query, fields)
@@ -276,13 +278,13 @@ class DifySource:
     def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
         if filters is None:
             return True
-        held = effective_authority(chunk, self.spec)
+        authority = effective_authority(chunk, self.spec)
         fields = chunk_fields(
             chunk,
             source_id=self.source_id,
-            source_type=held.source_type,
-            tier=held.tier,
-            classification=held.classification,
+            source_type=authority.source_type,
+            tier=authority.tier,
+            classification=authority.classification,
             domain=domain,
         )
         return matches(filters, fields)

@@ -82,19 +82,19 @@ class TargetDataset:
             self.dataset_id, self.created = self.writes.create_dataset(body), True
         return self.dataset_id
 
-    def rows(self, given: Mapping[str, Value]) -> list[dict[str, Any]]:
+    def rows(self, fields: Mapping[str, Value]) -> list[dict[str, Any]]:
         """Return metadata as Dify takes it; fields that are not there yet are created."""
         out: list[dict[str, Any]] = []
-        for name, value in given.items():
+        for name, value in fields.items():
             field = self._field(name, value)
             if field is None:
                 continue
-            held = fitted(value, field.kind)
-            if held is None:
-                said = f"metadata {name!r}: a value does not fit its field of type {field.kind}, left out"
-                self.notice(NoticeCode.METADATA_VALUE_LEFT_OUT, said, metadata=name, kind=field.kind)
+            stored = fitted(value, field.kind)
+            if stored is None:
+                message = f"metadata {name!r}: a value does not fit its field of type {field.kind}, left out"
+                self.notice(NoticeCode.METADATA_VALUE_LEFT_OUT, message, metadata=name, kind=field.kind)
             else:
-                out.append({"id": field.id, "name": name, "value": held})
+                out.append({"id": field.id, "name": name, "value": stored})
         return out
 
     def remove(self, identity: str) -> bool:
@@ -102,8 +102,8 @@ class TargetDataset:
         try:
             self.writes.delete_document(self.made(), identity)
         except (SourceForbidden, SourceProtocolError) as error:
-            said = f"document {identity} was not deleted: {error}"
-            self.notice(NoticeCode.DOCUMENT_NOT_DELETED, said, document_id=identity, problem=str(error))
+            message = f"document {identity} was not deleted: {error}"
+            self.notice(NoticeCode.DOCUMENT_NOT_DELETED, message, document_id=identity, problem=str(error))
             return False
         return True
 
@@ -113,8 +113,8 @@ class TargetDataset:
             self._fields = self.writes.fields(dataset_id)
         if name not in self._fields:
             if len(name) > MOST_FIELD_NAME or len(self._fields) >= MOST_FIELDS:
-                said = f"metadata {name[:60]!r} is left out: the dataset has {len(self._fields)} fields"
-                self.notice(NoticeCode.METADATA_FIELD_LEFT_OUT, said, metadata=name[:60], fields=len(self._fields))
+                message = f"metadata {name[:60]!r} is left out: the dataset has {len(self._fields)} fields"
+                self.notice(NoticeCode.METADATA_FIELD_LEFT_OUT, message, metadata=name[:60], fields=len(self._fields))
                 return None
             self._fields[name] = self.writes.create_field(dataset_id, name, kind_of(value))
         return self._fields[name]
@@ -171,20 +171,20 @@ def take_inventory(rows: Iterable[DatasetDocument], intact: Callable[[DatasetDoc
         rows: all of its documents.
         intact: whether a whole document is as it was written.
     """
-    found = Inventory()
+    inventory = Inventory()
     copies: dict[Key, list[DatasetDocument]] = {}
     for row in rows:
         if not row.empty:
-            found.names.add(row.name)
+            inventory.names.add(row.name)
         if row.key is not None and row.content_hash is not None:
             copies.setdefault(row.key, []).append(row)
         elif row.ours:
-            found.unfinished.append(row)
+            inventory.unfinished.append(row)
         elif row.empty:
-            found.empty.append(row)
-    for key, given in copies.items():
-        _choose(found, key, sorted(given, key=lambda row: row.age, reverse=True), intact)
-    return found
+            inventory.empty.append(row)
+    for key, rows_of_key in copies.items():
+        _choose(inventory, key, sorted(rows_of_key, key=lambda row: row.age, reverse=True), intact)
+    return inventory
 
 
 def holds(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
@@ -201,23 +201,23 @@ def as_written(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
 
 
 def _choose(
-    found: Inventory, key: Key, newest_first: list[DatasetDocument], intact: Callable[[DatasetDocument], bool]
+    inventory: Inventory, key: Key, newest_first: list[DatasetDocument], intact: Callable[[DatasetDocument], bool]
 ) -> None:
     good = next((row for row in newest_first if row.digest is not None and intact(row)), None)
     chosen = good or newest_first[0]
-    found.held[key] = chosen
+    inventory.held[key] = chosen
     if good is None:
-        (found.damaged if chosen.digest is not None else found.old)[key] = chosen
+        (inventory.damaged if chosen.digest is not None else inventory.old)[key] = chosen
     if len(newest_first) > 1:
-        found.doubled[key] = [row for row in newest_first if row is not chosen]
+        inventory.doubled[key] = [row for row in newest_first if row is not chosen]
 
 
-def problems(found: Inventory) -> Mapping[str, list[str]]:
+def problems(inventory: Inventory) -> Mapping[str, list[str]]:
     """Return what is wrong, {what: names of documents}; nothing where nothing is."""
     by_kind = {
-        "written twice": [found.held[key].name for key in found.doubled],
-        "that lacks chunks, or holds others than were written to it": [row.name for row in found.damaged.values()],
-        "unfinished": [row.name for row in found.unfinished],
-        "empty and without metadata": [row.name for row in found.empty],
+        "written twice": [inventory.held[key].name for key in inventory.doubled],
+        "that lacks chunks, or holds others than were written to it": [row.name for row in inventory.damaged.values()],
+        "unfinished": [row.name for row in inventory.unfinished],
+        "empty and without metadata": [row.name for row in inventory.empty],
     }
-    return {what: names for what, names in by_kind.items() if names}
+    return {kind: names for kind, names in by_kind.items() if names}

@@ -46,13 +46,15 @@ _CJK_LENGTHS: Final = (2, 3, 4)
 def keywords_of(chunks: Sequence[Chunk]) -> list[list[str]]:
     """Return the keywords of each chunk of one document, the most telling first."""
     words = [Counter(_words(chunk.content)) for chunk in chunks]
-    spread = Counter(word.casefold() for counts in words for word in {one.casefold(): one for one in counts}.values())
+    spread = Counter(
+        word.casefold() for counts in words for word in {variant.casefold(): variant for variant in counts}.values()
+    )
     return [_chosen(chunk, counts, spread, len(chunks)) for chunk, counts in zip(chunks, words, strict=True)]
 
 
 def _chosen(chunk: Chunk, counts: Counter[str], spread: Counter[str], total: int) -> list[str]:
     named = (chunk.document_id, chunk.document_version, chunk.title, *chunk.heading_path, chunk.section)
-    labels = [str(one) for one in (*named, chunk.metadata.get("reference"), *_defined(chunk)) if one]
+    labels = [str(label) for label in (*named, chunk.metadata.get("reference"), *_defined(chunk)) if label]
     codes = dict.fromkeys(token for token in _TOKEN.findall(chunk.content) if _is_code(token))
     telling = sorted(counts, key=lambda word: -counts[word] * log(1 + total / spread[word.casefold()]))
     first = dict.fromkeys(word for text in (*labels, *islice(codes, _MOST_CODES)) for word in _words(text))
@@ -68,7 +70,7 @@ def _is_code(token: str) -> bool:
 
 def _defined(chunk: Chunk) -> Iterable[str]:
     terms = chunk.metadata.get("defines")
-    return [str(one) for one in terms] if isinstance(terms, list | tuple) else []
+    return [str(term) for term in terms] if isinstance(terms, list | tuple) else []
 
 
 def _words(text: str) -> Iterator[str]:
@@ -242,8 +244,8 @@ def wait(upload: DocumentUpload, dataset_id: str, writes: Writes, left: Callable
                 raise UploadRefused(f"Dify made {indexed.segments} chunks of its own from an empty text")
             return
         if indexed.state in ("error", "paused"):
-            said = " ".join(redacted(indexed.error).split())[:_MOST_SHOWN]
-            raise UploadRefused(f"indexing ended as {indexed.state!r}{f': {said}' if said else ''}")
+            reason = " ".join(redacted(indexed.error).split())[:_MOST_SHOWN]
+            raise UploadRefused(f"indexing ended as {indexed.state!r}{f': {reason}' if reason else ''}")
         if left() <= 0:
             raise UploadRefused(
                 f"indexing did not end in time: it is still {indexed.state!r}. Is Dify's worker running?"
@@ -280,11 +282,11 @@ def check(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
         UploadLost: not what was written; another run writes to it too.
     """
     try:
-        held = ContentDigest.of(writes.contents(dataset_id, upload.dify_id))
+        digest = ContentDigest.of(writes.contents(dataset_id, upload.dify_id))
     except SourceNotFound:
         raise UploadLost("it was deleted while it was written") from None
-    if held != upload.digest:
-        raise UploadLost(f"Dify held {held.chunks} chunks of it where {upload.digest.chunks} were written")
+    if digest != upload.digest:
+        raise UploadLost(f"Dify held {digest.chunks} chunks of it where {upload.digest.chunks} were written")
 
 
 def _written(chunk: Chunk, of_document: bool) -> str:
@@ -299,7 +301,7 @@ def _check_segment(row: Any, content: str, place: int) -> None:
     if not isinstance(row, dict):
         raise SourceProtocolError("Dify's answer to the chunks cannot be read")
     if row.get("status") not in ("completed", None) or row.get("enabled") is False:
-        said = " ".join(redacted(str(row.get("error") or "")).split())[:_MOST_SHOWN]
-        raise UploadRefused(f"Dify could not index chunk {place}{f': {said}' if said else ''}")
+        reason = " ".join(redacted(str(row.get("error") or "")).split())[:_MOST_SHOWN]
+        raise UploadRefused(f"Dify could not index chunk {place}{f': {reason}' if reason else ''}")
     if row.get("content") != content:
         raise UploadRefused(f"Dify changed the text of chunk {place}")

@@ -259,7 +259,7 @@ class Workspace:
 def _frozen(value: Any) -> Any:
     """Return a value that can be a dictionary key."""
     if isinstance(value, Mapping):
-        return tuple((name, _frozen(one)) for name, one in sorted(value.items()))
+        return tuple((name, _frozen(item)) for name, item in sorted(value.items()))
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
@@ -280,14 +280,14 @@ def list_datasets(workspace: Workspace, clock: Clock, *, attempts: int = 3) -> l
     access = workspace.access()
     due = clock.monotonic() + _TIME_S
     ticket = Ticket(lambda: due - clock.monotonic())
-    found: dict[str, DatasetInfo] = {}
+    datasets: dict[str, DatasetInfo] = {}
     for number in range(1, _MOST_PAGES):
         body = workspace.page(number, access, ticket, attempts=attempts)
         rows = body.get("data") if isinstance(body, Mapping) else None
         if not isinstance(rows, list):
             raise SourceProtocolError("Dify's list of datasets cannot be read")
-        found |= {info.dataset_id: info for info in map(read_info, rows)}
+        datasets |= {info.dataset_id: info for info in map(read_info, rows)}
         total = body.get("total")
         if not rows or not isinstance(total, int) or number * 100 >= total:
-            return list(found.values())
+            return list(datasets.values())
     raise SourceProtocolError("Dify's list of datasets does not end")

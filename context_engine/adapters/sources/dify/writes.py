@@ -150,10 +150,10 @@ class Writes:
     def indexed(self, dataset_id: str, batch: str, document_id: str) -> Indexed:
         """Return how far the indexing of a document has come."""
         rows = self._mapping("GET", f"datasets/{dataset_id}/documents/{batch}/indexing-status").get("data")
-        found = [row for row in rows if row.get("id") == document_id] if isinstance(rows, list) else []
-        if not found:
+        matching = [row for row in rows if row.get("id") == document_id] if isinstance(rows, list) else []
+        if not matching:
             raise SourceProtocolError("Dify does not say how far the document is indexed")
-        row = found[0]
+        row = matching[0]
         return Indexed(
             str(row.get("indexing_status")), str(row.get("error") or ""), int(row.get("total_segments") or 0)
         )
@@ -180,8 +180,8 @@ class Writes:
             values: {document id: [{"id", "name", "value"}]}.
         """
         rows = [
-            {"document_id": document, "metadata_list": list(given), "partial_update": False}
-            for document, given in values.items()
+            {"document_id": document, "metadata_list": list(fields), "partial_update": False}
+            for document, fields in values.items()
         ]
         self._asked("POST", f"datasets/{dataset_id}/documents/metadata", {"operation_data": rows})
 
@@ -215,16 +215,16 @@ class Writes:
             if not _rows(body) or not isinstance(total, int) or number * _PAGE >= total:
                 return
 
-    def _made(self, make: Callable[[], _Made], found: Callable[[], _Made | None]) -> _Made:
+    def _made(self, make: Callable[[], _Made], find: Callable[[], _Made | None]) -> _Made:
         """Make something that must not be made twice."""
 
         def make_or_find() -> _Made:
             try:
                 return make()
             except (*UNCLEAR, SourceProtocolError):
-                there = found()
-                if there is not None:
-                    return there
+                existing = find()
+                if existing is not None:
+                    return existing
                 raise
 
         outages = (*UNCLEAR, SourceProtocolError)
