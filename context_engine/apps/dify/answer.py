@@ -107,7 +107,7 @@ def search_answer(
 
 
 def lines(name: str, sentences: Sequence[str]) -> str:
-    """Return sentences as a list that a person reads, one a line; small enough for Dify.
+    """Return sentences as a bulleted list, small enough for Dify.
 
     >>> lines("warnings_text", ["one", "two"])
     '- one\\n- two'
@@ -138,7 +138,7 @@ def _source(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _trace(result: SearchResult, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return counts and times: a workflow's tool node drops log messages."""
+    """Return counts and times, because a workflow's tool node drops log messages."""
     outcomes = [str(fate.outcome) for fate in result.fates]
     return {
         "search_id": result.search_id,

@@ -33,7 +33,7 @@ class Backend(Protocol):
     """Answers the plugin's calls. Safe for many threads."""
 
     def call(self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, ask: Ask) -> ToolOutput:
-        """Return what a tool gives back.
+        """Return a tool's output.
 
         Args:
             tool: its name.
@@ -47,11 +47,11 @@ class Backend(Protocol):
         ...
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, title to show) of each domain that a caller may know."""
+        """Return (name, display title) of each domain that a caller may know."""
         ...
 
     def check(self) -> None:
-        """Try for real what the form says.
+        """Try the form's settings with real calls.
 
         Raises:
             ContextEngineError: what is wrong with it, and how to mend it.
@@ -67,12 +67,12 @@ class Backend(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what is open; called once."""
+        """Close everything that is open; called once."""
         ...
 
 
 def open_backend(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> Backend:
-    """Return what answers the calls of a form: the server that it names, else an engine of the plugin's own.
+    """Return the backend of a form: the server it names, else an engine in the plugin's process.
 
     Args:
         credentials: the form.
@@ -115,7 +115,7 @@ class Engines(Generic[T]):
             shared.leave()
 
     def _joined(self, credentials: Credentials) -> tuple[Shared[T], list[Shared[T]]]:
-        """Return the backend, joined, and those dropped for it: they are closed outside the lock, as closing waits."""
+        """Return the joined backend, and those dropped for it, to be closed outside the lock because closing waits."""
         key = credentials.fingerprint
         with self._lock:
             if key not in self._kept:

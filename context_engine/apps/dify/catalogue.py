@@ -38,7 +38,7 @@ _NO_DECISIONS: Final[Mapping[str, AccessDecision]] = MappingProxyType({})
 
 
 class Health(NamedTuple):
-    """How one part of a source, such as a dataset, is; or the source, where it has no parts.
+    """The health of one part of a source, such as a dataset; of the source itself if it has no parts.
 
     Attributes:
         dataset_id: None where the source has no parts.
@@ -58,7 +58,7 @@ class Health(NamedTuple):
 
 
 def refuse_unhealthy(deployment: Deployment) -> None:
-    """Try everything once, whoever may search it: whoever saves the credentials holds the key to all of it.
+    """Try every source once, whatever the access rules: whoever saves the credentials has access to everything.
 
     Raises:
         ConfigError: something cannot be searched; lists what, with the reason and how to fix it.
@@ -143,12 +143,12 @@ def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str 
 
 
 def _failed(domain: DomainSpec, spec: SourceSpec, problem: str) -> list[Health]:
-    """Return what failed as a whole: each of its datasets has failed."""
+    """Return the failed health of a whole source: each of its datasets has failed."""
     return [Health(domain.domain, spec.id, dataset, "failed", problem) for dataset in spec.dataset_ids or (None,)]
 
 
 def _grouped(failed: Sequence[Health]) -> dict[str, str]:
-    """Return {problem: the places that have it}, so that one wrong key is named once."""
+    """Return {problem: places}, so that one wrong key is reported once."""
     places: dict[str, list[str]] = {}
     for state in failed:
         place = f"{state.domain}/{state.source_id}" + (f" (dataset {state.dataset_id})" if state.dataset_id else "")
@@ -166,14 +166,14 @@ _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def domain_titles(deployment: Deployment, principal: Principal) -> list[tuple[str, str]]:
-    """Return (name, title to show) of each domain that a principal may know, sorted; a demo says so."""
+    """Return (name, display title) of each domain that a principal may know, sorted; demo domains are labelled."""
     registry = deployment.known_to(principal)
     titles = {name: registry.domain(name).title for name in registry.names if name not in registry.broken}
     return [(name, domain_label(name, titles.get(name, ""), demo=deployment.demo)) for name in registry.names]
 
 
 def domain_label(name: str, title: str, *, demo: bool) -> str:
-    """Return what a domain is called in a list to choose from."""
+    """Return the label of a domain in a selection list."""
     return f"{'DEMO ' * demo}{name}" + (f" – {title}" if title else "")
 
 
@@ -186,7 +186,7 @@ def catalogue(
     caller: Caller | None = None,
     audit: PluginAudit | None = None,
 ) -> ToolOutput:
-    """Return the domains with their sources: tier, how long their content is fresh, and health; and the personas.
+    """Return the domains with their sources (tier, freshness limit, health), and the personas.
 
     Args:
         principal: who asks; what it may not search is not there. How many documents a dataset holds is told to those
@@ -244,7 +244,7 @@ def catalogue(
 
 
 def _reads_all(deployment: Deployment, principal: Principal) -> bool:
-    """Return whether no document can be raised above what the principal may read."""
+    """Return whether the principal may read every classification, so that no document can be hidden from it."""
     highest = max(Classification, key=lambda level: level.rank)
     return isinstance(deployment.setup.access, OpenAccess) or principal.clearance is highest
 
@@ -296,7 +296,7 @@ def _state(parts: Sequence[Health]) -> str:
 
 
 def _duration(seconds: int) -> str:
-    """Return the largest unit that divides it.
+    """Return a duration in the largest unit that divides it.
 
     >>> _duration(2592000), _duration(90), _duration(0)
     ('30 days', '90 seconds', 'no time')

@@ -63,7 +63,7 @@ def _documents(fields: Mapping[str, Any], form: ChunkForm, authorities: str | No
 
 
 def _stated(document: CutDocument, form: ChunkForm) -> CutDocument:
-    """Return a document with what the form states of it."""
+    """Return a document with the metadata stated in the form."""
     base, chunks = document.document.base, document.chunks or []
     if document.document.loaded.path == UNNAMED:
         base, *chunks = (_unnamed(chunk, document.document) for chunk in (base, *chunks))
@@ -73,7 +73,7 @@ def _stated(document: CutDocument, form: ChunkForm) -> CutDocument:
 
 
 def _unnamed(chunk: Chunk, document: PreparedDocument) -> Chunk:
-    """Return a chunk of a text without a file, by whose name nothing is known: what Dify calls the document stays."""
+    """Return a chunk of a text without a file name, so that Dify's own document name is kept."""
     return chunk._replace(
         document_id=chunk.document_id if document.named else None,
         title=None if chunk.title == UNNAMED else chunk.title,
@@ -103,7 +103,7 @@ _WHAT: Final = {"general": "chunk", "parent_child": "parent", "qa": "question"}
 def chunk_report(
     cut_file: FileDocuments, cuts: Sequence[CutDocument], form: ChunkForm, made: Structured, count: Count
 ) -> dict[str, Any]:
-    """Return how documents were cut, ready for JSON.
+    """Return the report of how documents were cut, ready for JSON.
 
     Args:
         found: what the file gave.
@@ -142,7 +142,7 @@ def chunk_report(
 
 
 def report_text(report: Mapping[str, Any]) -> str:
-    """Return a report as a person reads it."""
+    """Return a report as readable text."""
     noun = _WHAT[report["structure"]]
     made = f"{report['chunks']:,} {noun}{'s' * (report['chunks'] != 1)}"
     if report["structure"] == "parent_child":
@@ -169,7 +169,7 @@ def _asks(document: PreparedDocument) -> str:
 
 
 def _each(words: Iterable[str]) -> str:
-    """Return different words, each once, the first few."""
+    """Return the first few distinct words."""
     different = list(dict.fromkeys(words))
     return "; ".join(different[:_MOST_NAMED]) + (" …" if len(different) > _MOST_NAMED else "")
 
@@ -187,7 +187,7 @@ def _sections(cuts: Sequence[CutDocument]) -> int:
 
 
 def _never_in_force(document: PreparedDocument) -> tuple[Notice, ...]:
-    """Return that what the form states leaves no day on which a document is in force."""
+    """Return a notice if the dates in the form leave no day on which a document is in force."""
     start, end = document.base.effective_from, document.base.effective_to
     if start is None or end is None or start < end:
         return ()

@@ -34,7 +34,7 @@ Structure = Literal["general", "parent_child", "qa"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkForm:
-    """A document to cut, as the form asks for it.
+    """The form of `chunk_document`, read.
 
     Attributes:
         structure: of the chunks: that of the knowledge base.
@@ -53,12 +53,12 @@ class ChunkForm:
     said: Mapping[str, Any]
 
     def stated(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with what the form states of its document."""
+        """Return a chunk with the document metadata stated in the form."""
         return chunk._replace(**self.said) if self.said else chunk
 
 
 def read_chunk_form(fields: Mapping[str, Any], own: IngestOptions) -> ChunkForm:
-    """Read the fields, those that say what is cut excepted; one that is absent, None or blank has its default.
+    """Read the fields other than the input; an absent, None or blank field takes its default.
 
     Args:
         fields: of the form.
@@ -79,7 +79,7 @@ def read_chunk_form(fields: Mapping[str, Any], own: IngestOptions) -> ChunkForm:
 
 
 def _options(fields: Mapping[str, Any], doc_type: str, own: IngestOptions) -> IngestOptions:
-    """Return the table with the sizes that are given, for every type."""
+    """Return the chunking table with the sizes in the form, for every type."""
     size = whole_field(fields, "chunk_size", LEAST_SIZE, MOST_SIZE)
     overlap = whole_field(fields, "overlap", 0, MOST_SIZE - 1)
     if size is None and overlap is None:
@@ -98,12 +98,12 @@ def _options(fields: Mapping[str, Any], doc_type: str, own: IngestOptions) -> In
 
 
 def _sized(row: ChunkingStrategy, size: int) -> ChunkingStrategy:
-    """Return a row with that size; its overlap stays within a quarter of it."""
+    """Return a row with that size, and an overlap of at most a quarter of it."""
     return replace(row, chunk_size=size, overlap=min(row.overlap, size // 4))
 
 
 def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the form states of the document, by the names of a chunk's fields."""
+    """Return the document metadata stated in the form, by chunk field."""
     metadata = {
         "document_id": _short(fields, "document_id"),
         "title": _short(fields, "title"),
@@ -145,7 +145,7 @@ _MOST_PAGES: Final = 100_000
 
 
 def given_text(fields: Mapping[str, Any]) -> tuple[LoadedDocument, ...]:
-    """Return the documents of the fields `text`, `title`, `metadata` and `pages`; none where there is no text.
+    """Return the documents in the fields `text`, `title`, `metadata` and `pages`; none if there is no text.
 
     Args:
         fields: of the form; the last three as `read_document` gives them, or left out.
@@ -181,7 +181,7 @@ def given_text(fields: Mapping[str, Any]) -> tuple[LoadedDocument, ...]:
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Return the front matter of a text that no reader has taken it off, and the text below."""
+    """Return the front matter of a text that no loader has parsed, and the text below it."""
     try:
         fields, end = front_matter(text)
     except BrokenFrontMatter:
@@ -190,7 +190,7 @@ def _front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _records(text: str, path: str) -> list[LoadedDocument]:
-    """Return the records of a text in which each has a heading and a line a field."""
+    """Return the records of a text in which each record has a heading and one line per field."""
     parts = [part.strip() for part in _RECORD.split(text)]
     return [_record(part, path, number) for number, part in enumerate(filter(None, parts), start=1)]
 

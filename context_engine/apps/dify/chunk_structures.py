@@ -38,7 +38,7 @@ _NO_QUESTIONS: Final = (
 
 
 class Structured(NamedTuple):
-    """Chunks as Dify takes them.
+    """Chunks in one of Dify's structures.
 
     Attributes:
         value: of the structure's variable.
@@ -54,7 +54,7 @@ class Structured(NamedTuple):
 
 
 def structured(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> Structured:
-    """Return documents in the structure that the form asks for.
+    """Return documents in the structure chosen in the form.
 
     Args:
         cuts: the documents with their chunks.
@@ -102,7 +102,7 @@ def _sections(cuts: Sequence[CutDocument], count: Count, notices: list[Notice]) 
 
 
 def _whole(cuts: Sequence[CutDocument], form: ChunkForm, count: Count, notices: list[Notice]) -> Parent:
-    """Return one parent of all documents: of a full document Dify shows the first parent alone."""
+    """Return one parent for all documents, because Dify shows only the first parent of a full document."""
     parents = [whole_document(document, chunks or ()) for _, document, chunks in cuts]
     content = "\n\n".join(parent.chunk.content for parent in parents)
     tokens = count(content)
@@ -138,12 +138,12 @@ def _about(document: PreparedDocument, notices: Sequence[Notice], cuts: Sequence
 
 
 def _filled(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Yield the chunks as they are shown, those without that held nothing but a picture."""
+    """Yield the chunks as shown, omitting those that held only a picture."""
     return (chunk for chunk in map(_shown, chunks) if chunk.content.strip())
 
 
 def _shown(chunk: Chunk) -> Chunk:
-    """Return a chunk with words in the place of pictures, which Dify would fetch."""
+    """Return a chunk with its pictures replaced by words, because Dify would fetch them."""
     return chunk._replace(
         content=_plain(chunk.content),
         title=_plain(chunk.title) if chunk.title else None,
@@ -152,7 +152,7 @@ def _shown(chunk: Chunk) -> Chunk:
 
 
 def _written(chunk: Chunk, form: ChunkForm, *, document: bool = True, place: bool = True) -> str:
-    """Return a chunk's text, below its line where the form asks for one."""
+    """Return a chunk's text, below its line if the form asks for one."""
     line = line_of(chunk, document=document, place=place) if form.chunk_line else ChunkLine()
     return _plain(with_line(line, chunk.content))
 
@@ -179,7 +179,7 @@ _MOST_WORDS: Final = 60
 
 
 def refuse_too_large(made: Structured, structure: Structure) -> None:
-    """Pass over chunks that Dify can take.
+    """Refuse chunks that exceed Dify's limits.
 
     Args:
         made: the chunks.

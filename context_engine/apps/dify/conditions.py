@@ -41,7 +41,7 @@ _JOINS: Final[Mapping[str, Callable[[tuple[Filter, ...]], Filter]]] = {"and": An
 
 
 def read_conditions(value: Any) -> Filter | None:
-    """Return the filter of a `metadata_condition`; None where there is no condition.
+    """Return the filter of a `metadata_condition`, or None if it has no condition.
 
     A condition that Dify itself would pass over (no value, a list where one value is wanted) is refused: what it leaves
     out may be what the reader must not see.
@@ -53,7 +53,7 @@ def read_conditions(value: Any) -> Filter | None:
 
 
 def _group(value: Any, where: str, levels: int) -> Filter | None:
-    """Return the filter of conditions that are joined; one of them may be such a group itself.
+    """Return the filter of a group of conditions, which may contain groups.
 
     Args:
         value: `logical_operator` and `conditions`.
@@ -130,14 +130,14 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _usable(value: str | int | float) -> bool:
-    """Return whether a value can be compared and sent on: UTF-8, finite, of at most 64 bits."""
+    """Return whether a value can be compared and serialised: UTF-8, finite, of at most 64 bits."""
     if isinstance(value, str):
         return "\x00" not in value and plain_text(value) == value
     return isfinite(value) if isinstance(value, float) else value.bit_length() <= _MOST_BITS
 
 
 def _dated(name: str, op: FilterOp, value: str | int | float) -> Filter:
-    """Dify keeps times as unix seconds; our own dates are ISO: the condition is put in both ways."""
+    """Return a date condition in both forms: Dify keeps times as unix seconds, our own dates are ISO."""
     text = value.strip() if isinstance(value, str) else value
     seconds = _number(text)
     moment = to_moment(seconds if seconds is not None else text)

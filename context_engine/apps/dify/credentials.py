@@ -28,7 +28,7 @@ _DER: Final = b"\x30"
 
 
 def read_certificates(text: str, *, key: str = "ca_certificate") -> str:
-    """Return PEM as OpenSSL reads it.
+    """Return certificates as PEM that OpenSSL reads.
 
     Args:
         text: one or more PEM certificates, their line breaks kept, lost or written as \\n; or base64 of a PEM file
@@ -86,7 +86,7 @@ _MOST_CONNECTIONS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Credentials:
-    """What a person typed into the form; None where a field is empty.
+    """The values typed into the plugin's form; None for an empty field.
 
     Attributes:
         variables: `${NAME}` -> value.
@@ -138,7 +138,7 @@ class Credentials:
 
     @property
     def fingerprint(self) -> str:
-        """What tells two sets of credentials apart without being one: a SHA-256 in hex, for keys of a cache."""
+        """A SHA-256 in hex that identifies the credentials without revealing them, for cache keys."""
         parts: list[Any] = [self.base_url, self.api_key, self.ca_certificate, self.proxy, self.domains, self.demo_bank]
         parts += [self.max_connections, self.server_url, self.server_token]
         text = json.dumps([*parts, sorted(self.variables.items())])
@@ -146,13 +146,13 @@ class Credentials:
 
     @property
     def redactor(self) -> Redactor:
-        """What takes these credentials out of a text."""
+        """A redactor for these credentials."""
         typed = (self.api_key, self.access_token, self.server_token, self.proxy, _user_of(self.proxy))
         return Redactor((*typed, *self.variables.values()))
 
 
 class Redactor:
-    """Takes secrets out of texts.
+    """Masks secrets in texts.
 
     Args:
         secrets: what must not be shown; None and texts shorter than four characters are passed over.
@@ -173,7 +173,7 @@ class Redactor:
 
 
 def read_flag(value: Any, otherwise: bool) -> bool:
-    """Return what a checkbox says, in whatever form Dify hands it over; `otherwise` where it says nothing.
+    """Return a checkbox's value in any form that Dify sends; `otherwise` if it is empty.
 
     >>> read_flag("false", True), read_flag(1, False), read_flag("", True)
     (False, True, True)
@@ -183,7 +183,7 @@ def read_flag(value: Any, otherwise: bool) -> bool:
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field's text, None where it is absent or blank; a number counts as text, its value is never shown."""
+    """Return a field's text, None if absent or blank; a number counts as text. Its value is never shown."""
     value = fields.get(name)
     if value is None:
         return None
@@ -203,7 +203,7 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def _count(fields: Mapping[str, Any], name: str) -> int | None:
-    """Return a whole number in whatever form Dify hands it over."""
+    """Return a whole number in any form that Dify sends."""
     raw = fields.get(name)
     digits = "" if raw is None else str(raw).strip().removesuffix(".0")
     if not digits:
@@ -215,7 +215,7 @@ def _count(fields: Mapping[str, Any], name: str) -> int | None:
 
 
 def _user_of(url: str | None) -> str | None:
-    """Return the password of a URL, where it has one."""
+    """Return the password in a URL, or None."""
     try:
         return None if url is None else urlsplit(url).password
     except ValueError:

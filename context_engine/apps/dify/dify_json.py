@@ -18,7 +18,7 @@ _MOST_DIGITS_BITS: Final = 13_000  # below the 4300 digits that Python writes ou
 
 
 def plain(value: Any) -> Any:
-    """Return a value with nothing in it that JSON cannot say.
+    """Return a value reduced to what JSON can express.
 
     A lone surrogate becomes "?", a number that is none becomes None, an integer of more than 64 bits becomes text.
 
@@ -44,7 +44,7 @@ def plain_text(text: str) -> str:
 
 
 def unusable(value: Any, depth: int = 0) -> str | None:
-    """Return what keeps a JSON value from being worked with, in words; None where nothing does."""
+    """Return why a JSON value cannot be processed, or None if it can."""
     if depth > DEEPEST:
         return f"is nested more than {DEEPEST} levels deep"
     if isinstance(value, int) and value.bit_length() > _MOST_DIGITS_BITS:
@@ -78,7 +78,7 @@ _STEPS: Final[Sequence[_Step]] = (
 
 
 class Fitted(NamedTuple):
-    """A value that fits, and what was cut from it to make it fit, in a sentence; None where nothing was."""
+    """A value that fits, and a sentence about what was cut; None if nothing was."""
 
     value: Any
     cut: str | None
@@ -113,7 +113,7 @@ class _Cuts:
 
 
 def json_size(value: Any) -> int:
-    """Return the most bytes a value takes as JSON, however its characters are escaped."""
+    """Return the upper bound of a value's size as JSON in bytes, however its characters are escaped."""
     return len(json.dumps(value, default=str))
 
 

@@ -54,7 +54,7 @@ class ExternalAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalRequest:
-    """What Dify asks.
+    """A request of the External Knowledge API.
 
     Attributes:
         knowledge_id: a domain.
@@ -72,7 +72,7 @@ class ExternalRequest:
 
 
 def authorised(token: Any, header: str | None) -> bool:
-    """Return whether a request carries the token, in a time that does not depend on it.
+    """Return whether a request carries the token, compared in constant time.
 
     A token shorter than 32 characters lets nobody in.
     """
@@ -87,7 +87,7 @@ def _octets(text: str) -> bytes:
 
 
 def read_request(body: bytes) -> ExternalRequest | None:
-    """Read a request; None for the probes that Dify sends when the API is registered: no body, or an empty question.
+    """Read a request; None for the probes of a registration, which have no body or an empty question.
 
     Raises:
         InvalidRequest: it cannot be used.
@@ -126,7 +126,7 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
 
 
 def _integer(digits: str) -> int | float:
-    """Read an integer; one that is too long for Python is too large for every field."""
+    """Read an integer; one too long for Python is too large for every field."""
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
@@ -203,19 +203,19 @@ def records_answer(
 
 
 def _is_filtered_to_nothing(result: SearchResult) -> bool:
-    """Whether the conditions on metadata left no candidate: Dify would show that as "nothing found"."""
+    """Whether metadata conditions excluded every candidate, which Dify would show as "nothing found"."""
     return any(notice.code is NoticeCode.FILTER_LEFT_NOTHING for notice in result.notices)
 
 
 def notice_record(missing: Sequence[SourceStatus], search_id: str) -> dict[str, Any]:
-    """Return the record that stands for sources that are missing; its score puts it first."""
+    """Return a record that reports missing sources; its score puts it first."""
     notice = of_missing_sources(missing, "these records")
     metadata = notice_metadata([source.source_id for source in missing], search_id)
     return {"content": notice.content, "score": 1.0, "title": notice.title, "metadata": metadata}
 
 
 def failed_answer(title: str, problem: str, *, search_id: str = "", source_ids: Sequence[str] = ()) -> ExternalAnswer:
-    """Return a 200 with one record that says what failed: Dify shows any other status as "nothing found".
+    """Return a 200 with one record about the failure, because Dify shows any other status as "nothing found".
 
     Args:
         title: of the record, in a few words.

@@ -32,17 +32,17 @@ _NOT_RECORDED: Final = (
 
 
 class ToolFailure(Exception):
-    """A call that failed; the name of its class goes to the fail branch as `error_type`."""
+    """A failed call; its class name reaches the workflow's fail branch as `error_type`."""
 
 
 class SourceMissing(EvidenceIncomplete):
-    """A source did not answer, and the search was to fail then."""
+    """A source did not answer, and the search was set to fail in that case."""
 
     code = "source_missing"
 
 
 def failure(error: BaseException, redactor: Redactor) -> ToolFailure:
-    """Return what is raised in the place of an error: the same name, its message without secrets, nothing chained.
+    """Return the error to raise instead: same name, message without secrets, no chained exception.
 
     Raise it outside the `except` block, for Dify writes the whole traceback into its log.
     """
@@ -91,7 +91,7 @@ def guarded_tool(fields: Mapping[str, Any], call: Callable[[Credentials], T]) ->
 
 
 def refuse_incomplete(result: SearchResult) -> None:
-    """Fail where a source did not answer, or answered in part.
+    """Fail if a source did not answer, or answered in part.
 
     Raises:
         SourceMissing: names the sources and what to do.
@@ -132,13 +132,13 @@ _RENAMED: Final = {"base_url": "server_url", "ca_bundle": "the CA certificate", 
 
 
 class ServerUnavailable(ContextEngineError):
-    """The server gave no answer; asked again later, it may."""
+    """The server gave no answer; a later call may succeed."""
 
     code = "server_unavailable"
 
 
 class NoServer(ContextEngineError):
-    """What answers at the address is no server of this engine, or one that is too old."""
+    """The address is not a context-engine server, or one that is too old."""
 
     code = "no_server"
 
@@ -151,7 +151,7 @@ def renamed(message: str) -> str:
 
 
 def checked_hello(answer: HttpAnswer, url: str) -> None:
-    """Pass over a server that this plugin can ask.
+    """Check a server's greeting; refuse a server that this plugin cannot use.
 
     Args:
         answer: to the question who it is.
@@ -173,7 +173,7 @@ def checked_hello(answer: HttpAnswer, url: str) -> None:
 
 
 def refused_by(answer: HttpAnswer, url: str) -> ContextEngineError:
-    """Return the error that a server's refusal stands for: its own by name, where it is one of ours."""
+    """Return the error for a server's refusal: the engine's own error class if the answer names one."""
     body = body_of(answer)
     code, detail = body.get("code"), body.get("detail")
     if answer.status in _REFUSED and code in (None, NotAuthenticated.code):
@@ -192,7 +192,7 @@ def refused_by(answer: HttpAnswer, url: str) -> ContextEngineError:
 
 
 def unusable_answer(url: str) -> ContextEngineError:
-    """Return the error of an answer that no server of ours gives."""
+    """Return the error for an answer that is not a context-engine server's."""
     return NoServer(
         f"{url} answers, but not as a context-engine server: correct server_url, and see that no proxy or sign-in page "
         "answers in its place"
@@ -200,7 +200,7 @@ def unusable_answer(url: str) -> ContextEngineError:
 
 
 def _engine_error(code: str, detail: str) -> ContextEngineError:
-    """Return an error with the name that the engine in the plugin would have given it."""
+    """Return the error with the class name that an engine in the plugin would raise."""
     names = {kind.code: kind.__name__ for kind in _errors(ContextEngineError) if not issubclass(kind, SourceError)}
     name = names.get(code) or "".join(part.capitalize() for part in code.split("_"))
     made: ContextEngineError = type(name, (ContextEngineError,), {"code": code})(detail)
@@ -215,7 +215,7 @@ def _errors(kind: type[ContextEngineError]) -> Iterator[type[ContextEngineError]
 
 
 def body_of(answer: HttpAnswer) -> Mapping[str, Any]:
-    """Return the object that an answer holds, an empty one where it holds none."""
+    """Return the JSON object in an answer, or an empty one."""
     try:
         body = json.loads(answer.body)
     except (ValueError, RecursionError):

@@ -71,14 +71,14 @@ _REMEDIES: Final[Mapping[type[SourceError], str]] = {
 
 
 class FileNotFetched(ContextEngineError):
-    """A file that Dify gave could not be fetched from the address that Dify gave with it."""
+    """A file could not be downloaded from the address that Dify gave."""
 
     code = "file_not_fetched"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenFile:
-    """A file of a tool's form.
+    """A file in a tool's form.
 
     Attributes:
         name: its file name, as `shown_name` writes it; ends in `suffix`.
@@ -94,7 +94,7 @@ class GivenFile:
 
     @classmethod
     def read(cls, fields: Mapping[str, Any], name: str = "file") -> Self | None:
-        """Return the file of a field, None where the field is empty.
+        """Return the file in a field, or None if the field is empty.
 
         Args:
             fields: of the form; a file is an object with `url`, `filename`, `extension`, `mime_type` and `size`.
@@ -126,7 +126,7 @@ class GivenFile:
 
     @contextmanager
     def fetched(self, authorities: str | None = None) -> Iterator[Path]:
-        """Fetch the file and yield where it lies; it is removed afterwards.
+        """Download the file and yield its path; it is removed afterwards.
 
         Args:
             authorities: PEM of certificates to trust beside the usual ones.
@@ -146,7 +146,7 @@ class GivenFile:
 
     @property
     def is_difys(self) -> bool:
-        """Whether Dify holds it: its address has the path and the signature of such a file."""
+        """Whether Dify stores the file: its address has the path and the signature of such a file."""
         parts = urlsplit(self.address)
         return bool(_DIFYS.fullmatch(parts.path)) and "sign" in parse_qs(parts.query)
 
@@ -172,7 +172,7 @@ class GivenFile:
             raise FileNotFetched(f"{self.name} has {size:,} bytes, at most {MOST_BYTES:,} are read: split it")
 
     def _refuse_address(self) -> None:
-        """Refuse an address that is not whole, as Dify gives it while it knows none of its own."""
+        """Refuse an incomplete address, which Dify sends if its own address is not configured."""
         try:
             parts = urlsplit(self.address)
             complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -182,14 +182,14 @@ class GivenFile:
             raise FileNotFetched(f"Dify gave no whole address for {self.name}, so it cannot be fetched. {_ADDRESS}.")
 
     def _origin(self) -> str:
-        """Return where it is fetched from, without path, query and user."""
+        """Return the origin of the address, without path, query and user."""
         parts = urlsplit(self.address)
         port = "" if parts.port is None else f":{parts.port}"
         return f"{parts.scheme}://{parts.hostname}{port}"
 
 
 def _suffix(called: str, value: Mapping[str, Any]) -> str:
-    """Return the first suffix that a loader reads, else the first of all: of the name, of the file, of its type."""
+    """Return the first suffix that a loader reads, from name, extension and type; else the first of them."""
     extension, kind = str(value.get("extension") or ""), str(value.get("mime_type") or "")
     if extension and not extension.startswith("."):
         extension = f".{extension}"
@@ -219,20 +219,20 @@ _readers = threading.BoundedSemaphore(_AT_ONCE)
 
 
 class FileNotRead(ContextEngineError):
-    """A file that gives no document, or more than a tool can give back."""
+    """A file that yields no document, or more than a tool can return."""
 
     code = "file_not_read"
 
 
 class MissingFormat(ContextEngineError):
-    """A file of a format whose libraries this package of the plugin was packed without."""
+    """A file format whose libraries this plugin package does not include."""
 
     code = "missing_format"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDocuments:
-    """What a file gave.
+    """The documents of a file, cut.
 
     Attributes:
         name: the file's, as it is shown.
@@ -246,7 +246,7 @@ class FileDocuments:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of the file was guessed or left out, one sentence each."""
+        """What was guessed or left out, one sentence each."""
         several = len(self.documents) > 1
         sentences = (
             f"{document.document.loaded.place}: {sentence}" if several else sentence
@@ -263,7 +263,7 @@ def file_documents(
     options: IngestOptions | None = None,
     authorities: str | None = None,
 ) -> FileDocuments:
-    """Fetch a file, read it, and return its documents, cut.
+    """Download a file, read it, and return its documents, cut.
 
     Args:
         given: the file.
@@ -286,7 +286,7 @@ def file_documents(
 def text_documents(
     documents: Sequence[LoadedDocument], *, rule: DocumentRule | None = None, options: IngestOptions | None = None
 ) -> FileDocuments:
-    """Return documents that were read before (at least one, of one file), cut.
+    """Return documents that are already read (at least one, of one file), cut.
 
     Raises:
         FileNotRead: they give nothing, or too much; says why and what to do.
@@ -317,7 +317,7 @@ def _read(name: str, items: Generator[Item], due: float) -> FileDocuments:
 
 
 def text_size(text: str) -> int:
-    """Return the bytes that a text takes as Dify's runtime writes it: JSON in UTF-8.
+    """Return the size of a text in bytes as Dify's runtime writes it: JSON in UTF-8.
 
     >>> text_size('say "é"\\n')
     12
@@ -326,7 +326,7 @@ def text_size(text: str) -> int:
 
 
 def refuse_long(name: str, size: int) -> None:
-    """Refuse a text that does not fit into one message of the plugin.
+    """Refuse a text too long for one message of the plugin.
 
     Args:
         name: of the file.
@@ -354,7 +354,7 @@ def _refuse_missing(file: GivenFile) -> None:
 
 @contextmanager
 def _turn(name: str, due: float) -> Iterator[None]:
-    """Wait for one of the few turns: a file may take half a gigabyte to be read."""
+    """Wait for one of a few slots: reading a file may take half a gigabyte."""
     if not _readers.acquire(timeout=max(due - time.monotonic(), 0.0)):
         raise Overloaded(f"{name} was not read: {_AT_ONCE} other files took all the time. Run the workflow again")
     try:

@@ -27,7 +27,7 @@ from context_engine.errors import InvalidFilter, InvalidRequest, nearest
 
 
 def query_field(fields: Mapping[str, Any]) -> str:
-    """Return the question, "" where it is absent.
+    """Return the question, or "" if it is absent.
 
     Raises:
         InvalidRequest: no text.
@@ -37,7 +37,7 @@ def query_field(fields: Mapping[str, Any]) -> str:
 
 
 def text_field(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field's text, None where it is absent or blank; a number counts as text.
+    """Return a field's text, or None if it is absent or blank; a number counts as text.
 
     Raises:
         InvalidRequest: neither text nor number, or not UTF-8.
@@ -55,7 +55,7 @@ def text_field(fields: Mapping[str, Any], name: str) -> str | None:
 
 
 def checked_type(value: Any, name: str, kind: Any, expected: str) -> Any:
-    """Return a value if it is of a kind; a bool is of none.
+    """Return a value if it has the type; a bool never has.
 
     Raises:
         InvalidRequest: it is of another.
@@ -66,7 +66,7 @@ def checked_type(value: Any, name: str, kind: Any, expected: str) -> Any:
 
 
 def flag_field(fields: Mapping[str, Any], name: str, otherwise: bool) -> bool:
-    """Return whether a box is ticked, `otherwise` where the field is absent or blank.
+    """Return whether a box is ticked, or `otherwise` if the field is absent or blank.
 
     Raises:
         InvalidRequest: neither yes nor no.
@@ -78,7 +78,7 @@ def flag_field(fields: Mapping[str, Any], name: str, otherwise: bool) -> bool:
 
 
 def whole_field(fields: Mapping[str, Any], name: str, least: int, most: int) -> int | None:
-    """Return a field's whole number, None where it is absent or blank.
+    """Return a field's whole number, or None if it is absent or blank.
 
     Raises:
         InvalidRequest: no whole number, or out of range.
@@ -99,7 +99,7 @@ def whole_field(fields: Mapping[str, Any], name: str, least: int, most: int) -> 
 
 
 def choice_field(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...], otherwise: str) -> str:
-    """Return a field's choice, `otherwise` where it is absent or blank.
+    """Return a field's choice, or `otherwise` if it is absent or blank.
 
     Raises:
         InvalidRequest: there is no such choice; names the nearest.
@@ -128,7 +128,7 @@ _MOST_BUDGET: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchForm:
-    """A search as the form asks for it.
+    """The search form, read.
 
     Attributes:
         form: of the context.
@@ -145,7 +145,7 @@ class SearchForm:
 
 
 def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Caller, principal: Principal) -> SearchForm:
-    """Read the fields; one that is absent, None or empty has its default.
+    """Read the fields; an absent, None or empty field takes its default.
 
     Args:
         fields: of the form, whoever filled them in: none of them says who asks.
@@ -182,7 +182,7 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
 
 
 def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:
-    """Return the domain: `domain_name` if it is given, else `domain`.
+    """Return the domain: `domain_name` if set, else `domain`.
 
     Raises:
         InvalidRequest: both are empty; lists the domains.
@@ -195,7 +195,7 @@ def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:
 
 
 def whole_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that `top_k` and `context_budget` make.
+    """Return the settings from `top_k` and `context_budget`.
 
     Raises:
         InvalidRequest: no whole number, or out of range.
@@ -217,7 +217,7 @@ def context_form(fields: Mapping[str, Any]) -> Form:
 
 
 def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
-    """Return the sources that can give something of that authority; the others need not be asked."""
+    """Return the sources that can return chunks of that authority; the others need not be asked."""
     allowed = tuple(source.id for source in domain.sources if source.tier <= tier or source.trust_document_metadata)
     if not allowed:
         best = min(source.tier for source in domain.sources)

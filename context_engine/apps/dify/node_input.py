@@ -42,14 +42,14 @@ _NAMES: Final = MetadataNames(
 
 
 class Passages(NamedTuple):
-    """Chunks by the source they count as, and what a reader should know of them."""
+    """Chunks by source, and notices about them."""
 
     sources: tuple[tuple[SourceSpec, tuple[Chunk, ...]], ...]
     notices: tuple[Notice, ...]
 
 
 def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_metadata: bool) -> Passages:
-    """Read passages; whose dataset or source is in a manifest has the manifest's tier as its ceiling.
+    """Read passages; for those from a source in a manifest, the manifest's tier is the highest possible.
 
     A notice among them is no passage: see `read_missing`.
 
@@ -86,7 +86,7 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
 
 
 def read_missing(value: Any, registry: Registry, domain: str | None) -> tuple[SourceSpec, ...]:
-    """Return the sources that notices among the passages say did not answer; unregistered ones stand for one.
+    """Return the sources that notices among the passages report as missing; unregistered ones count as one.
 
     Args:
         value, registry, domain: as for `read_passages`.
@@ -122,7 +122,7 @@ class _Known:
                 self._by_dataset.setdefault(dataset.lower(), spec)
 
     def source_of(self, row: Mapping[str, Any]) -> SourceSpec | None:
-        """Return the source; metadata, which documents write, decides by the dataset alone, which Dify writes."""
+        """Return the source by the dataset, which Dify writes; other metadata comes from documents, so is untrusted."""
         if _of_node(row):
             return self._by_dataset.get(str(row["metadata"].get("dataset_id", "")).lower())
         tag = row.get("_provenance")
@@ -131,7 +131,7 @@ class _Known:
         return self._by_id.get(str(source_id)) or self._by_dataset.get(dataset)
 
     def named(self, notice: Mapping[str, Any]) -> list[SourceSpec]:
-        """Return the sources a notice names, as far as they are registered; what else it says is not repeated."""
+        """Return the registered sources that a notice names; the rest of the notice is not repeated."""
         listed = notice["metadata"]["doc_metadata"].get("sources")
         names = [source_id for source_id in listed if isinstance(source_id, str)] if isinstance(listed, list) else []
         return [self._by_id[name] for name in dict.fromkeys(names) if name in self._by_id]
@@ -158,7 +158,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _problem(row: Any) -> str | None:
-    """Return what is wrong with a passage, in words that follow its number; None where it can be read."""
+    """Return what is wrong with a passage, phrased to follow its number; None if it is readable."""
     if not isinstance(row, Mapping) or not isinstance(row.get("content"), str) or not row["content"].strip():
         return "has no text in 'content'"
     if "\x00" in row["content"] or plain_text(row["content"]) != row["content"]:
@@ -175,7 +175,7 @@ def _of_node(row: Mapping[str, Any]) -> bool:
 
 
 def _is_notice(row: Mapping[str, Any]) -> bool:
-    """Return whether a passage is a notice of ours: a document may say so too, so what Dify writes decides."""
+    """Return whether a passage is our notice, by a field that Dify writes: a document could claim the same."""
     if not _of_node(row) or not isinstance(row["metadata"].get("doc_metadata"), Mapping):
         return False
     metadata = row["metadata"]
@@ -184,7 +184,7 @@ def _is_notice(row: Mapping[str, Any]) -> bool:
 
 
 def _stranger(row: Mapping[str, Any]) -> str:
-    """Return what a passage of no registered source says of where it is from; "" where it says nothing."""
+    """Return the origin that a passage of an unregistered source states, or ""."""
     metadata = row["metadata"] if _of_node(row) else row
     name = metadata.get("dataset_name") or metadata.get("source_id") or metadata.get("dataset_id")
     return str(name)[:80] if name else ""
@@ -220,7 +220,7 @@ def _chunk(row: Mapping[str, Any], spec: SourceSpec, notices: list[Notice]) -> C
 
 
 def _age(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return when the content left its origin, where a search of ours has said so."""
+    """Return when the content was retrieved from its origin, if an earlier search of ours states it."""
     moment, basis = to_moment(own.get("fetched_at")), own.get("fetched_at_basis")
     if moment is None or basis not in tuple(FetchedAtBasis):
         return {}
@@ -228,7 +228,7 @@ def _age(own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reader(spec: SourceSpec) -> MetadataReader:
-    """Return what reads a document's metadata by the manifest's names, where the source has settings for Dify."""
+    """Return a reader of document metadata under the manifest's names, if the source has Dify settings."""
     try:
         return MetadataReader(check_dify(spec))
     except ConfigError:
@@ -236,7 +236,7 @@ def _reader(spec: SourceSpec) -> MetadataReader:
 
 
 def _unfenced(content: str, own: Mapping[str, Any]) -> str:
-    """Return the text that a search of ours has put into a fence."""
+    """Return the text inside a fence that an earlier search of ours added."""
     search_id = own.get("search_id")
     if not isinstance(search_id, str) or "<<<untrusted" not in content:
         return content

@@ -18,19 +18,19 @@ _REGISTER_TIER: Final = 1
 
 
 class MissingKnowledge(NamedTuple):
-    """A title, and what a model and its readers must know."""
+    """A title and text about sources missing from a search."""
 
     title: str
     content: str
 
 
 def missing_sources(result: SearchResult) -> list[SourceStatus]:
-    """Return the sources that did not answer, or answered in part."""
+    """Return the sources that failed, wholly or in part."""
     return [source for source in result.sources if source.state in ("failed", "partial")]
 
 
 def without_register(result: SearchResult) -> SearchResult:
-    """Return a result with the decision `incomplete` where a tier-1 source failed, whole or in part.
+    """Return the result with the decision `incomplete` if a tier-1 source failed, wholly or in part.
 
     What a system of record would have said is not known then, and may be the opposite. One that answered and found
     nothing changes nothing.
@@ -41,13 +41,13 @@ def without_register(result: SearchResult) -> SearchResult:
 
 
 def missing_sources_warnings(result: SearchResult) -> list[str]:
-    """Return one sentence for each source that is missing, and one for all that failed in the same way."""
+    """Return one sentence for each missing source, with those that failed alike in one sentence."""
     alone = [_sentence([source]) for source in missing_sources(result) if source.error is None]
     return alone + [_sentence(group) for group in result.failed_alike]
 
 
 def missing_knowledge(result: SearchResult) -> MissingKnowledge | None:
-    """Return what stands before the passages of a degraded search; None where the search is whole."""
+    """Return the notice placed before the passages of an incomplete search; None if the search is complete."""
     if result.status is Status.COMPLETE:
         return None
     missing = missing_sources(result)
@@ -60,7 +60,7 @@ def missing_knowledge(result: SearchResult) -> MissingKnowledge | None:
 
 
 def of_missing_sources(missing: Sequence[SourceStatus], where: str) -> MissingKnowledge:
-    """Return what is to be said of sources that are missing.
+    """Return a title and text about missing sources.
 
     Args:
         where: what they are missing from.
@@ -92,7 +92,7 @@ NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
 
 
 def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str, Any]]:
-    """Return the returned chunks as the node's `result`, in our order; nothing where the question is out of scope.
+    """Return the chunks as the node's `result`, in our order; empty if the question is out of scope.
 
     Untrusted text, and text that wants to be obeyed, stands in the same fence as in a context, for an LLM node reads
     `content` as it is.
@@ -113,7 +113,7 @@ def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str
 
 
 def node_scores(result: SearchResult, *, most: float = 1.0) -> list[float]:
-    """Return one score in (0, `most`] for each returned chunk, strictly falling, because Dify sorts by it.
+    """Return one score in (0, `most`] per chunk, strictly decreasing because Dify sorts by score.
 
     score = final / (relevance weight + authority weight * tier 1's boost), which is final / 0.76 by default; where that
     does not fall, a millionth less than the one before.
@@ -128,7 +128,7 @@ def node_scores(result: SearchResult, *, most: float = 1.0) -> list[float]:
 
 
 def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
-    """Return the document's own metadata with what the engine knows over it; JSON values."""
+    """Return the document's metadata, overridden by what the engine knows; JSON values."""
     extra = chunk.provenance.extra
     own: dict[str, Any] = chunk.chunk.to_dict()["metadata"]
     fields = {
@@ -165,13 +165,13 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
 
 
 def chunk_for_model(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
-    """Return the published form of a chunk as a model may read it: an agent is given a tool's JSON as it is."""
+    """Return the published form of a chunk made safe for a model: an agent gets a tool's JSON unchanged."""
     published = {name: value for name, value in chunk.to_dict().items() if name != "content"}
     return {"content": content_for_model(chunk, search_id), **inert_values(published)}
 
 
 def inert_values(value: Any) -> Any:
-    """Return a JSON value with no mark in any of its texts; the names of fields stay."""
+    """Return a JSON value with its texts made inert; field names are unchanged."""
     if isinstance(value, str):
         return inert_line(value) if len(value) <= _LONGEST_KEPT else inert(value)
     if isinstance(value, Mapping):
@@ -182,7 +182,7 @@ def inert_values(value: Any) -> Any:
 
 
 def content_for_model(chunk: RankedChunk, search_id: str) -> str:
-    """Return the text as a model may read it: fenced where it is not trusted, or wants to be obeyed."""
+    """Return the text made safe for a model: fenced if it is untrusted or looks like an injection."""
     suspected = INJECTION_SUSPECTED in chunk.flags
     if chunk.trust_class is TrustClass.TRUSTED and not suspected:
         return chunk.content
@@ -190,7 +190,7 @@ def content_for_model(chunk: RankedChunk, search_id: str) -> str:
 
 
 def title_for_model(chunk: RankedChunk, source_title: str) -> str:
-    """Return the document's title, else its id, else its source's title, with no mark in it."""
+    """Return the document's title, else its id, else its source's title, made inert."""
     return inert_line(chunk.chunk.title or chunk.chunk.document_id or source_title)
 
 
@@ -200,7 +200,7 @@ def fence_nonce(search_id: str) -> str:
 
 
 def dataset_uuid(source_id: str) -> str:
-    """Return what stands for a source that has no dataset in Dify: a UUID, always the same."""
+    """Return a stable UUID for a source that has no dataset in Dify."""
     return str(uuid5(_NAMESPACE, f"source:{source_id}"))
 
 
@@ -237,7 +237,7 @@ def _record(chunk: RankedChunk, score: float, place: int, source_title: str, sea
 
 
 def _notice_record(notice: MissingKnowledge, result: SearchResult) -> dict[str, Any]:
-    """Return a notice as the first passage: citations show it too."""
+    """Return a notice as the first passage, so that citations show it too."""
     return {
         "content": notice.content,
         "title": notice.title,
@@ -264,7 +264,7 @@ def _notice_record(notice: MissingKnowledge, result: SearchResult) -> dict[str, 
 
 
 def notice_metadata(source_ids: list[str], search_id: str) -> dict[str, Any]:
-    """Return what a notice carries: which sources are missing, for programs."""
+    """Return a notice's metadata: the missing sources, for programs."""
     return {
         "notice": True,
         "search_id": search_id,
@@ -276,7 +276,7 @@ def notice_metadata(source_ids: list[str], search_id: str) -> dict[str, Any]:
 
 
 def _segment_id(chunk: RankedChunk) -> str:
-    """Return Dify's own id, else a UUID made of ours: Dify looks it up in a column of UUIDs."""
+    """Return Dify's own id, else a UUID derived from ours: Dify looks it up in a column of UUIDs."""
     try:
         return str(UUID(chunk.chunk_id))
     except ValueError:

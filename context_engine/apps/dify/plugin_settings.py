@@ -89,7 +89,7 @@ def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] 
 
 
 def load_ingest(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> IngestOptions:
-    """Return how the bank's own configuration reads and cuts files: its chunking table, chunk limit and `ingest.json`.
+    """Return the ingest options of the configuration: chunking table, chunk limit and `ingest.json`.
 
     A file may be silent for 30 seconds at most, whatever `file_timeout_s` says: Dify's runtime ends the call.
 
@@ -122,7 +122,7 @@ def _variables(credentials: Credentials, paths: ConfigPaths | None, env: Mapping
 
 
 def _own_paths(line: SettingsLine | None, root: Path, place: Path) -> ConfigPaths | None:
-    """Return the files of the line, written to a folder, else those packed into the plugin, None where are neither."""
+    """Return the files of the line, written to a folder, else those packed into the plugin; None without either."""
     if line is None:
         return _packed(root)
     line.write_files(place)
@@ -134,7 +134,7 @@ def _line(credentials: Credentials) -> SettingsLine | None:
 
 
 def _packed(root: Path) -> ConfigPaths | None:
-    """Return the folders that were packed into the plugin, None where there is no manifest among them."""
+    """Return the folders packed into the plugin, or None if they hold no manifest."""
     config, manifests = root / "config", root / "manifests"
     paths = ConfigPaths(
         origin=_PACKED, config_dir=config if config.is_dir() else None, manifest_dir=manifests, cwd=root
@@ -152,7 +152,7 @@ def _loaded(
 def _connected(
     config: Config, line: SettingsLine | None, credentials: Credentials, place: Path, env: dict[str, str]
 ) -> Config:
-    """Return the configuration with the line's connections, and the form's laid over the connection `dify`."""
+    """Return the configuration with the line's connections; the form overrides the connection `dify`."""
     connections = config.connections
     if line is not None and line.connections:
         connections = connections.over(
@@ -165,7 +165,7 @@ def _connected(
 
 
 def _form_connection(credentials: Credentials, place: Path, env: dict[str, str]) -> dict[str, Any]:
-    """Return the connection the form makes; its values go by way of variables, so that none of them is ever shown."""
+    """Return the form's connection; its values are passed as variables, so that none is ever shown."""
     connection: dict[str, Any] = {}
     fields = {"base_url": credentials.base_url, "api_key": credentials.api_key, "proxy": credentials.proxy}
     for key, value in fields.items():
@@ -182,7 +182,7 @@ def _form_connection(credentials: Credentials, place: Path, env: dict[str, str])
 
 
 def _demo_base(setup: Setup) -> Path:
-    """Return the demo's data folder, built on first use; in the temporary folder where no other can be written to."""
+    """Return the demo's data folder, built on first use; in the temporary folder if no other is writable."""
     try:
         return demo.ensure_base(find_data_dir(env=setup.env, cwd=setup.cwd), setup.registry)
     except ConfigError:
@@ -192,7 +192,7 @@ def _demo_base(setup: Setup) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How files are fetched and cut.
+    """How files are downloaded and cut.
 
     Attributes:
         options: the chunking table, the limit of a chunk, and what a file may cost.
@@ -231,7 +231,7 @@ _NOT_PACKED: Final = "this package holds nothing that writes to a ledger: pack i
 
 
 class PluginAudit(NamedTuple):
-    """Whether the plugin records its searches.
+    """The audit mode of the plugin.
 
     Attributes:
         mode: in force.
@@ -264,7 +264,7 @@ def plugin_audit(setup: Setup) -> PluginAudit:
 
 
 def plugin_recorder(setup: Setup, *, rankings: bool = False) -> Recorder | None:
-    """Return what records the plugin's searches, None where nothing does.
+    """Return the recorder of the plugin's searches, or None.
 
     Args:
         rankings: for passages that another node has found.

@@ -48,14 +48,14 @@ _MOST_ROUNDS: Final = 5
 
 
 class Paged(NamedTuple):
-    """A text, and (offset where a page begins, its number) of each of its pages, ascending."""
+    """A text, and (offset, number) of each of its pages, ascending."""
 
     text: str
     pages: tuple[tuple[int, int], ...] = ()
 
 
 class _Change(NamedTuple):
-    """A span of a text, and what stands there instead."""
+    """A span of a text, and its replacement."""
 
     start: int
     end: int
@@ -63,7 +63,7 @@ class _Change(NamedTuple):
 
 
 def without_pictures(text: str, pages: Sequence[tuple[int, int]] = ()) -> Paged:
-    """Return a text in which Dify finds no picture, and where its pages begin now.
+    """Return a text in which Dify finds no picture, with the new page offsets.
 
     Args:
         text: Markdown or plain text.
@@ -91,7 +91,7 @@ def _words(picture: re.Match[str]) -> str:
 
 
 def _marks(text: str) -> list[_Change]:
-    """Return what parts the marks that Dify would still take for a picture's."""
+    """Return changes that break up marks which Dify would still take for a picture."""
     changes: list[_Change] = []
     start = text.find(_MARK)
     while start >= 0:
@@ -122,7 +122,7 @@ def _changed(paged: Paged, changes: Sequence[_Change]) -> Paged:
 
 
 def _moved(offset: int, changes: Sequence[_Change], ends: Sequence[int], shifts: Sequence[int]) -> int:
-    """Return where an offset lies now; one inside of what was changed, at the end of what stands there instead."""
+    """Return the new position of an offset; one inside a changed span moves to the end of its replacement."""
     before = bisect_right(ends, offset)
     inside = before < len(changes) and changes[before].start < offset
     return changes[before].end + shifts[before + 1] if inside else offset + shifts[before]
@@ -170,7 +170,7 @@ def read_document(fields: Mapping[str, Any], reading: Reading | None = None) -> 
 
 
 def _uncut(cut_file: FileDocuments) -> FileDocuments:
-    """Return the documents without the notices of what stands in no chunk: the text is given whole."""
+    """Return the documents without notices about omitted passages, because the text is returned whole."""
 
     def told(document: PreparedDocument) -> PreparedDocument:
         notices = tuple(notice for notice in document.notices if notice.code is not NoticeCode.CONTENTS_LEFT_OUT)
@@ -180,7 +180,7 @@ def _uncut(cut_file: FileDocuments) -> FileDocuments:
 
 
 def whole_text(documents: Sequence[PreparedDocument]) -> Paged:
-    """Return the documents of a file as one text without pictures, and where its pages begin.
+    """Return the documents of a file as one text without pictures, with page offsets.
 
     A file that is one text is that text. Of several documents each has a heading: records their first line, others
     their title, where their text does not begin with one.
@@ -222,7 +222,7 @@ def _title(documents: Sequence[PreparedDocument]) -> str:
 
 
 def _metadata(cut_file: FileDocuments) -> dict[str, Any]:
-    """Return what the file says about itself; of several documents what their chunks have in common."""
+    """Return the file's metadata; of several documents, what their chunks have in common."""
     first = cut_file.documents[0].document
     base, structure = first.base, first.structure
     known: dict[str, Any] = {

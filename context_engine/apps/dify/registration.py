@@ -23,7 +23,7 @@ _MOST_SHOWN: Final = 300
 
 
 class Played(NamedTuple):
-    """One of Dify's questions, and what Dify would make of the answer.
+    """One of Dify's calls, and what Dify would make of the answer.
 
     Attributes:
         step: registration, newer registration, retrieval.
@@ -41,7 +41,7 @@ class Played(NamedTuple):
 
 
 def play(address: str, token: str, *, domain: str | None, query: str) -> list[Played]:
-    """Play the probes, and a retrieval where a domain is named.
+    """Play the registration probes, and a retrieval if a domain is given.
 
     Args:
         address: as it is registered in Dify: without `/retrieval`.
@@ -64,7 +64,7 @@ def play(address: str, token: str, *, domain: str | None, query: str) -> list[Pl
 
 
 class _Sent(NamedTuple):
-    """An answer, or why there is none."""
+    """An answer, or the reason why there is none."""
 
     answer: httpx.Response | None
     elapsed_s: float

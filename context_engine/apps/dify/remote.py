@@ -57,7 +57,7 @@ _OF_AN_ENGINE: Final = {
 
 
 class RemoteEngine:
-    """Asks a server; a `Backend`.
+    """A backend that asks a server.
 
     Args:
         connection: how it is reached.
@@ -70,12 +70,12 @@ class RemoteEngine:
         self._client = ApiClient(_API, lambda: connection, self._clock)
 
     def call(self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, ask: Ask) -> ToolOutput:
-        """Return what a tool gives back; a rerank model is asked here, for the server cannot reach it."""
+        """Return a tool's output; a rerank model is asked here, because the server cannot reach it."""
         more = {"rerank_scores": model_scores(fields, ask)} if tool == "rerank" else {}
         return self._called(tool, fields, caller, more, _PATIENCE_S)
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, title to show) of each domain that a caller may know."""
+        """Return (name, display title) of each domain that a caller may know."""
         domains = self._called("domains", {"check_health": False}, caller, {}, _CHECK_S).json
         rows, demo = domains.get("domains"), domains.get("demo") is True
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("domain") for row in rows):
@@ -84,7 +84,7 @@ class RemoteEngine:
         return [(name, domain_label(name, title, demo=demo)) for name, title in names]
 
     def check(self) -> None:
-        """Ask the server who it is.
+        """Check the server's greeting.
 
         Raises:
             ContextEngineError: it cannot be asked, refuses the token, or is too old for this plugin.
@@ -111,7 +111,7 @@ class RemoteEngine:
     def _called(
         self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, more: Mapping[str, Any], seconds: float
     ) -> ToolOutput:
-        """Return what a tool gives back.
+        """Return a tool's output.
 
         Raises:
             ContextEngineError: the server's own error, by its name; or it gave no answer that can be used.
@@ -127,7 +127,7 @@ class RemoteEngine:
         return ToolOutput(text=text, json=data, variables=variables)
 
     def _asked(self, call: HttpCall, seconds: float) -> HttpAnswer:
-        """Return a server's answer; asked again where it cannot be reached or is busy, for a call changes nothing."""
+        """Return a server's answer; retried if unreachable or busy, because calls have no side effects."""
         due = self._clock.monotonic() + seconds
 
         def left() -> float:
@@ -149,7 +149,7 @@ class RemoteEngine:
 
 
 def open_remote(credentials: Credentials) -> RemoteEngine | None:
-    """Return what asks the server of a form; None where it names none.
+    """Return the backend for the form's server, or None if it names none.
 
     Raises:
         ConfigError: a field that cannot be used, or one beside it that only an engine of the plugin's own reads.

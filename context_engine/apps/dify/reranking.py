@@ -48,7 +48,7 @@ Ask = Callable[[ModelChoice, str, Sequence[str]], Iterable[tuple[int, float]]]
 
 
 def read_model(value: Any) -> ModelChoice | None:
-    """Return the chosen model, None where none is.
+    """Return the chosen model, or None.
 
     Raises:
         InvalidRequest: not what a model selector gives.
@@ -105,7 +105,7 @@ _ERROR_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 
 def model_scores(fields: Mapping[str, Any], ask: Ask) -> dict[str, Any] | None:
-    """Return the scores of the passages of a form by the SHA-256 of their texts; None where no model is chosen.
+    """Return the scores of a form's passages by the SHA-256 of their texts, or None if no model is chosen.
 
     Where the model fails, `problem` is the name of the error: the server ranks without it, and says so.
 
@@ -130,7 +130,7 @@ def model_scores(fields: Mapping[str, Any], ask: Ask) -> dict[str, Any] | None:
 
 
 def asked_beforehand(scores: Mapping[str, float], problem: str | None) -> Ask:
-    """Return what answers in the place of a model with the scores that it gave.
+    """Return a stand-in for the model that answers with the scores it gave before.
 
     Args:
         scores: by the SHA-256 of the text.
@@ -156,7 +156,7 @@ _MISSING: Final = "it did not answer the search that these passages come from"
 
 
 class _Given:
-    """A source that answers with passages it was given; a `Source`."""
+    """A source that returns given passages."""
 
     score_kinds = frozenset(ScoreKind)
 
@@ -177,7 +177,7 @@ class _Given:
         return self._answer
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 def rerank_passages(
@@ -247,7 +247,7 @@ def rerank_passages(
 def _resolve(
     resolver: SettingsResolver, reranker: ModelReranker | None, domain: DomainSpec, request: SearchRequest
 ) -> EffectiveSettings:
-    """Return the settings of a ranking; the form's rerank model is the only reranker, and it runs."""
+    """Return the settings of a ranking; the form's rerank model is the only reranker, and is enabled."""
     settings = resolver.resolve(domain, request)
     if settings.values.rerank_by is not None:
         settings = with_layer(settings, {"rerank_by": Setting(None, "call")})
@@ -259,14 +259,14 @@ def _resolve(
 
 
 def _with_missing(passages: Passages, missing: Mapping[str, SourceSpec]) -> Passages:
-    """Return the passages with the sources that gave none because they did not answer, those in no manifest last."""
+    """Return the passages with the sources that did not answer, unregistered ones last."""
     have = {spec.id for spec, _ in passages.sources}
     absent = tuple((spec, ()) for name, spec in missing.items() if name not in have)
     return passages._replace(sources=(*absent, *passages.sources))
 
 
 def _domain(registry: Registry, name: str | None, passages: Passages) -> DomainSpec:
-    """Return a domain of the passages' sources, with the settings of the domain that was chosen."""
+    """Return a domain of the passages' sources, with the settings of the chosen domain."""
     chosen = registry.domain(name) if name else None
     return DomainSpec.model_construct(
         version=1,
@@ -282,5 +282,5 @@ def _placed(passages: Passages) -> Sequence[tuple[int, tuple[SourceSpec, tuple[C
 
 
 def _notices(place: int, passages: Passages) -> tuple[Notice, ...]:
-    """All notices stand with the last source: that of passages in no manifest comes last."""
+    """Return all notices with the last source, which is the unregistered one if there is any."""
     return passages.notices if place == len(passages.sources) - 1 else ()

@@ -50,7 +50,7 @@ EXTERNAL_KNOWLEDGE: Final = Principal(id="external-knowledge")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrieval:
-    """A request that can be searched for, and how it is to be answered.
+    """A request to search for, and how to answer it.
 
     Attributes:
         due: when the answer must be given, on the monotonic clock.
@@ -69,18 +69,18 @@ class Retrieval:
 
     @property
     def left_s(self) -> float:
-        """Seconds that are left."""
+        """The seconds left."""
         return self.due - time.monotonic()
 
 
 def unauthorised(why: str) -> ExternalAnswer:
-    """Return the refusal of a token: a 403, for Dify registers an endpoint that answers 401 to its probe."""
+    """Return a 403 for a wrong token: Dify would register an endpoint that answers 401 to its probe."""
     logger.warning("external knowledge: a request was refused, its access token is missing or wrong")
     return refused(403, _NOT_AUTHORISED, why)
 
 
 def read_retrieval(body: bytes) -> ExternalRequest | ExternalAnswer:
-    """Return what a request asks; or its answer, where there is nothing to search for.
+    """Return a request read from its body, or its answer if there is nothing to search for.
 
     The probes of a registration get no records, and a request that cannot be used gets a 400, which Dify does not ask
     again.
@@ -104,7 +104,7 @@ def answer_request(
     most_records: int = 100,
     most_query_chars: int = MAX_QUERY_CHARS,
 ) -> ExternalAnswer:
-    """Answer the body of a request as a principal; whatever goes wrong is in the answer.
+    """Answer the body of a request as a principal; failures are in the answer.
 
     Args:
         due: when the answer must be given, on the monotonic clock.
@@ -160,7 +160,7 @@ def search_records(asked: Retrieval, deployment: Deployment, principal: Principa
 
 
 def unanswered(error: Exception, *, notice_records: bool) -> ExternalAnswer:
-    """Return what is answered where a search failed: a record that says so, or a 424.
+    """Return the answer for a failed search: a record about the failure, or a 424.
 
     Args:
         error: its message may be shown.
@@ -189,7 +189,7 @@ def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) 
 
 
 def _search_request(asked: Retrieval, domain: str, persona: str | None, principal: Principal) -> SearchRequest:
-    """Ask for more than is wanted where a threshold takes some away: our order is not that of the absolute signal."""
+    """Request more chunks if a threshold removes some, because our order is not that of the absolute signal."""
     request, seconds = asked.request, max(asked.left_s, _LEAST_S)
     wanted = request.top_k if request.score_threshold <= 0 else max(request.top_k, _WIDER)
     return SearchRequest(

@@ -31,7 +31,7 @@ _FILE_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsLine:
-    """What a line holds.
+    """The contents of a settings line.
 
     Attributes:
         manifests: one mapping a domain, as in its file.
@@ -44,7 +44,7 @@ class SettingsLine:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def write_files(self, root: Path) -> None:
-        """Write `config/` and `manifests/` below a folder, connections left out."""
+        """Write `config/` and `manifests/` into a folder, without connections."""
         for name in ("config", "manifests"):
             (root / name).mkdir(parents=True, exist_ok=True)
         for name, content in self.config.items():
@@ -58,7 +58,7 @@ class SettingsLine:
 
 
 def write_line(settings: SettingsLine, *, as_base64: bool = False) -> str:
-    """Return the line; ASCII either way, so that no form changes a character of it."""
+    """Return the line in ASCII, so that no form changes a character of it."""
     value: dict[str, Any] = {"version": SETTINGS_VERSION, "manifests": list(settings.manifests)}
     value |= {"connections": settings.connections} if settings.connections else {}
     value |= {"config": settings.config} if settings.config else {}
@@ -67,7 +67,7 @@ def write_line(settings: SettingsLine, *, as_base64: bool = False) -> str:
 
 
 def read_line(text: str, *, key: str = "domains") -> SettingsLine:
-    """Read what was pasted into a field.
+    """Read a line pasted into a field.
 
     Args:
         text: the line; white space and line breaks that a form put in or took out do no harm.

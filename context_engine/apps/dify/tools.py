@@ -42,7 +42,7 @@ class Tools:
     def call(
         self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, principal: Principal, ask: Ask
     ) -> ToolOutput:
-        """Return what a tool gives back.
+        """Return a tool's output.
 
         Args:
             tool: its name.
@@ -92,7 +92,7 @@ class Tools:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenEngine(Deployment):
-    """A deployment of the plugin's own; a `Backend`.
+    """A backend with an engine in the plugin's process.
 
     Attributes:
         folder: holds what was typed in as files; removed with this value.
@@ -101,12 +101,12 @@ class OpenEngine(Deployment):
     folder: tempfile.TemporaryDirectory[str]
 
     def call(self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, ask: Ask) -> ToolOutput:
-        """Return what a tool gives back, to the principal of the app and the user that Dify names."""
+        """Return a tool's output for the principal of the app and the user that Dify names."""
         tools = Tools(deployment=self, audit=plugin_audit(self.setup))
         return tools.call(tool, fields, caller, self.principals.for_dify(caller.app, caller.principal), ask)
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, title to show) of each domain that a caller may know."""
+        """Return (name, display title) of each domain that a caller may know."""
         return domain_titles(self, self.principals.for_dify(caller.app, caller.principal))
 
     def check(self) -> None:
@@ -114,7 +114,7 @@ class OpenEngine(Deployment):
         refuse_unhealthy(self)
 
     def retrieve(self, asked: Retrieval, token: str) -> ExternalAnswer:
-        """Answer as the principal of the endpoint's access token, the only thing about a request that is checked."""
+        """Answer as the principal of the endpoint's access token, which is the only verified identity of a request."""
         principal = self.principals.for_token(token, now=SystemClock().now()) or EXTERNAL_KNOWLEDGE
         return search_records(asked, self, principal)
 

@@ -56,7 +56,7 @@ class Bundle:
     labels: Mapping[str, str]
 
     def files(self) -> dict[str, bytes]:
-        """Return what a package carries: `config/` and `manifests/`, comments left behind."""
+        """Return the files for a package: `config/` and `manifests/`, without comments."""
         texts = {f"config/{name}": _json(content) for name, content in self.config.items()}
         texts |= {f"manifests/{name}": _yaml(content) for name, content in self.manifests.items()}
         if self.connections:
@@ -64,13 +64,13 @@ class Bundle:
         return texts
 
     def local_files(self) -> dict[str, str]:
-        """Return the certificate files that connections name, by key: they must be there where the plugin runs."""
+        """Return the certificate files named in connections, by key; they must exist where the plugin runs."""
         rows = self.connections.items()
         return {f"{name}.{key}": str(row[key]) for name, row in rows for key in _LOCAL_FILES if key in row}
 
 
 def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None) -> Bundle:
-    """Return a configuration that the plugin can use, checked for secrets.
+    """Read a configuration, check it for secrets and that the plugin can use it.
 
     Args:
         paths: where it is.
@@ -100,7 +100,7 @@ def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
 
 
 def settings_line(bundle: Bundle) -> SettingsLine:
-    """Return the value that is printed on one line.
+    """Return the value for one line.
 
     Raises:
         ConfigError: a `${file:...}`: that file is on this machine, not where the plugin runs.
@@ -137,7 +137,7 @@ def _read(path: Path, label: str) -> Any:
 
 
 def _dated(value: Any) -> Any:
-    """Return parsed YAML with its dates as text, as JSON needs them."""
+    """Return parsed YAML with dates as text, for JSON."""
     if isinstance(value, dict):
         return {key: _dated(child) for key, child in value.items()}
     if isinstance(value, list):

@@ -52,7 +52,7 @@ _LOOPS: Final = ("asyncio", "anyio")
 
 
 def check_code(report: PluginReport) -> None:
-    """Check that no file of the plugin's own prints or starts an event loop."""
+    """Check that none of the plugin's own files prints or starts an event loop."""
     for path in filter(_is_own, report.files):
         tree = _parsed(report, path)
         if tree is not None:
@@ -92,7 +92,7 @@ _LEAST_PRIVACY: Final = 200
 
 
 def check_documents(report: PluginReport) -> None:
-    """Check everything in a package that is not read by Dify as a form."""
+    """Check the files that are neither YAML forms nor code."""
     for path in report.files:
         if path in ("__init__.py", "dify_plugin/__init__.py"):
             report.add(path, "", "no-init", "shadows Dify's SDK, whose import name is the same: take it out")
@@ -165,7 +165,7 @@ os._exit(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkRun:
-    """How the SDK's load of a plugin went.
+    """The result of loading a plugin with the SDK.
 
     Attributes:
         version: the SDK's.
@@ -193,7 +193,7 @@ def write_files(files: Files, folder: Path) -> None:
 
 
 def load_with_sdk(files: Files, python: Path) -> SdkRun:
-    """Load a plugin as Dify does when it starts it, and return how it went.
+    """Load a plugin as Dify does when starting it, and return the result.
 
     Args:
         files: the package.
@@ -240,7 +240,7 @@ def _read(stdout: str, stderr: str) -> SdkRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What a check found.
+    """The findings of a check.
 
     Attributes:
         files: what was checked.

@@ -23,7 +23,7 @@ class Ignore:
     patterns: tuple[tuple[re.Pattern[str], bool], ...] = ()
 
     def matches(self, path: str, *, folder: bool) -> bool:
-        """Return whether a path is left out; a folder that is takes all below it with it.
+        """Return whether a path is ignored; an ignored folder includes everything below it.
 
         Args:
             path: relative to the plugin's folder, forward slashes.
@@ -38,7 +38,7 @@ def read_ignore(text: str) -> Ignore:
 
 
 def negations(text: str) -> list[str]:
-    """Return the lines that mean to take something back in and do nothing."""
+    """Return the `!` lines, which have no effect."""
     return [line for line in _lines(text) if line.startswith("!")]
 
 
@@ -104,7 +104,7 @@ _PRIVATE_KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:
-    """Return the files of a plugin folder that its ignore file lets through; caches of tools are never among them.
+    """Return the files of a plugin folder that its ignore file allows, without tool caches.
 
     Raises:
         ConfigError: no such folder, or a link in it.
@@ -123,7 +123,7 @@ def read_tree(folder: Path, name: str) -> dict[str, bytes]:
 
 
 def read_package(path: Path) -> dict[str, bytes]:
-    """Return the files of a `.difypkg` in the order they stand in it.
+    """Return the files of a `.difypkg` in their order.
 
     Raises:
         ConfigError: it is no zip archive, holds a path twice or one that leaves the package, or is too large.
@@ -145,7 +145,7 @@ def read_package(path: Path) -> dict[str, bytes]:
 
 
 def never_ships(files: Files) -> list[tuple[str, str]]:
-    """Return (path, why) for each file that would give a secret away."""
+    """Return (path, reason) for each file that would leak a secret."""
     problems: list[tuple[str, str]] = []
     for path, content in files.items():
         name = path.rsplit("/", 1)[-1].lower()

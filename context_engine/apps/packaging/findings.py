@@ -18,7 +18,7 @@ _LONGEST_TEXT: Final = 1023
 
 @dataclass(frozen=True, slots=True)
 class PluginFinding:
-    """What breaks a rule.
+    """A broken rule.
 
     Attributes:
         file: path in the package, or the file's name beside it.
@@ -43,7 +43,7 @@ class PluginFinding:
 
 @dataclass(slots=True)
 class PluginReport:
-    """The files under check and what was found."""
+    """The files under check, and the findings."""
 
     files: Files
     found: list[PluginFinding] = field(default_factory=list)
@@ -70,7 +70,7 @@ class PluginReport:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of a YAML file; None where it is not given."""
+    """A value of a YAML file; its value is None if absent."""
 
     report: PluginReport
     file: str
@@ -78,7 +78,7 @@ class Node:
     value: Any
 
     def fail(self, rule: str, message: str) -> None:
-        """PluginReport this value."""
+        """Report a problem with this value."""
         self.report.add(self.file, self.key, rule, message)
 
     def at(self, name: str) -> Node:
@@ -87,14 +87,14 @@ class Node:
         return Node(self.report, self.file, f"{self.key}.{name}" if self.key else name, value)
 
     def given(self) -> bool:
-        """Return whether there is a value; report it as missing otherwise."""
+        """Return whether there is a value; report it as missing if not."""
         if self.value is None or self.value == "":
             self.fail("required", "must be given")
             return False
         return True
 
     def items(self) -> list[Node]:
-        """Return the items of a list; an item is called by its name or its place; [] where there is none."""
+        """Return the items of a list, called by name or place; [] if there is none."""
         out: list[Node] = []
         for index, value in enumerate(self.value if isinstance(self.value, list) else ()):
             name = value.get("name") if isinstance(value, Mapping) else None
@@ -102,11 +102,11 @@ class Node:
         return out
 
     def entries(self) -> list[Node]:
-        """Return the values of a mapping; [] where there is none."""
+        """Return the values of a mapping; [] if there is none."""
         return [self.at(str(name)) for name in self.value] if isinstance(self.value, Mapping) else []
 
     def text(self, *, longest: int | None = None, pattern: str | None = None, example: str = "") -> str | None:
-        """Return a text that keeps its rules, else None."""
+        """Return a text that satisfies the rules, else None."""
         if not isinstance(self.value, str) or not self.value:
             return None
         if longest is not None and len(self.value) > longest:
@@ -126,12 +126,12 @@ class Node:
         return text
 
     def flag(self) -> None:
-        """Check that it is true, false or not given: the SDK takes 1 and "yes" too, Dify does not."""
+        """Check that it is true, false or absent: the SDK accepts 1 and "yes" too, Dify does not."""
         if self.value is not None and not isinstance(self.value, bool):
             self.fail("type", f"must be true or false, got {self.value!r}"[:200])
 
     def number(self) -> float | None:
-        """Return a number, None where it is not given or none."""
+        """Return a number, or None if it is absent or not a number."""
         is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         return float(self.value) if is_number else None
 
@@ -149,7 +149,7 @@ class Node:
 
 
 def open_yaml(report: PluginReport, file: str) -> Node | None:
-    """Return the top of a YAML file; report it and return None where it cannot be used."""
+    """Return the top of a YAML file; if it is unusable, report it and return None."""
     if file not in report.files:
         report.add(file, "", "file", "is missing")
         return None

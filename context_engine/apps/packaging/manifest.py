@@ -51,7 +51,7 @@ _ALONE: Final = ("models", "agent_strategies", "datasources", "triggers")
 
 
 def check_manifest(report: PluginReport) -> Node | None:
-    """Check manifest.yaml and return it, None where it cannot be read."""
+    """Check manifest.yaml and return it, or None if it cannot be read."""
     top = open_yaml(report, MANIFEST)
     if top is None:
         return None

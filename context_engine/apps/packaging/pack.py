@@ -48,7 +48,7 @@ class BrokenPlugin(ConfigError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
-    """What goes into a package beside the plugin and the engine.
+    """What a package includes besides the plugin and the engine.
 
     Attributes:
         config, manifests: folders to bake in; None: none.
@@ -71,7 +71,7 @@ class PackOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A package that was written.
+    """A written package.
 
     Attributes:
         path: the file.
@@ -160,7 +160,7 @@ def _baked(options: PackOptions, env: Mapping[str, str]) -> tuple[dict[str, byte
 
 
 def _required(files: Files, more: list[str]) -> bytes:
-    """Return requirements.txt with what the included packages need besides."""
+    """Return requirements.txt with the further requirements of the included packages."""
     text = files.get(REQUIREMENTS, b"").decode("utf-8")
     have = {canonical(requirement.name): requirement for requirement in read_requirements(text.splitlines())[0]}
     added: list[str] = []

@@ -68,7 +68,7 @@ def check_options(node: Node, kind: str | None) -> None:
 
 
 def check_scope(node: Node, kind: str | None) -> None:
-    """Check a scope: it stands on an app-selector, a model-selector or a parameter of type any."""
+    """Check a scope: only an app-selector, a model-selector or a parameter of type any may have one."""
     scope = node.at("scope")
     text = scope.text(longest=1024)
     if text is None or kind is None or kind == "any":
@@ -103,7 +103,7 @@ _DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def check_tool(report: PluginReport, file: str) -> str | None:
-    """Check a tool's YAML and return its name, None where there is none."""
+    """Check a tool's YAML and return its name, or None."""
     top = open_yaml(report, file)
     if top is None:
         return None
@@ -165,7 +165,7 @@ def _check_parameter_default(node: Node, kind: str | None) -> None:
 
 
 def _check_output(schema: Node) -> None:
-    """Check what a tool says of its variables; the SDK does not look at it."""
+    """Check a tool's output schema, which the SDK does not check."""
     if schema.at("type").value != "object":
         schema.at("type").fail("choice", f"must be object, got {schema.at('type').value!r}")
     schema.at("properties").given()

@@ -37,7 +37,7 @@ _CHANGELOG: Final = re.compile(r"^## \[?(\d[^\]\s]*)", re.MULTILINE)
 
 
 def canonical(name: str) -> str:
-    """Return a distribution's name as indexes compare it.
+    """Return a distribution's name, normalised as package indexes do.
 
     >>> canonical("Dify_Plugin")
     'dify-plugin'
@@ -53,7 +53,7 @@ def canonical(name: str) -> str:
 
 
 def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str]]:
-    """Return the requirements and the lines that are something else, paths among them.
+    """Return the requirements, and the lines that are something else, such as paths.
 
     Raises:
         MissingExtra: `packaging` is not installed.
@@ -97,7 +97,7 @@ def check_requirements(report: PluginReport) -> None:
 
 
 def _wanted(report: PluginReport) -> list[Requirement]:
-    """Return the SDK and what the metadata of the vendored packages ask for; [] where nothing is vendored."""
+    """Return the SDK and the requirements of the vendored packages; [] if nothing is vendored."""
     lines: list[str] = []
     metadata = [content for path, content in report.files.items() if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)]
     for content in metadata:
@@ -158,7 +158,7 @@ def _check_pyproject(report: PluginReport, wanted: Mapping[str, Requirement]) ->
 
 
 def package_version(source: bytes) -> str | None:
-    """Return `__version__` of a module's source, None where it is not written out."""
+    """Return `__version__` in a module's source, or None if it is not a literal."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -171,7 +171,7 @@ def package_version(source: bytes) -> str | None:
 
 
 def check_versions(report: PluginReport, version: object, changelog: str | None, pyproject: str | None) -> None:
-    """Check that manifest, vendored package, changelog and pyproject.toml name one version.
+    """Check that manifest, vendored package, changelog and pyproject.toml have the same version.
 
     Args:
         report: the files.
@@ -204,7 +204,7 @@ _LAST_LINES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelTarget:
-    """Where the plugin will run.
+    """The platform and Python on which the plugin will run.
 
     Attributes:
         platform: a wheel's platform tag, e.g. manylinux_2_28_x86_64; older ones of its kind serve too.
@@ -221,7 +221,7 @@ class WheelTarget:
             raise ConfigError(f"must be like {DEFAULT_PLATFORM}, got {self.platform!r}", key="--platform")
 
     def platforms(self) -> list[str]:
-        """Return the tag and, for a manylinux one, the older tags that run there too."""
+        """Return the platform tag and, for manylinux, the compatible older tags."""
         match = _MANYLINUX.fullmatch(self.platform)
         if match is None:
             return [self.platform]
@@ -232,7 +232,7 @@ class WheelTarget:
         )
 
     def markers(self) -> dict[str, str]:
-        """Return what environment markers read there."""
+        """Return the target's environment markers."""
         linux = "linux" in self.platform
         machine = next((part for part in ("x86_64", "aarch64", "arm64") if self.platform.endswith(part)), "")
         return {
@@ -246,7 +246,7 @@ class WheelTarget:
 
 
 def download_wheels(requirements: Sequence[str], target: WheelTarget) -> dict[str, bytes]:
-    """Return wheel file name -> content for the requirements and all they need.
+    """Return {wheel file name: content} for the requirements and their dependencies.
 
     pip reads environment markers for the Python it runs on, so what the wheels themselves ask for is checked again for
     the target, and fetched where it is missing.
@@ -292,7 +292,7 @@ def _pip_download(requirements: Sequence[str], target: WheelTarget, folder: Path
 
 
 def _missing(wheels: Mapping[str, bytes], target: WheelTarget) -> list[str]:
-    """Return the requirements of the wheels that hold for the target and that no wheel is there for."""
+    """Return the wheels' requirements for the target that no wheel satisfies."""
     have = {canonical(name.split("-")[0]) for name in wheels}
     missing: dict[str, str] = {}
     for content in wheels.values():

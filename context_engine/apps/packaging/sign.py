@@ -24,7 +24,7 @@ _KEY_BITS: Final = 4096
 
 
 class BadSignature(ContextEngineError):
-    """A package is not signed, or not with this key, or was changed since."""
+    """A package is unsigned, signed with another key, or was changed afterwards."""
 
     code: ClassVar[str] = "bad_signature"
 

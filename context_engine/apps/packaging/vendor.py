@@ -25,7 +25,7 @@ from context_engine.errors import ConfigError
 
 
 def reachable(package: Files, sources: Iterable[bytes], modules: Iterable[str]) -> dict[str, bytes]:
-    """Return the files of a package that some code needs: Python files it reaches, and the data beside them.
+    """Return the files of a package that some code needs: reachable Python files and the data beside them.
 
     Args:
         package: path -> content; paths begin with the package's name.
@@ -43,20 +43,20 @@ def reachable(package: Files, sources: Iterable[bytes], modules: Iterable[str]) 
 
 
 def _module_path(package: Files, module: str) -> str | None:
-    """Return the file of a module, None where the package has none of that name."""
+    """Return the file of a module, or None."""
     stem = module.replace(".", "/")
     return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in package), None)
 
 
 def _paths(package: Files, module: str) -> Iterator[str]:
-    """Yield the file of a module and of every package it lies in; a name that is no module is one of its package's."""
+    """Yield the file of a module and of its parent packages; a name that is not a module belongs to its package."""
     parts = module.split(".")
     names = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
     return (path for name in names if (path := _module_path(package, name)) is not None)
 
 
 def _beside(path: str, package: Files, reached: set[str]) -> bool:
-    """Whether a file is the data of a package that is reached."""
+    """Whether a file is data of a reachable package."""
     if path.endswith(".py"):
         return False
     owners = (f"{folder}/__init__.py" for folder in PurePosixPath(path).parents)
@@ -121,7 +121,7 @@ _UNUSED_DATA: Final = ("demo/README.md", "demo/questions.jsonl", "settings/templ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """The checkout a plugin's folder lies in.
+    """The checkout that contains a plugin's folder.
 
     Attributes:
         table: `[project]` of its pyproject.toml.
@@ -138,20 +138,20 @@ class Project:
         return str(self.table.get("version"))
 
     def extra(self, name: str) -> tuple[str, ...]:
-        """Return what an extra requires."""
+        """Return the requirements of an extra."""
         return tuple(self.table.get("optional-dependencies", {}).get(name, ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vendored:
-    """A package's files, its metadata among them, and what it requires."""
+    """A package's files with its metadata, and its requirements."""
 
     files: Mapping[str, bytes]
     requires: tuple[str, ...]
 
 
 def find_project(plugin_dir: Path) -> Project | None:
-    """Return the checkout of context_engine that holds the plugin's folder, None where there is none."""
+    """Return the checkout of context_engine that contains the plugin's folder, or None."""
     root = plugin_dir.resolve().parent
     path, changelog = root / "pyproject.toml", root / "CHANGELOG.md"
     if not path.is_file() or not (root / _SOURCE / "__init__.py").is_file():
@@ -164,7 +164,7 @@ def find_project(plugin_dir: Path) -> Project | None:
 
 
 def vendor_project(project: Project, users: Iterable[Files], further: Iterable[str] = ()) -> Vendored:
-    """Return of the checkout's own package what the plugin can reach.
+    """Return the files of the checkout's own package that the plugin can reach.
 
     Args:
         project: the checkout.

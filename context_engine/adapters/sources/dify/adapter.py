@@ -45,7 +45,7 @@ def dify_sources(domain: DomainSpec) -> list[SourceSpec]:
 
 @contextmanager
 def open_dify_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[DifySink]:
-    """Open the datasets of the sources for writing; of one configuration one process at a time.
+    """Open the datasets of the sources for writing; a lock allows one process per configuration.
 
     Raises:
         ConfigError: a source or connection cannot be used.
@@ -278,7 +278,7 @@ def _joined(
 
 
 def _spoken_for(chunk: Chunk, spec: SourceSpec) -> Chunk:
-    """A chunk that says what its manifest makes of it, for a chunk dict speaks for itself."""
+    """Return the chunk with the authority its manifest gives it, because a chunk dict is used without the manifest."""
     authority = effective_authority(chunk, spec)
     fields: Mapping[str, Any] = {
         "source_type": authority.source_type,

@@ -63,7 +63,7 @@ def merged(parts: Sequence[Part], query: str) -> list[Chunk]:
 
 
 def _stable(part: Part) -> list[Chunk]:
-    """An order that means nothing differs from call to call."""
+    """Sort unordered answers, whose order differs from call to call."""
     return list(part.chunks) if part.ordered else sorted(part.chunks, key=lambda chunk: chunk.chunk_id)
 
 
@@ -73,7 +73,7 @@ def _comparable(chunks: Sequence[Chunk]) -> bool:
 
 
 class Found(NamedTuple):
-    """What one leg of one dataset gave.
+    """The result of one search leg of one dataset.
 
     Attributes:
         at: when Dify answered; None where it was not asked.
@@ -98,7 +98,7 @@ def answered(
     results: Sequence[Found | SourceError],
     notices: Sequence[Notice],
 ) -> SourceAnswer:
-    """Return the answer of a source: the best chunks of all datasets, and what is missing.
+    """Return the answer of a source: the best chunks of all datasets, and the failures.
 
     Chunks that the caller may not read stand behind all others: the engine takes them out and puts them on record.
 
@@ -147,7 +147,7 @@ def _of_dataset(dataset: str, legs: Sequence[Part]) -> Part:
 
 
 def named(error: SourceError, source_id: str, dataset: str) -> SourceError:
-    """Return the error with source and dataset, and nothing of what it came from."""
+    """Return the error with source and dataset, without its cause."""
     return type(error)(
         f"dataset {dataset}: {error}",
         source_id=source_id,
@@ -157,7 +157,7 @@ def named(error: SourceError, source_id: str, dataset: str) -> SourceError:
 
 
 def _all_failed(failures: Sequence[SourceError]) -> SourceError:
-    """Return the first failure, saying that it is not the only one; retryable if any is."""
+    """Return the first failure, with the number of further ones; retryable if any of them is."""
     first = failures[0]
     if len(failures) == 1:
         return first

@@ -128,7 +128,7 @@ _IN_BROKEN: Final = (1, 11)
 
 
 def stated_version(headers: Mapping[str, str]) -> str | None:
-    """Return the version that an answer states; None where it states none.
+    """Return the version in an answer's headers, or None.
 
     Args:
         headers: names in lower case.
@@ -138,12 +138,12 @@ def stated_version(headers: Mapping[str, str]) -> str | None:
 
 
 def drops_filters(version: str | None) -> bool:
-    """Return whether Dify ignores a search's metadata filter without a word, as 1.13 does."""
+    """Return whether this version silently ignores metadata filters, as 1.13 does."""
     return _release(version) == _FILTERS_DROPPED
 
 
 def shortcomings(version: str | None) -> tuple[str, ...]:
-    """Return what does not work with a version, or is not known of it, a sentence each."""
+    """Return the known defects of a version, one sentence each."""
     release = _release(version)
     if release is None:
         return ("Dify does not state its version (no X-Version header): a proxy in between may take it away",)

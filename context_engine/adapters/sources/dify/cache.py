@@ -41,7 +41,7 @@ class Kept(NamedTuple, Generic[T]):
 
 
 class _Flight(Generic[T]):
-    """One question under way; `given_up` where it was not Dify that failed, but the asker's time or turn."""
+    """A request under way; `given_up` if the asker ran out of time or turns, rather than Dify failing."""
 
     def __init__(self, due: float) -> None:
         self.due = due
@@ -52,7 +52,7 @@ class _Flight(Generic[T]):
 
 
 class AnswerCache(Generic[T]):
-    """Keeps answers by key, at most so many bytes of them, the least used ones dropped first.
+    """Answers by key, bounded in bytes; the least recently used are dropped first.
 
     Args:
         monotonic: seconds that never go back.
@@ -65,7 +65,7 @@ class AnswerCache(Generic[T]):
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Be empty: in a forked child nothing is under way, and a thread may just have been changing what is kept."""
+        """Empty the cache in a forked child: no request is under way there, and entries may be half changed."""
         self._lock = threading.Lock()
         self._store: LRUCache[Hashable, Kept[T]] = LRUCache(self._most_bytes, getsizeof=lambda kept: kept.size)
         self._flights: dict[Hashable, _Flight[T]] = {}
@@ -73,7 +73,7 @@ class AnswerCache(Generic[T]):
     def get(
         self, key: Hashable, make: Callable[[], Kept[T]], *, ttl_s: float, stale_s: float, left: Callable[[], float]
     ) -> tuple[Kept[T], SourceError | None]:
-        """Return the answer of a key, and the error that an overdue answer stands in for, if it does.
+        """Return the answer of a key, and the error if a stale answer replaces a failed call.
 
         Who asks the same while it is being asked waits for that answer, or shares its failure. Where whoever asked had
         no time left, or its turn never came, another asks again.
@@ -108,7 +108,7 @@ class AnswerCache(Generic[T]):
         return old, error
 
     def last(self, key: Hashable) -> Kept[T] | None:
-        """Return the answer of a key, however old; None where there is none."""
+        """Return the answer of a key, however old, or None."""
         with self._lock:
             return self._store.get(key)
 

@@ -11,7 +11,7 @@ from context_engine.errors import SourceProtocolError, SourceUnavailable
 
 
 class DatasetInfo(NamedTuple):
-    """A dataset's description; None where Dify does not say.
+    """A dataset's description; None for what Dify does not state.
 
     Attributes:
         technique: economy or high_quality.
@@ -102,7 +102,7 @@ LEGS: Final = ("semantic", "full_text")
 
 
 class SearchMethod(NamedTuple):
-    """One way of asking a dataset.
+    """One way to search a dataset.
 
     Attributes:
         name: Dify's `search_method`.
@@ -118,11 +118,11 @@ class SearchMethod(NamedTuple):
 
     @property
     def ordered(self) -> bool:
-        """Whether the order of the records means anything."""
+        """Whether the order of the records is meaningful."""
         return self.kind is not None
 
     def scores(self, value: Any) -> tuple[Score, ...]:
-        """Return a record's score, none where the number means nothing or is not one."""
+        """Return a record's scores; none if the number is meaningless or not a number."""
         if self.kind is None:
             return ()
         number = None if isinstance(value, str) else usable_score(self.kind, value)

@@ -35,7 +35,7 @@ class ContentDigest(NamedTuple):
 
     @classmethod
     def of(cls, contents: Iterable[str]) -> Self:
-        """Measure chunks.
+        """Return the digest of chunks.
 
         >>> str(ContentDigest.of(["Keep records", "for seven years."]))
         '2:28:42f026b35770ec99'
@@ -49,7 +49,7 @@ class ContentDigest(NamedTuple):
 
     @classmethod
     def read(cls, value: object) -> Self | None:
-        """Return what a mark says; None where it says nothing."""
+        """Return the digest in a mark, or None."""
         match = _FORM.fullmatch(value) if isinstance(value, str) else None
         return cls(int(match[1]), int(match[2]), match[3]) if match else None
 
@@ -105,7 +105,7 @@ class DatasetDocument(NamedTuple):
 
     @property
     def as_written(self) -> bool:
-        """Whether it is whole, and by Dify's own count holds what was written to it."""
+        """Whether it is complete, and Dify's own character count matches what was written."""
         measured = self.digest is not None and self.characters in (None, self.digest.characters)
         return self.content_hash is not None and self.ready and measured
 
@@ -180,13 +180,13 @@ def _number(value: Any) -> float:
 
 
 def marks_of(source_id: str, document_id: str, version: str, title: str | None) -> dict[str, Value]:
-    """Return the marks of a document that say which one it is."""
+    """Return the marks that identify a document."""
     marks = {MARKS.source_id: source_id, MARKED: document_id, MARKS.version: version, MARKS.title: title or ""}
     return {name: value for name, value in marks.items() if value}
 
 
 def fields_of(chunks: Sequence[Chunk], names: Mapping[str, str]) -> dict[str, Value]:
-    """Return the metadata of a document: what its chunks claim, and whatever further fields all of them share.
+    """Return the metadata of a document: its chunks' claims, and any other fields that all chunks share.
 
     Args:
         chunks: of one document.
@@ -210,7 +210,7 @@ def kind_of(value: Value) -> str:
 
 
 def fitted(value: Value, kind: str) -> str | int | float | None:
-    """Return a value as a field of a type holds it; None where it cannot.
+    """Return a value converted to a field's type, or None if it cannot be.
 
     A date is ISO text, a number such as 20260115, or unix seconds at midnight UTC.
 

@@ -39,7 +39,7 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """The server of a source, as the examination met it.
+    """The facts about a source's server found by an examination.
 
     Attributes:
         connection: its name.
@@ -58,7 +58,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifyExamination(Examination):
-    """What was found out about a Dify source, one part for each dataset, and about its server."""
+    """The examination of a Dify source: one part for each dataset, and the server."""
 
     server: ServerFacts
 
@@ -77,7 +77,7 @@ class DatasetExaminer:
     search: Callable[[str, SourceQuery], SourceAnswer]
 
     def examine(self, dataset_ids: tuple[str, ...], connection: str, request: ExaminationRequest) -> DifyExamination:
-        """Return what was found out about the datasets, all of them asked at once.
+        """Examine all datasets at the same time.
 
         Raises:
             ConfigError: the connection cannot be used.
@@ -122,7 +122,7 @@ class DatasetExaminer:
         return part if request.query is None else self._sampled(part, request.query, request)
 
     def _damage(self, dataset_id: str) -> Iterator[Notice]:
-        """Name the documents that an ingest left in a state to be repaired, by Dify's list alone."""
+        """Name the documents that an ingest left damaged, judged by Dify's list alone."""
         writes = Writes(self.workspace, self.clock)
         try:
             inventory = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
@@ -157,7 +157,7 @@ class DatasetExaminer:
             yield Notice(NoticeCode.CHUNK_LINE_MISSING, dataset_id, message, {"names": names})
 
     def _sampled(self, part: Examination, text: str, request: ExaminationRequest) -> Examination:
-        """Ask as a search would, this dataset alone."""
+        """Run the sample query as a search of this dataset alone."""
         query = SourceQuery(text=text, domain=request.domain, top_k=5, timeout_s=request.timeout_s / 2)
         try:
             answer = self.search(part.id, query)
@@ -179,7 +179,7 @@ def _details(
     metadata: tuple[str, ...] = (),
     missing_metadata: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return what is published of a dataset beside what every part has.
+    """Return the details of a dataset that are published beside the common fields.
 
     Args:
         reachable, key_valid, found: how far it can be asked.
@@ -260,7 +260,7 @@ _STARVES: Final = 10
 
 
 def connections_advice(times: Sequence[float], connections: int, timeout_s: float) -> tuple[str, ...]:
-    """Return what a number of connections does to one search and to many, and which numbers would serve.
+    """Return advice on the number of connections, for a single search and for many at once.
 
     Args:
         times: seconds that Dify takes for each dataset.
@@ -289,7 +289,7 @@ STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its
 
 
 def server_notes(examined: Sequence[tuple[str, Examination]]) -> Iterator[str]:
-    """Yield what should be known of each server: its version and what fails there, and how many connections it wants.
+    """Yield notes about each server: known defects of its version, and a suitable number of connections.
 
     The advice is for the domain whose searches ask it the most.
 

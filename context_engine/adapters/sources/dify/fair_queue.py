@@ -26,7 +26,7 @@ from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source
 
 
 def finish_times(searches: Iterable[Sequence[float]], connections: int, busy: Iterable[float] = ()) -> list[float]:
-    """Return the second at which each search is done, where the searches are served in the order given.
+    """Return the second at which each search finishes if served in the given order: list scheduling (Graham 1966).
 
     Args:
         searches: seconds that each call of each search takes.
@@ -57,7 +57,7 @@ _ARRIVALS: Final = count()
 
 
 class Flow:
-    """The calls of one search, or of whatever else asks a server.
+    """The calls of one search, or of another task that calls a server.
 
     Args:
         left: seconds until its answers are of no use any more.
@@ -77,14 +77,14 @@ class Flow:
 
 
 class _Refusal(NamedTuple):
-    """Why a search is not served: seconds of the line before it, and those it had."""
+    """Why a search was refused: the seconds of the queue before it, and the seconds it had."""
 
     needs: float
     left: float
 
 
 class Slot:
-    """One place at a server; given back once, however often it is asked to."""
+    """One place at a server; `release` takes effect once."""
 
     __slots__ = ("_free",)
 
@@ -92,14 +92,14 @@ class Slot:
         self._free: Callable[[], None] | None = free
 
     def release(self) -> None:
-        """Give the place back."""
+        """Release the place."""
         free, self._free = self._free, None
         if free is not None:
             free()
 
 
 class _Call:
-    """One call that waits or runs."""
+    """A waiting or running call."""
 
     __slots__ = ("flow", "key", "left", "most", "ready")
 
@@ -111,7 +111,7 @@ class _Call:
 
 
 class _Claim(NamedTuple):
-    """What a flow is to be done by."""
+    """The remaining calls of a flow, and its deadline."""
 
     flow: Flow
     left: float
@@ -121,7 +121,7 @@ class _Claim(NamedTuple):
 
 
 class FairQueue:
-    """Bounds the calls that run at once at one server, and says who is next. Safe for several threads."""
+    """Limits the calls running at one server, and chooses which is next. Safe for many threads."""
 
     def __init__(self) -> None:
         self._times: dict[Hashable, float] = {}
@@ -129,7 +129,7 @@ class FairQueue:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Forget who runs and who waits: a forked process has neither."""
+        """Drop running and waiting calls: a forked process has neither."""
         self._lock = threading.Lock()
         self._running: set[_Call] = set()
         self._waiting: OrderedDict[Flow, deque[_Call]] = OrderedDict()  # the first has its turn next
@@ -162,13 +162,13 @@ class FairQueue:
         raise _busy(most, flow.refusal)
 
     def measured(self, key: Hashable, seconds: float) -> None:
-        """Remember how long a good answer of a dataset took."""
+        """Record the duration of a successful call to a dataset."""
         with self._lock:
             known = self._times.get(key, seconds)
             self._times[key] = known + _NEWEST_COUNTS * (seconds - known)
 
     def expected(self, key: Hashable) -> float:
-        """Return the seconds that a call to a dataset will take: what it took, else what others took, else 0."""
+        """Return the expected seconds of a call to a dataset: its own past time, else that of others, else 0."""
         known = self._times.get(key)
         return sum(self._times.values()) / max(len(self._times), 1) if known is None else known
 
@@ -187,7 +187,7 @@ class FairQueue:
                 del self._waiting[call.flow]
 
     def _serve(self) -> None:
-        """Let in whoever may go in."""
+        """Admit the calls that may run now."""
         while flow := self._next():
             waiting = self._waiting[flow]
             call = waiting.popleft()
@@ -201,7 +201,7 @@ class FairQueue:
             call.ready.set()
 
     def _next(self) -> Flow | None:
-        """Return whose turn it is among those who may go in; who wants more room than there is keeps it from nobody."""
+        """Return the next flow among those that fit; a flow that wants more room than is free does not block others."""
         may = [flow for flow, waiting in self._waiting.items() if len(self._running) < waiting[0].most]
         if len(may) < 2:
             return may[0] if may else None
@@ -213,7 +213,7 @@ class FairQueue:
         return next(claim.flow for claim in claims if claim.flow in may) if tight else may[0]
 
     def _shed(self, factor: float, only: Flow | None = None) -> None:
-        """Refuse searches that nothing was done for yet, the newest first, until the others are in time.
+        """Refuse searches that have not started, newest first, until the others would be in time.
 
         Args:
             factor: how many times what is left a search may take.
@@ -236,7 +236,7 @@ class FairQueue:
                 call.ready.set()
 
     def _claims(self) -> list[_Claim]:
-        """Return what is to be done, the nearest deadline first and those without a claim last."""
+        """Return the remaining claims, earliest deadline first; flows that would be late even alone come last."""
         claims, most = [], self._most()
         for flow, waiting in self._waiting.items():
             calls = [self.expected(key) for key in (*(call.key for call in waiting), *flow.ahead())]
@@ -246,7 +246,7 @@ class FairQueue:
         return sorted(claims, key=lambda claim: (claim.hopeless, claim.left, claim.flow.arrived))
 
     def _done(self, claims: Sequence[_Claim]) -> list[float]:
-        """Return the second at which each is done, served in that order."""
+        """Return the second at which each claim finishes in that order."""
         busy = [max(self.expected(slot.key) - (slot.left - slot.flow.left()), 0.0) for slot in self._running]
         return finish_times([claim.calls for claim in claims], self._most(), busy)
 
@@ -255,7 +255,7 @@ class FairQueue:
 
 
 def _newest(claims: Sequence[_Claim]) -> Flow | None:
-    """Return the search that came last, of those that nothing was done for yet and that may be refused."""
+    """Return the most recent search that has not started and may be refused."""
     flows = [claim.flow for claim in claims if not claim.flow.started and not claim.flow.patient]
     return max(flows, key=lambda flow: flow.arrived, default=None)
 
@@ -287,7 +287,7 @@ T = TypeVar("T")
 
 
 class Ticket:
-    """What one call holds while it runs.
+    """The queue slot of one call, and its time left.
 
     Args:
         left: seconds until nobody waits for it any more.
@@ -303,14 +303,14 @@ class Ticket:
         self._abandoned = False
 
     def hold(self, slot: Slot) -> None:
-        """Take a slot; given back at once if nobody waits any more."""
+        """Take a slot; released at once if the caller has stopped waiting."""
         with self._lock:
             self._slot = slot
             if self._abandoned:
                 slot.release()
 
     def abandon(self) -> None:
-        """Give back what it holds: it hangs, and others need the connection's place."""
+        """Release the slot of a hanging call, because others need the place."""
         with self._lock:
             self._abandoned = True
             if self._slot is not None:

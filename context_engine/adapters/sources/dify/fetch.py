@@ -50,7 +50,7 @@ class DatasetFetch:
     access: Access
 
     def documents(self, dataset_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
-        """Return the chunks of the documents asked for, of those that the caller may read.
+        """Return the chunks of the requested documents that the caller may read.
 
         Raises:
             SourceError: Dify gave no usable answer, or the dataset cannot be read through its API.
@@ -62,7 +62,7 @@ class DatasetFetch:
         return chunks
 
     def scattered(self, dataset_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
-        """Return the chunks asked for by their own ids, whichever documents hold them.
+        """Return the chunks requested by chunk id, whichever documents hold them.
 
         Raises:
             SourceError: as `documents`; and where the dataset holds too many documents to look through.
@@ -102,7 +102,7 @@ class DatasetFetch:
         return info
 
     def _wanted(self, dataset_id: str, info: DatasetInfo, documents: frozenset[str], ticket: Ticket) -> Iterator[str]:
-        """Yield Dify's ids of the documents asked for.
+        """Yield Dify's ids of the requested documents.
 
         Where neither this package nor a line names a document, its id is Dify's own and nothing has to be listed.
         """
@@ -125,7 +125,7 @@ class DatasetFetch:
         return self.settings.chunk_line and not all(map(UUID.fullmatch, documents))
 
     def _named_by_line(self, dataset_id: str, row: DatasetDocument, ticket: Ticket) -> str | None:
-        """Return the document's id that the line of its first chunk says."""
+        """Return the document id in the line of its first chunk."""
         path = f"datasets/{dataset_id}/documents/{row.dify_id}/segments?page=1&limit=1"
         try:
             return line_of_first(self._mapping(path, ticket)).document_id
@@ -133,7 +133,7 @@ class DatasetFetch:
             return None
 
     def _chunks(self, info: DatasetInfo, dify_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
-        """Return the chunks of one document as a search gives them, but for scores; none of one that is not there."""
+        """Return the chunks of a document as a search returns them, without scores; empty if it does not exist."""
         dataset_id = info.dataset_id
         try:
             document = self._mapping(f"datasets/{dataset_id}/documents/{dify_id}", ticket)
@@ -188,7 +188,7 @@ class DatasetFetch:
 def fetched(
     reader: DatasetFetch, dataset_ids: Sequence[str], request: FetchRequest, left: Callable[[], float]
 ) -> list[Chunk]:
-    """Return the chunks asked for: of the documents named, and those named by their own ids that are not in them.
+    """Return the requested chunks: those of the named documents, and those named by chunk id.
 
     Args:
         dataset_ids: asked all at once.
@@ -216,7 +216,7 @@ def _of_all(
     request: FetchRequest,
     left: Callable[[], float],
 ) -> dict[str, Chunk]:
-    """Ask each dataset; one that fails makes the whole fail, unless all chunks were found in others."""
+    """Ask each dataset; a failure is raised unless all chunks were found in other datasets."""
     jobs = [partial(read, dataset_id, request) for dataset_id in dataset_ids]
     results = ask_each(jobs, width=reader.access.connection.max_connections, left=left)
     chunks = {chunk.chunk_id: chunk for one in results if not isinstance(one, SourceError) for chunk in one}
@@ -228,7 +228,7 @@ def _of_all(
 
 
 def _flat(value: Any, fields: Collection[str]) -> dict[str, Any] | None:
-    """Return the metadata of a document as a search gives them: {name: value}, numbers and times as numbers.
+    """Return a document's metadata in the form of search results: {name: value}, numbers and times as numbers.
 
     Asked for one document, Dify always adds its built-in fields; a search has them where the dataset lists them.
 

@@ -26,7 +26,7 @@ _KEY: Final = re.compile(r"\s*\[ce-[0-9a-f]{12}(?:\.\d+)?\]\s*$")
 
 
 def readable_name(value: Any) -> str | None:
-    """Return a document's name without its key; None for what is no text, or holds nothing else.
+    """Return a document's name without the key that older versions appended; None if nothing readable is left.
 
     >>> readable_name("NPA-SOP-001 3.2 New products [ce-4c52b60fa1e9]"), readable_name("[ce-4c52b60fa1e9.2]")
     ('NPA-SOP-001 3.2 New products', None)
@@ -35,7 +35,7 @@ def readable_name(value: Any) -> str | None:
 
 
 class Marks(NamedTuple):
-    """Names of the metadata fields by which a document that this package wrote is known."""
+    """Names of the metadata fields that mark a document written by this package."""
 
     source_id: str = "ce_source"
     document_id: str = "ce_document_id"
@@ -68,7 +68,7 @@ _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})")
 
 
 class MetadataReader:
-    """Reads what documents claim of themselves.
+    """Reads the claims in documents' metadata.
 
     Args:
         settings: the names, and the bank's own words for source types.
@@ -97,7 +97,7 @@ class MetadataReader:
         return self._chunk_line or MARKED in metadata
 
     def claims(self, metadata: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
-        """Return fields of a chunk; a value that cannot be read counts as not known, and a notice says so.
+        """Return a chunk's fields; an unreadable value counts as unknown, with a notice.
 
         A classification that cannot be read counts as restricted, so that nothing leaks by a misprint.
         """
@@ -174,7 +174,7 @@ def _numbered_day(value: Any) -> date | None:
 
 
 def _seconds(value: Any) -> Any:
-    """Return the number that a text of digits stands for, else the value."""
+    """Return a text of digits as a number, any other value unchanged."""
     if isinstance(value, str) and re.fullmatch(r"\d{9,11}(\.\d+)?", value.strip()):
         return float(value)
     return value

@@ -33,7 +33,7 @@ _EDGE: Final = "\"'“”‘’()[]{}<>.,;:?!…、。，；：？！"
 
 
 def shortened(query: str) -> str:
-    """Return a query that Dify takes: itself where it has at most 250 code points, else its rarest words.
+    """Return the query if it has at most 250 code points, else its rarest words.
 
     >>> shortened("What is the limit?")
     'What is the limit?'
@@ -113,7 +113,7 @@ Row = dict[str, Any]
 
 
 class Pushed(NamedTuple):
-    """What is sent.
+    """The part of a filter that is sent to Dify.
 
     Attributes:
         conditions: the request's `metadata_filtering_conditions`; None for nothing.
@@ -153,13 +153,13 @@ def push_down(
 
 
 class _Fields:
-    """The fields of a dataset, and what can be said of them."""
+    """The fields of a dataset, and the conditions that Dify can test on them."""
 
     def __init__(self, fields: Mapping[str, str], names: Mapping[str, str], hidden: Collection[str]) -> None:
         self._fields, self._names, self._hidden = fields, names, hidden
 
     def row(self, part: Filter) -> Row | None:
-        """Return one condition that says a part, None where there is none."""
+        """Return one Dify condition for a part of the filter, or None."""
         if not isinstance(part, Condition) or part.op in _NEGATED or _names_a_numbered_version(part):
             return None
         name, kind = self._named(part.field)
@@ -171,7 +171,7 @@ class _Fields:
         return None if operator is None else {"name": name, "comparison_operator": operator, "value": value}
 
     def either(self, part: Filter) -> list[Row] | None:
-        """Return conditions of which one must hold, None where a part cannot be said so."""
+        """Return conditions of which one must hold, or None if a part cannot be expressed."""
         if isinstance(part, Or):
             rows: list[Row] = []
             for alternative in part.parts:
@@ -186,7 +186,7 @@ class _Fields:
         return None if row is None else [row]
 
     def _negated(self, part: Condition) -> list[Row] | None:
-        """A text that differs in more than its case; exact spelling lets through no less."""
+        """Return a negated text condition; Dify's case-sensitive comparison lets through no less than ours."""
         name, kind = self._named(part.field)
         values = part.value if part.op is FilterOp.NOT_IN else (part.value,)
         if name is None or kind != "string" or not values or not all(isinstance(item, str) and item for item in values):
@@ -202,7 +202,7 @@ class _Fields:
 
 
 def _names_a_numbered_version(part: Condition) -> bool:
-    """Whether it is a condition on a version such as "3.2", which a document may write as "v3.2"."""
+    """Whether this is a condition on a version such as "3.2", which a document may write as "v3.2"."""
     values = part.value if isinstance(part.value, list | tuple) else (part.value,)
     named = part.field in VERSION_FIELDS and part.op not in (FilterOp.EMPTY, FilterOp.NOT_EMPTY)
     return named and any(bare_version(str(value))[:1].isdigit() for value in values)
@@ -227,12 +227,12 @@ def _number_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:
 
 
 def _spellings(text: str) -> list[str]:
-    """Return the spellings that are equal for us and not for Dify: as given, lower, upper, capitalised, as a title."""
+    """Return the spellings that only we treat as equal: as given, lower, upper, capitalised, title case."""
     return list(dict.fromkeys([text, text.lower(), text.upper(), text.capitalize(), text.title()]))
 
 
 def _is_plain_text(text: str) -> bool:
-    """Whether a text is compared as text: one that reads as a number or a date is equal to other spellings of it."""
+    """Whether a text is compared as text: a number or a date equals other spellings of itself."""
     return bool(text.strip()) and not text.strip()[0].isdigit() and text.strip()[0] not in "+-."
 
 

@@ -56,7 +56,7 @@ class _Child(NamedTuple):
 
 
 def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
-    """Return what the segment of a well-formed record says.
+    """Return the text, the line and the place of a well-formed record's segment.
 
     Args:
         record: of Dify's answer.
@@ -80,7 +80,7 @@ def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
 
 
 def line_of_first(body: Mapping[str, Any]) -> ChunkLine:
-    """Return what the line of the first segment in Dify's list says; nothing where it has none."""
+    """Return the chunk line of the first segment in Dify's list, empty if it has none."""
     rows = body.get("data")
     row = rows[0] if isinstance(rows, list) and rows and isinstance(rows[0], Mapping) else {}
     text = row.get("answer") or row.get("content")
@@ -88,7 +88,7 @@ def line_of_first(body: Mapping[str, Any]) -> ChunkLine:
 
 
 def pictures_of(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of a record's pictures; their addresses are signed and stay here."""
+    """Return the names of a record's pictures; their signed addresses are not passed on."""
     listed = record.get("files")
     files = listed if isinstance(listed, list) else []
     return [name for file in files if isinstance(file, Mapping) and isinstance(name := file.get("name"), str) and name]
@@ -111,7 +111,7 @@ def _children(record: Mapping[str, Any], *, has_line: bool) -> list[_Child]:
 
 
 def _placed(line: ChunkLine | None, child: ChunkLine) -> ChunkLine:
-    """Return a parent's line with the place that a child's says."""
+    """Return a parent's line with the place of a child's line."""
     of_parent = line or ChunkLine()
     return replace(of_parent, path=child.path, section=child.section, page=child.page, reference=child.reference)
 
@@ -121,7 +121,7 @@ _BUILT_IN_NAME: Final = "document_name"
 
 
 class Records(NamedTuple):
-    """The records of an answer that can be read, in its order, and how many cannot."""
+    """The readable records of an answer in its order, and the number of unreadable ones."""
 
     good: tuple[Mapping[str, Any], ...]
     bad: int
@@ -166,7 +166,7 @@ def read_chunks(
     claims: MetadataReader,
     notices: list[Notice],
 ) -> list[Chunk]:
-    """Return the chunks of well-formed records, in their order; records without text, and repeated ones, left out."""
+    """Return the chunks of well-formed records in their order; records without text and duplicates are omitted."""
     chunks: dict[str, Chunk] = {}
     for record in records:
         segment = record["segment"]
@@ -185,7 +185,7 @@ def read_chunks(
 
 
 def claimed_classification(record: Mapping[str, Any], claims: MetadataReader) -> Classification | None:
-    """Return what the document of a well-formed record says of its classification; None where it says nothing."""
+    """Return the classification that a well-formed record's document claims, or None."""
     sound, _ = sanitized_mapping(record["segment"]["document"].get("doc_metadata") or {})
     claimed: Classification | None = claims.claims(dict(sound), []).get("classification")
     return claimed
@@ -231,7 +231,7 @@ def _chunk(
 
 
 def _metadata(segment: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
-    """Return a document's metadata, fit to be read."""
+    """Return a document's metadata, sanitized."""
     sound, changes = sanitized_mapping(segment["document"].get("doc_metadata") or {})
     for change in changes:
         detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}
@@ -244,7 +244,7 @@ def _metadata(segment: Mapping[str, Any], notices: list[Notice]) -> dict[str, An
 
 
 def _of_line(line: ChunkLine) -> dict[str, Any]:
-    """Return the fields of a chunk that its line says, by which metadata may still win."""
+    """Return the fields in a chunk's line; document metadata overrides them."""
     fields = {
         "document_version": line.version,
         "section": line.section,
@@ -255,7 +255,7 @@ def _of_line(line: ChunkLine) -> dict[str, Any]:
 
 
 def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkLine) -> tuple[str | None, str | None]:
-    """Return id and title of a document, its own where this package wrote it or its line says them.
+    """Return a document's id and title: its own if this package wrote it or its line states them, else Dify's.
 
     Its marks leave the metadata; Dify's id joins it where it is another.
     """
@@ -303,7 +303,7 @@ class DividedRecords(NamedTuple):
 def divided(
     records: Sequence[Mapping[str, Any]], spec: SourceSpec, claims: MetadataReader, access: AccessScope | None
 ) -> DividedRecords:
-    """Return well-formed records, divided by whether the caller may read their document.
+    """Divide well-formed records by whether the caller may read their document.
 
     Args:
         spec: the source, which the caller may search: its rule is not asked again.
@@ -319,7 +319,7 @@ def divided(
 
 
 def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None, fields: Collection[str]) -> bool:
-    """Return whether some of an answer may be withheld, so that more has to be asked for.
+    """Return whether records may be withheld, so that more must be requested.
 
     Args:
         field: that the manifest maps to the classification; None where it maps none.

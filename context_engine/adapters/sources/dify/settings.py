@@ -34,7 +34,7 @@ class _Frozen(BaseModel):
 
 
 class MetadataNames(_Frozen):
-    """Which field of a document's metadata in Dify says what; a name left out: the manifest says it.
+    """The names of metadata fields in Dify; where a name is omitted, the manifest's value applies.
 
     Dates may be ISO text, numbers such as 20240401, or unix seconds (the day in the domain's zone).
     """
@@ -53,7 +53,7 @@ class MetadataNames(_Frozen):
     section: Name | None = None
 
     def used(self) -> dict[str, str]:
-        """Return {our name: Dify's name} of those that are given."""
+        """Return {our name: Dify's name} of the configured fields."""
         return {ours: name for ours, name in self.model_dump().items() if name is not None}
 
 
@@ -126,7 +126,7 @@ def check_dify(spec: SourceSpec) -> DifySettings:
 
 
 def read_settings(spec: SourceSpec) -> DifySettings:
-    """Return the settings of a Dify source that need not have a dataset yet.
+    """Return the settings of a Dify source, which may have no dataset yet.
 
     Raises:
         ConfigError: no connection, an id that is no UUID, or a setting that cannot be used.
@@ -147,7 +147,7 @@ def read_settings(spec: SourceSpec) -> DifySettings:
 
 
 class SharedDataset(NamedTuple):
-    """A dataset with more than one rule.
+    """A dataset that is subject to more than one access rule.
 
     Attributes:
         sources: the ids of the sources that hold it, sorted; two of them at least admit different callers.

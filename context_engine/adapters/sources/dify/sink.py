@@ -142,7 +142,7 @@ class DifySink:
         self._states: Counter[str] = Counter()
 
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        """Take a document to be written; return False if Dify holds it unchanged.
+        """Queue a document for writing; return False if Dify holds it unchanged.
 
         Raises:
             SourceError: Dify gives no good answer; what was written before stays.
@@ -165,12 +165,12 @@ class DifySink:
         return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        """Delete a document with its copies; return whether it was there."""
+        """Delete a document with its copies; return whether it existed."""
         self.documents(source_id)
         return self._forget((source_id, document_id, version), keep="")
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        """Return {(document_id, version): content_hash}; the hash is "" where Dify does not hold what was written.
+        """Return {(document_id, version): content_hash}; the hash is "" for a damaged document.
 
         Dify is asked once. What a killed run left is deleted, and what appears twice, but for one.
         """
@@ -183,13 +183,13 @@ class DifySink:
         return {key[1:]: target.hash_held(content_hash) for key, content_hash in stored}
 
     def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
-        """Return the path of the file that a document came from, None where Dify does not hold it."""
+        """Return the path of a document's file, or None if Dify does not hold it."""
         self.documents(source_id)
         row = self._held.get((source_id, document_id, version))
         return None if row is None else row.file
 
     def commit(self) -> None:
-        """Write everything taken so far, and wait until it can be found.
+        """Write all queued documents, and wait until they can be found.
 
         Raises:
             SourceError: Dify gives no good answer; what was written before stays.
@@ -199,7 +199,7 @@ class DifySink:
             self._write(self._targets[source_id], [upload for upload in uploads if upload.key[0] == source_id])
 
     def settle(self) -> None:
-        """Compare Dify's list with what this run leaves: what appears twice goes but for one, what is missing is said.
+        """Compare Dify's list with the result of this run: delete duplicates, report missing documents.
 
         Whichever of several runs ends last sees what all of them wrote.
 
@@ -231,7 +231,7 @@ class DifySink:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What a reader should know of what was written."""
+        """Notices about the written documents."""
         return tuple(notice for target in self._targets.values() for notice in target.notices)
 
     def summary(self) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class DifySink:
         }
 
     def report(self, written: int) -> SinkReport:
-        """Return what is to be said of the run; see `ReportingSink`."""
+        """Return the report of the run; see `ReportingSink`."""
         return sink_report(self.summary(), written, dry_run=self._read_only)
 
     def _target(self, source_id: str) -> TargetDataset:
@@ -275,7 +275,7 @@ class DifySink:
         return TargetDataset(spec, self._writes[connection], self._named.get(connection, {}))
 
     def _list(self, target: TargetDataset, dataset_id: str) -> None:
-        """Read what a dataset holds; delete what a broken run left and copies of what is held."""
+        """List a dataset's documents; delete leftovers of an interrupted run and duplicates."""
         inventory = take_inventory(target.writes.all_documents(dataset_id), partial(self._intact, target))
         self._listed[dataset_id] = inventory.names
         for key, row in inventory.held.items():
@@ -307,16 +307,16 @@ class DifySink:
             target.remove(row.dify_id)
 
     def _is_ours(self, key: Key) -> bool:
-        """Whether a document is of a source that this run writes."""
+        """Whether a document belongs to a source that this run writes."""
         return key[0] in self._specs
 
     def _intact(self, target: TargetDataset, row: DatasetDocument) -> bool:
-        """Whether a document holds what was written to it."""
+        """Whether a document holds exactly what was written."""
         is_intact = holds if self._repair else as_written
         return is_intact(target.writes, target.made(), row)
 
     def _compare(self, key: Key, stored: DatasetDocument, inventory: Inventory) -> None:
-        """Note whether a document that this run leaves stands in Dify's list as it was written."""
+        """Record whether a document appears in Dify's list as it was written."""
         row = inventory.held.get(key)
         if row is None:
             self._damaged[key] = "it is gone: another run deleted it"
@@ -334,14 +334,14 @@ class DifySink:
             self._states.update(uploader.states)
 
     def _replace(self, upload: DocumentUpload, row: DatasetDocument) -> None:
-        """Take note of a document that is whole, and delete what it replaces."""
+        """Record a complete document, and delete the one it replaces."""
         self._counts["documents"] += 1
         self._counts["segments"] += len(upload.segments)
         self._forget(upload.key, keep=row.dify_id)
         self._held[upload.key] = row
 
     def _forget(self, key: Key, keep: str) -> bool:
-        """Delete what is held under a key, but for one document; return whether there was anything."""
+        """Delete the documents under a key except one; return whether any existed."""
         stored = self._held.pop(key, None)
         self._damaged.pop(key, None)
         rows = [*([stored] if stored is not None else []), *self._doubled.pop(key, [])]

@@ -83,7 +83,7 @@ class DifySource:
         return f"DifySource({self.source_id!r}, {len(self.dataset_ids)} datasets)"
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Return the best chunks of all datasets. What some of them did not answer stands in `failures`.
+        """Return the best chunks of all datasets; datasets that failed are in `failures`.
 
         Raises:
             InvalidRequest: a query without text.
@@ -109,7 +109,7 @@ class DifySource:
         return answered(query, self.source_id, [dataset for dataset, _ in jobs], results, notices)
 
     def examine(self, request: ExaminationRequest) -> DifyExamination:
-        """Return what was found out about each dataset, and about the server.
+        """Examine each dataset and the server.
 
         Raises:
             ConfigError: the connection cannot be used.
@@ -120,7 +120,7 @@ class DifySource:
         return examiner.examine(self.dataset_ids, self.spec.connection or "dify", request)
 
     def fetch(self, request: FetchRequest) -> Sequence[Chunk]:
-        """Return the chunks asked for: of the documents named, and those named by their own ids that are not in them.
+        """Return the requested chunks: those of the named documents, and those named by chunk id.
 
         Raises:
             SourceError: a dataset that may hold what was not found elsewhere could not be asked, or is too large to be
@@ -130,16 +130,16 @@ class DifySource:
         return fetched(reader, self.dataset_ids, request, self._time(request.timeout_s))
 
     def _search_alone(self, dataset_id: str, query: SourceQuery) -> SourceAnswer:
-        """Search one dataset as if the source had no other."""
+        """Search one dataset alone."""
         spec = self.spec.model_copy(update={"dataset_ids": (dataset_id,)})
         return DifySource(spec, self.workspace, self.clock, self._timezone).search(query)
 
     def close(self) -> None:
-        """Let the connections go; a later search opens them again."""
+        """Close the connections; a later search opens them again."""
         self.workspace.close()
 
     def _time(self, timeout_s: float) -> Callable[[], float]:
-        """Return what tells the seconds left; it ends a little before the engine gives up, so that what came counts."""
+        """Return a function for the seconds left; they end just before the engine's, so that partial answers count."""
         due = self.clock.monotonic() + timeout_s - min(0.5, timeout_s / 10)
         return lambda: due - self.clock.monotonic()
 
@@ -151,7 +151,7 @@ class DifySource:
         raise SourceUnavailable(problem, source_id=self.source_id)
 
     def _planned(self, access: Access) -> tuple[list[tuple[str, str]], list[Notice]]:
-        """Return (dataset, leg) for each call; two legs only where calls and rate budget cover them."""
+        """Return (dataset, leg) for each call; two legs only if calls and rate budget allow them."""
         once = [(dataset, MAIN) for dataset in self.dataset_ids]
         if not self.settings.legs:
             return once, []
@@ -165,7 +165,7 @@ class DifySource:
     def _answers(
         self, asked: Sequence[tuple[str, str]], search: _Asked, left: Callable[[], float]
     ) -> list[Found | SourceError]:
-        """Ask the slowest datasets first, so that none of them is left for the end; return the answers in order."""
+        """Ask the slowest datasets first, so that none starts last; return the answers in order."""
         access, workspace = search.access, self.workspace
         order = sorted(range(len(asked)), key=lambda place: -workspace.expected_s(access, asked[place][0]))
         results: list[Found | SourceError] = ask_each(
@@ -258,7 +258,7 @@ class DifySource:
         )
 
     def _top_k(self, query: SourceQuery, method: SearchMethod, pushed: Pushed, fields: Collection[str]) -> int:
-        """Return how many to ask for: more where what comes back is sifted here, and where Dify's cut is a lottery."""
+        """Return how many records to request: more if results are filtered here or Dify's cut-off is arbitrary."""
         if not method.ordered:
             return max(query.top_k, _WIDE if query.filters is None else _WIDER)
         names = self.settings.metadata
@@ -271,7 +271,7 @@ class DifySource:
         return may_withhold(self.spec, query.access, self.settings.metadata.classification, fields)
 
     def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _FilteredChunks:
-        """Check filter and day again, before anything is cut."""
+        """Check filter and validity again, before anything is cut."""
         passed = [chunk for chunk in chunks if self._passes(chunk, query.filters, query.domain)]
         return _FilteredChunks(passed, tuple(chunk for chunk in passed if _valid(chunk, query.as_of)))
 
@@ -291,7 +291,7 @@ class DifySource:
 
 
 def _suspect(info: DatasetInfo | None) -> str:
-    """Return what to look at where Dify swallows that it could not rank."""
+    """Return what to check if Dify hides a ranking failure."""
     if info is None or info.reranker is None:
         return "check its reranker or weights"
     return (

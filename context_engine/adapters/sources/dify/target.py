@@ -57,7 +57,7 @@ class TargetDataset:
             self._read(self.dataset_id)
 
     def notice(self, code: NoticeCode, message: str, **detail: Any) -> None:
-        """Keep a notice of the source, once."""
+        """Record a notice of the source once."""
         notice = Notice(code, self.spec.id, message, detail)
         if notice not in self.notices:
             self.notices.append(notice)
@@ -162,7 +162,7 @@ class Inventory:
 
 
 def take_inventory(rows: Iterable[DatasetDocument], intact: Callable[[DatasetDocument], bool]) -> Inventory:
-    """Sort the documents of a dataset.
+    """Sort the documents of a dataset by their state.
 
     Which of two copies is kept depends on the copies alone, the newest that is intact, so that two runs that look at
     them keep the same one.
@@ -188,7 +188,7 @@ def take_inventory(rows: Iterable[DatasetDocument], intact: Callable[[DatasetDoc
 
 
 def holds(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
-    """Whether the chunks that Dify holds are those that were written; Dify is asked for them."""
+    """Whether the chunks in Dify are those that were written; reads them from Dify."""
     try:
         return row.ready and ContentDigest.of(writes.contents(dataset_id, row.dify_id)) == row.digest
     except SourceNotFound:
@@ -196,7 +196,7 @@ def holds(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
 
 
 def as_written(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
-    """Whether a document holds what was written: by Dify's count of characters, where they differ by its chunks."""
+    """Whether a document holds what was written, by Dify's character count or, if that differs, by its chunks."""
     return row.as_written or holds(writes, dataset_id, row)
 
 
@@ -213,7 +213,7 @@ def _choose(
 
 
 def problems(inventory: Inventory) -> Mapping[str, list[str]]:
-    """Return what is wrong, {what: names of documents}; nothing where nothing is."""
+    """Return problems as {kind: names of documents}; empty if there are none."""
     by_kind = {
         "written twice": [inventory.held[key].name for key in inventory.doubled],
         "that lacks chunks, or holds others than were written to it": [row.name for row in inventory.damaged.values()],
