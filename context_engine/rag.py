@@ -245,9 +245,9 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
 
     def retrieve(self, query: str, domain: str = "NPA", options: Mapping[str, Any] | None = None) -> ChunkList:
         """See `context_engine.rag.retrieve`."""
-        given = _mapping(options, "options")
-        adapter = given.pop("adapter", None)
-        request = self._request(query, domain, given)
+        asked = _mapping(options, "options")
+        adapter = asked.pop("adapter", None)
+        request = self._request(query, domain, asked)
         if adapter is dify_kb_adapter:
             adapter = self._dify().acting_as(request.principal)
         if adapter is not None:
@@ -260,9 +260,9 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
 
     def rerank(self, query: str, chunks: Iterable[Mapping[str, Any]], top_k: int | None = None) -> ChunkList:
         """See `context_engine.rag.rerank`; without a top_k the pipeline's own `stage2_top_k` holds."""
-        given = _several(chunks, "chunks")
-        notices = advice_on_dicts(given)
-        read = [chunk_from_dict(chunk, notices) for chunk in given]
+        dicts = _several(chunks, "chunks")
+        notices = advice_on_dicts(dicts)
+        read = [chunk_from_dict(chunk, notices) for chunk in dicts]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {} if top_k is None else {"stage2_top_k": checked_top_k(top_k, "top_k")})
         own, functions = SPEAKS_FOR_ITSELF, self._functions()
@@ -351,11 +351,11 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
 def _caller(value: Any) -> Caller:
     if isinstance(value, Caller):
         return value
-    given, known = _mapping(value, "caller"), Caller.__dataclass_fields__
-    for key in given:
+    fields, known = _mapping(value, "caller"), Caller.__dataclass_fields__
+    for key in fields:
         if key not in known:
             raise InvalidRequest(f"caller has no {key!r}.{nearest(str(key), known)}")
-    return Caller(**given)
+    return Caller(**fields)
 
 
 def _principal(value: Any) -> Principal:

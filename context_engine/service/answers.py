@@ -64,14 +64,14 @@ def build_context(deployment: Deployment, request: ContextRequest, *, principal:
         citations=tuple(map(_citation, context.citations, context.blocks)),
         left_out=tuple(
             ContextOmission.model_construct(
-                namespace=one.source_id,
-                chunk_id=one.chunk_id,
-                rank=one.rank,
-                reason=one.reason,
-                tokens=one.tokens,
-                room=one.room,
+                namespace=omission.source_id,
+                chunk_id=omission.chunk_id,
+                rank=omission.rank,
+                reason=omission.reason,
+                tokens=omission.tokens,
+                room=omission.room,
             )
-            for one in context.left_out
+            for omission in context.left_out
         ),
         notes=context.notes,
         system_prompt=system_prompt(text, **role),
@@ -87,9 +87,9 @@ def _of_search(deployment: Deployment, request: ContextRequest, principal: Princ
 
 
 def _of_chunks(deployment: Deployment, request: ContextRequest, chunks: GivenChunks) -> Context:
-    given = chunk_dicts(chunks)
-    mask = deployment.engine.mask if must_be_masked(given) else None
-    return context_of_dicts(given, request.max_chars, request.max_tokens, counter=COUNTER, form=request.form, mask=mask)
+    dicts = chunk_dicts(chunks)
+    mask = deployment.engine.mask if must_be_masked(dicts) else None
+    return context_of_dicts(dicts, request.max_chars, request.max_tokens, counter=COUNTER, form=request.form, mask=mask)
 
 
 def _citation(citation: Citation, block: ContextBlock) -> ContextCitation:
@@ -133,19 +133,19 @@ _OF_THE_ANSWER: Final = frozenset(("citation_label", "flags"))
 """Said of a chunk by the answer it stood in; the flags stand in its tag as well."""
 
 
-def chunk_dicts(given: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def chunk_dicts(chunks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return chunks with the keys of `context_engine.rag`; what has such a key already keeps it.
 
     The `score` of a chunk with the tag of an answer is left out: it is relative to the others of that answer, and says
     nothing beside chunks from elsewhere.
     """
-    return [_chunk_dict(chunk) for chunk in given]
+    return [_chunk_dict(chunk) for chunk in chunks]
 
 
-def _chunk_dict(given: Mapping[str, Any]) -> dict[str, Any]:
-    if not given.keys() & (_NAMES.keys() | _METADATA.keys()):
-        return dict(given)
-    known = {key: value for key, value in given.items() if value is not None}
+def _chunk_dict(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    if not chunk.keys() & (_NAMES.keys() | _METADATA.keys()):
+        return dict(chunk)
+    known = {key: value for key, value in chunk.items() if value is not None}
     own = {key: value for key, value in known.items() if key not in {*_NAMES, *_METADATA, *_OF_THE_ANSWER}}
     named = {key: known[name] for name, key in _NAMES.items() if name in known}
     if "provenance" in known:
@@ -180,9 +180,9 @@ def rerank_chunks(
         AuditUnavailable: the ranking could not be recorded, and must not be given without.
         MaskingError: a masker failed.
     """
-    given = chunk_dicts(request.chunks)
-    notices = advice_on_dicts(given)
-    chunks = [chunk_from_dict(chunk, notices) for chunk in given]
+    dicts = chunk_dicts(request.chunks)
+    notices = advice_on_dicts(dicts)
+    chunks = [chunk_from_dict(chunk, notices) for chunk in dicts]
     name = request.domain or _NO_DOMAIN
     asked = SearchRequest(
         query=request.query,
@@ -204,7 +204,7 @@ def rerank_chunks(
         request_id=request_id,
         query=result.query,
         domain=name,
-        chunks=tuple(retrieval_chunk(one, labels[one.source_id, one.chunk_id], "") for one in shown.chunks),
+        chunks=tuple(retrieval_chunk(chunk, labels[chunk.source_id, chunk.chunk_id], "") for chunk in shown.chunks),
         total_given=len(chunks),
         total_returned=len(shown.chunks),
         reranking_enabled=reranked,
@@ -215,9 +215,9 @@ def rerank_chunks(
 
 
 def _overrides(request: RerankRequest) -> dict[str, Any]:
-    given = {
+    wanted = {
         "stage2_top_k": request.top_k,
         "reranking_enabled": request.enable_reranking,
         "rerank_top_n": request.rerank_top_n,
     }
-    return {"scope_threshold": 0.0, **{key: value for key, value in given.items() if value is not None}}
+    return {"scope_threshold": 0.0, **{key: value for key, value in wanted.items() if value is not None}}

@@ -61,22 +61,22 @@ def compare(
         InvalidRequest: the result does not hold its request, or its domain masks contexts and there is no mask.
         MaskingError: a masker failed.
     """
-    found = core.compare(result)
+    difference = core.compare(result)
     make = partial(from_result, counter=counter or ApproxTokenCounter(), mask=mask, budget=budget)
     if enhanced is None:
         enhanced = make(result)
     else:
         make = partial(make, budget=enhanced.budget, form=enhanced.form, nonce=enhanced.nonce)
-    baseline = make(found.baseline)
+    baseline = make(difference.baseline)
     return Comparison(
         search_id=result.search_id,
         request_id=result.request_id,
         query=result.query,
         domain=result.domain,
         persona=None if result.request is None else result.request.persona,
-        baseline=Baseline(**_side(for_a_model(found.baseline, mask), baseline)),
+        baseline=Baseline(**_side(for_a_model(difference.baseline, mask), baseline)),
         enhanced=_enhanced(for_a_model(result, mask), enhanced),
-        difference=_difference(found, baseline, enhanced),
+        difference=_difference(difference, baseline, enhanced),
     )
 
 
@@ -96,10 +96,10 @@ def comparison_asked_for(
     settings = deployment.settings
     if not (settings.compare_mode if asked is None else asked):
         return None
-    found = compare(result, mask=deployment.engine.mask, enhanced=context)
+    comparison = compare(result, mask=deployment.engine.mask, enhanced=context)
     if settings.compare_file is not None:
-        _keep(Path(settings.compare_file), found)
-    return found if context is not None else without_texts(found)
+        _keep(Path(settings.compare_file), comparison)
+    return comparison if context is not None else without_texts(comparison)
 
 
 def _keep(path: Path, comparison: Comparison) -> None:
@@ -142,7 +142,7 @@ def _side(result: SearchResult, context: Context) -> dict[str, Any]:
     chunks = tuple(map(_chunk, result.chunks))
     return {
         "chunks_used": len(chunks),
-        "chunks_scores": tuple(one.score for one in chunks),
+        "chunks_scores": tuple(chunk.score for chunk in chunks),
         "chunks": chunks,
         "context": ComparedContext(
             text=context.text,
@@ -162,35 +162,35 @@ def _enhanced(result: SearchResult, context: Context) -> Enhanced:
         filter_threshold=settings.min_relevance_score,
         similarity_threshold=settings.similarity_threshold,
         scope_threshold=None if result.scope is None else result.scope.value,
-        fallback_triggered=any("below_threshold" in one.flags for one in result.chunks),
+        fallback_triggered=any("below_threshold" in chunk.flags for chunk in result.chunks),
         reranker_enabled=bool(result.rerank_scores),
         status=str(result.status),
         decision=str(result.decision),
     )
 
 
-def _chunk(one: RankedChunk) -> ComparedChunk:
+def _chunk(ranked: RankedChunk) -> ComparedChunk:
     return ComparedChunk(
-        rank=one.rank,
-        namespace=one.source_id,
-        chunk_id=one.chunk_id,
-        doc_id=one.chunk.document_id,
-        title=one.title,
-        section=one.section,
-        authority_tier=one.authority_tier,
-        score=round(one.absolute, 4),
-        relevance=round(one.relevance, 4),
-        final_score=round(one.final, 4),
-        flags=one.flags,
+        rank=ranked.rank,
+        namespace=ranked.source_id,
+        chunk_id=ranked.chunk_id,
+        doc_id=ranked.chunk.document_id,
+        title=ranked.title,
+        section=ranked.section,
+        authority_tier=ranked.authority_tier,
+        score=round(ranked.absolute, 4),
+        relevance=round(ranked.relevance, 4),
+        final_score=round(ranked.final, 4),
+        flags=ranked.flags,
     )
 
 
-def _difference(found: core.Comparison, baseline: Context, enhanced: Context) -> Difference:
+def _difference(compared: core.Comparison, baseline: Context, enhanced: Context) -> Difference:
     return Difference(
-        same=tuple(chunk_name(one.key) for one in found.of("same")),
-        moved=tuple(map(_change, found.of("moved"))),
-        entered=tuple(map(_change, found.of("entered"))),
-        left=tuple(map(_change, found.of("left"))),
+        same=tuple(chunk_name(change.key) for change in compared.of("same")),
+        moved=tuple(map(_change, compared.of("moved"))),
+        entered=tuple(map(_change, compared.of("entered"))),
+        left=tuple(map(_change, compared.of("left"))),
         chars=len(enhanced.text) - len(baseline.text),
         tokens=enhanced.tokens - baseline.tokens,
     )
@@ -207,7 +207,7 @@ def _change(change: core.RankChange) -> RankChange:
         reason=sentence_of(change),
         value=change.fate.value if tested else None,
         limit=change.fate.limit if tested else None,
-        steps=tuple(RankStep(step=str(one.step), from_rank=one.before, to_rank=one.after) for one in change.steps),
+        steps=tuple(RankStep(step=str(step.step), from_rank=step.before, to_rank=step.after) for step in change.steps),
         because=tuple(map(chunk_name, change.because[:_BECAUSE])),
     )
 

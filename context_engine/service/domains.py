@@ -34,8 +34,8 @@ def _domain_entry(name: str, spec: DomainSpec | None) -> DomainEntry:
     if spec is None:
         return DomainEntry(domain=name, title="", description="", usable=False, sources=())
     sources = tuple(
-        SourceEntry(source_id=one.id, title=one.title, authority_tier=one.tier, source_type=str(one.type))
-        for one in spec.sources
+        SourceEntry(source_id=source.id, title=source.title, authority_tier=source.tier, source_type=str(source.type))
+        for source in spec.sources
     )
     return DomainEntry(domain=name, title=spec.title, description=spec.description, usable=True, sources=sources)
 
@@ -49,12 +49,14 @@ def personas_known_to(deployment: Deployment, principal: Principal) -> PersonasR
     registry = deployment.known_to(principal)
     known = {source.id for domain in registry.domains.values() for source in domain.sources}
     personas = sorted(deployment.setup.config.personas.items())
-    return PersonasResponse(personas=tuple(_persona_entry(deployment, name, one, known) for name, one in personas))
+    return PersonasResponse(
+        personas=tuple(_persona_entry(deployment, name, persona, known) for name, persona in personas)
+    )
 
 
 def _persona_entry(deployment: Deployment, name: str, persona: Persona, known: Set[str]) -> PersonaEntry:
     values = deployment.setup.resolver.base(persona=name).values
-    sources = None if values.sources is None else tuple(one for one in values.sources if one in known)
+    sources = None if values.sources is None else tuple(source for source in values.sources if source in known)
     settings = values.model_dump(mode="json", include=set(persona.layer))
     if "sources" in settings:
         settings["sources"] = sources

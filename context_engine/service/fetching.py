@@ -75,7 +75,7 @@ def fetch(deployment: Deployment, caller: Authenticated, asked: FetchQuery) -> F
         InvalidRequest: no domain is named, and there are several.
         ConfigError, PolicyError, MaskingError: as `Engine.fetch`.
     """
-    found = fetch_passages(
+    fetched = fetch_passages(
         deployment,
         caller.principal,
         domain=asked.domain,
@@ -84,22 +84,23 @@ def fetch(deployment: Deployment, caller: Authenticated, asked: FetchQuery) -> F
         document_ids=asked.document_ids,
     )
     counter, fitting, room = ApproxTokenCounter(), list[FetchedPassage](), asked.max_tokens
-    for one in found.passages:
-        tokens = counter.count(one.chunk.content)
+    for passage in fetched.passages:
+        tokens = counter.count(passage.chunk.content)
         if tokens > room and fitting:
             break
-        fitting.append(one)
+        fitting.append(passage)
         room -= tokens
-    context = build_context_block([one.to_dict() for one in fitting], heading=_HEADING)
+    context = build_context_block([passage.to_dict() for passage in fitting], heading=_HEADING)
     return FetchResponse(
-        domain=found.domain,
+        domain=fetched.domain,
         chunks=tuple(map(_published, fitting)),
         context_string=context,
         total_tokens=counter.count(context),
-        not_found=found.not_found,
-        left_out=tuple(one.chunk.chunk_id for one in found.passages[len(fitting) :]),
+        not_found=fetched.not_found,
+        left_out=tuple(passage.chunk.chunk_id for passage in fetched.passages[len(fitting) :]),
         unanswered=tuple(
-            UnansweredSource(source_id=one.source_id, code=one.code, problem=one.problem) for one in found.unanswered
+            UnansweredSource(source_id=error.source_id, code=error.code, problem=error.problem)
+            for error in fetched.unanswered
         ),
         demo=deployment.demo,
     )
@@ -132,7 +133,7 @@ def fetch_passages(
     wanted = FetchRequest(
         domain=spec.domain, chunk_ids=tuple(chunk_ids), document_ids=tuple(document_ids), timeout_s=_TIMEOUT_S
     )
-    calls = [partial(deployment.engine.fetch, one.id, wanted, principal) for one in sources]
+    calls = [partial(deployment.engine.fetch, source.id, wanted, principal) for source in sources]
     futures = submit_all(calls, width=_PARALLEL, name="context-engine-fetch")
     in_time = wait_all(futures, [_TIMEOUT_S] * len(futures))
     passages, unanswered = list[FetchedPassage](), list[SourceError]()
@@ -146,7 +147,7 @@ def fetch_passages(
         spec.domain, len(sources), len(chunk_ids) + len(document_ids), len(passages), principal.id or "-",
     )  # fmt: skip
     found = {one.chunk.chunk_id for one in passages} | {one.chunk.document_id for one in passages}
-    missing = tuple(dict.fromkeys(one for one in (*chunk_ids, *document_ids) if one not in found))
+    missing = tuple(dict.fromkeys(wanted_id for wanted_id in (*chunk_ids, *document_ids) if wanted_id not in found))
     return Fetched(domain=spec.domain, passages=tuple(passages), not_found=missing, unanswered=tuple(unanswered))
 
 
@@ -160,7 +161,7 @@ def _of_source(
     deployment: Deployment, domain: DomainSpec, spec: SourceSpec, chunks: Sequence[Chunk], wanted: FetchRequest
 ) -> list[FetchedPassage]:
     """Return the chunks of a source: those asked for by their own ids first, as asked, then document by document."""
-    places = {one: place for place, one in enumerate((*wanted.chunk_ids, *wanted.document_ids))}
+    places = {wanted_id: place for place, wanted_id in enumerate((*wanted.chunk_ids, *wanted.document_ids))}
     last = len(places)
 
     def order(chunk: Chunk) -> tuple[int, str, int]:
@@ -174,18 +175,18 @@ def _of_source(
     ]
 
 
-def _published(one: FetchedPassage) -> FetchedChunk:
-    chunk, authority = one.chunk, one.authority
+def _published(passage: FetchedPassage) -> FetchedChunk:
+    chunk, authority = passage.chunk, passage.authority
     return FetchedChunk(
         chunk_id=chunk.chunk_id,
         doc_id=chunk.document_id,
-        namespace=one.spec.id,
+        namespace=passage.spec.id,
         content=chunk.content,
         title=chunk.title,
         section=chunk.section,
         position=chunk.position,
         content_type=chunk.doc_type,
-        canonical_url=one.url,
+        canonical_url=passage.url,
         document_version=chunk.document_version,
         effective_from=None if chunk.effective_from is None else chunk.effective_from.isoformat(),
         effective_to=None if chunk.effective_to is None else chunk.effective_to.isoformat(),

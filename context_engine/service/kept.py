@@ -103,8 +103,8 @@ class KeptResults:
             raise CursorExpired(
                 f"no answer of the search {search_id!r} is kept for you any more: ask the question again"
             )
-        found: KeptAnswer = pickle.loads(zlib.decompress(packed))
-        return found
+        answer: KeptAnswer = pickle.loads(zlib.decompress(packed))
+        return answer
 
     def holds(self, principal: Principal, search_id: str) -> bool:
         """Return whether an answer is kept for a principal."""

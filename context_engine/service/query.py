@@ -105,20 +105,20 @@ def answer_part(answer: KeptAnswer, number: int) -> RAGPipelineResponse:
         answer: with its parts; one without is the only part.
         number: 1-based.
     """
-    whole, parts = answer.response, answer.parts
-    assert whole is not None
+    response, parts = answer.response, answer.parts
+    assert response is not None
     if not parts:
-        return whole
+        return response
     part, labels = parts[number - 1], _labels(parts)
-    chunks = {(chunk.namespace, chunk.chunk_id): chunk for chunk in whole.chunks}
-    return whole.model_copy(
+    chunks = {(chunk.namespace, chunk.chunk_id): chunk for chunk in response.chunks}
+    return response.model_copy(
         update={
             "chunks": tuple(chunks[key].model_copy(update={"citation_label": labels[key]}) for key in part.keys),
-            "context_string": None if whole.context_string is None else context_string(part.context),
+            "context_string": None if response.context_string is None else context_string(part.context),
             "part": AnswerPart(
                 number=number,
                 of=len(parts),
-                cursor=_cursor(whole.search_id, number + 1) if number < len(parts) else None,
+                cursor=_cursor(response.search_id, number + 1) if number < len(parts) else None,
             ),
         }
     )
@@ -155,15 +155,15 @@ def _labels(parts: tuple[ContextPart, ...]) -> dict[Key, str]:
 
 
 def _cursor(search_id: str, number: int) -> str:
-    said = f"{number}.{search_id}".encode()
-    return urlsafe_b64encode(_signature(said) + said).decode().rstrip("=")
+    payload = f"{number}.{search_id}".encode()
+    return urlsafe_b64encode(_signature(payload) + payload).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str) -> tuple[str, int]:
     try:
         raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-        said, _, search_id = raw[_SIGNATURE_BYTES:].decode().partition(".")
-        number = int(said)
+        payload, _, search_id = raw[_SIGNATURE_BYTES:].decode().partition(".")
+        number = int(payload)
     except ValueError:
         raise CursorExpired(_EXPIRED) from None
     if not hmac.compare_digest(_cursor(search_id, number), cursor):
@@ -171,5 +171,5 @@ def _read_cursor(cursor: str) -> tuple[str, int]:
     return search_id, number
 
 
-def _signature(said: bytes) -> bytes:
-    return hmac.digest(_SECRET, said, "sha256")[:_SIGNATURE_BYTES]
+def _signature(payload: bytes) -> bytes:
+    return hmac.digest(_SECRET, payload, "sha256")[:_SIGNATURE_BYTES]

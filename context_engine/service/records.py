@@ -50,15 +50,15 @@ def record_of(deployment: Deployment, caller: Authenticated, record_id: str) -> 
     from context_engine.audit.review.account import account_of
     from context_engine.audit.review.stored import context_entries
 
-    found = find_owned(deployment, caller, record_id)
+    record = find_owned(deployment, caller, record_id)
     account = account_of(
-        found.entry, found.index, found.ledger, contexts=context_entries(found.ledger, record_id)
+        record.entry, record.index, record.ledger, contexts=context_entries(record.ledger, record_id)
     ).to_dict()
     entry = account["entry"] if caller.operator else _without(account["entry"], _FOR_OPERATORS)
     told = {name: account[name] for name in RecordResponse.model_fields if name in account}
     if not caller.operator and told.get("settings"):  # those of the process are its operator's
         told["settings"] = {name: row for name, row in told["settings"].items() if name in SearchSettings.model_fields}
-    return RecordResponse(**{**told, "entry": entry, "proof": _standing(found)})
+    return RecordResponse(**{**told, "entry": entry, "proof": _standing(record)})
 
 
 def proof_of_record(deployment: Deployment, caller: Authenticated, record_id: str) -> str:
@@ -79,11 +79,11 @@ def proof_of_record(deployment: Deployment, caller: Authenticated, record_id: st
             "a proof holds the whole record, and where access rules are in force that names what its caller may not "
             "know: ask an operator for it"
         )
-    found = find_owned(deployment, caller, record_id)
-    newest = next(iter(found.ledger.checkpoints(newest=1)), None)
-    covered = newest is not None and found.index is not None and found.index < newest.size
-    checkpoint = newest if covered and newest is not None else present_checkpoint(found.ledger)
-    return prove_record(found.ledger, record_id, checkpoint).text
+    record = find_owned(deployment, caller, record_id)
+    newest = next(iter(record.ledger.checkpoints(newest=1)), None)
+    covered = newest is not None and record.index is not None and record.index < newest.size
+    checkpoint = newest if covered and newest is not None else present_checkpoint(record.ledger)
+    return prove_record(record.ledger, record_id, checkpoint).text
 
 
 def find_owned(deployment: Deployment, caller: Authenticated, record_id: str) -> OwnedRecord:
@@ -93,7 +93,7 @@ def find_owned(deployment: Deployment, caller: Authenticated, record_id: str) ->
         AuditOff, RecordNotFound, RecordNotWritten, AuditError: see `record_of`.
     """
     until = time.monotonic() + _WAIT_S
-    while (found := _readable(deployment, caller, record_id)) is None:
+    while (record := _readable(deployment, caller, record_id)) is None:
         if not deployment.kept.holds(caller.principal, record_id):  # else it is on its way, and no secret
             raise RecordNotFound(f"there is no record {record_id!r} that you may read")
         if time.monotonic() > until:
@@ -101,7 +101,7 @@ def find_owned(deployment: Deployment, caller: Authenticated, record_id: str) ->
                 f"the record {record_id!r} is not written yet: ask again in a moment", retry_after_s=_WAIT_S
             )
         time.sleep(_LOOK_EVERY_S)
-    return found
+    return record
 
 
 def _readable(deployment: Deployment, caller: Authenticated, record_id: str) -> OwnedRecord | None:
@@ -125,15 +125,15 @@ def _is_own(ledger: Ledger, caller: Authenticated, stored: StoredEntry) -> bool:
     if not caller.principal.id or stored.entry is None:
         return False
     described = read_entry(stored.entry).get("caller") or {}
-    return described.get("pseudonym") in {one.of_caller(caller.principal.id) for one in ledger_pseudonyms(ledger)}
+    return described.get("pseudonym") in {key.of_caller(caller.principal.id) for key in ledger_pseudonyms(ledger)}
 
 
-def _standing(found: OwnedRecord) -> RecordStanding:
-    newest = next(iter(found.ledger.checkpoints(newest=1)), None)
-    if newest is None or found.index is None or found.index >= newest.size:
-        return RecordStanding(index=found.index, checkpoint=None, signed=False)
+def _standing(record: OwnedRecord) -> RecordStanding:
+    newest = next(iter(record.ledger.checkpoints(newest=1)), None)
+    if newest is None or record.index is None or record.index >= newest.size:
+        return RecordStanding(index=record.index, checkpoint=None, signed=False)
     signed = "\n\n" in newest.note.rstrip("\n")
-    return RecordStanding(index=found.index, checkpoint=newest.size, signed=signed)
+    return RecordStanding(index=record.index, checkpoint=newest.size, signed=signed)
 
 
 def _without(entry: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -126,18 +126,18 @@ def search_request(
 
 def _overrides(request: RAGQueryRequest) -> dict[str, Any]:
     """Return the settings of this search alone, each given once. A threshold is one on cosine, as a persona's is."""
-    given: dict[str, Any] = dict(request.settings)
-    known = {ALIASES.get(key, key): key for key in given}
+    overrides: dict[str, Any] = dict(request.settings)
+    known = {ALIASES.get(key, key): key for key in overrides}
     for name, key in _SETTINGS.items():
         value = getattr(request, name)
         if value is None:
             continue
         if key in known:
             raise InvalidRequest(f"{name} and settings.{known[key]} say the same: give one of the two")
-        given[key] = value
-    if "similarity_threshold" in given:
-        given.setdefault("similarity_kind", "cosine")
-    return given
+        overrides[key] = value
+    if "similarity_threshold" in overrides:
+        overrides.setdefault("similarity_kind", "cosine")
+    return overrides
 
 
 _NAMES: Final = {"namespace": "source_id", "doc_id": "document_id"}

@@ -97,8 +97,8 @@ def _chunks(result: SearchResult, context: Context | None) -> tuple[RetrievalChu
 def _effective(result: SearchResult) -> dict[str, EffectiveValue]:
     """Return the settings of a search; those of the process are its operator's."""
     return {
-        key: EffectiveValue.model_construct(**one)
-        for key, one in result.settings_in_force().items()
+        key: EffectiveValue.model_construct(**row)
+        for key, row in result.settings_in_force().items()
         if key in SearchSettings.model_fields
     }
 
@@ -107,14 +107,14 @@ def source_reports(sources: Iterable[SourceStatus]) -> tuple[SourceReport, ...]:
     """Return what each source did."""
     return tuple(
         SourceReport.model_construct(
-            source_id=one.source_id,
-            title=one.title,
-            state=one.state,  # type: ignore[arg-type]  # one of the four that `SourceStatus` names
-            chunks=one.chunks,
-            elapsed_ms=one.elapsed_ms,
-            problem=one.problem or None,
+            source_id=source.source_id,
+            title=source.title,
+            state=source.state,  # type: ignore[arg-type]  # one of the four that `SourceStatus` names
+            chunks=source.chunks,
+            elapsed_ms=source.elapsed_ms,
+            problem=source.problem or None,
         )
-        for one in sources
+        for source in sources
     )
 
 
@@ -188,8 +188,8 @@ def _year(chunk: Chunk) -> int | None:
 
 def _tags(value: Any) -> tuple[str, ...]:
     """Return tags that are a list, or a text with commas."""
-    given = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
-    return tuple(tag for one in given if (tag := str(one).strip()))
+    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
+    return tuple(tag for item in items if (tag := str(item).strip()))
 
 
 COUNTER: Final = ApproxTokenCounter()
@@ -216,7 +216,7 @@ def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float
         total_ms: the time of all of it.
     """
     times = {stage.name: stage.elapsed_ms for stage in result.stages}
-    embedding_ms = max((one.embedding.elapsed_ms for one in result.sources if one.embedding), default=0.0)
+    embedding_ms = max((source.embedding.elapsed_ms for source in result.sources if source.embedding), default=0.0)
     scores = [chunk.final for chunk in result.chunks]
     return RetrievalStatistics.model_construct(
         total_retrieved=len(result.fates),
@@ -224,7 +224,7 @@ def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float
         total_returned=len(scores),
         top_score=max(scores, default=None),
         average_score=fsum(scores) / len(scores) if scores else None,
-        namespaces_searched=tuple(one.source_id for one in result.sources if one.state != "failed"),
+        namespaces_searched=tuple(source.source_id for source in result.sources if source.state != "failed"),
         filters_applied=filter_to_dict(asked),
         embedding_time_ms=round(embedding_ms, 3),
         search_time_ms=round(max(times.get("recall", 0.0) - embedding_ms, 0.0), 3),
@@ -235,7 +235,7 @@ def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float
 
 def embedding_model(result: SearchResult) -> str | None:
     """Return the model that the question was searched by; several with commas, None where no vector was made here."""
-    models = {one.embedding.model: None for one in result.sources if one.embedding}
+    models = {source.embedding.model: None for source in result.sources if source.embedding}
     return ", ".join(models) or None
 
 

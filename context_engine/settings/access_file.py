@@ -37,9 +37,9 @@ def _each(value: object) -> object:
 
 
 def _asymmetric(value: object) -> object:
-    for one in value if isinstance(value, list | tuple) else ():
-        if one not in get_args(Algorithm):
-            raise ValueError(f"{one!r} is none of the signatures that are taken: {', '.join(get_args(Algorithm))}")
+    for name in value if isinstance(value, list | tuple) else ():
+        if name not in get_args(Algorithm):
+            raise ValueError(f"{name!r} is none of the signatures that are taken: {', '.join(get_args(Algorithm))}")
     return value
 
 
@@ -219,8 +219,8 @@ def _claimed_twice(access: AccessFile, label: str) -> Iterator[ConfigError]:
     """Yield every user, app or token that two entries claim, or that one claims twice."""
     holders: dict[tuple[str, Any], str] = {}
     for name, entry in access.principals.items():
-        for key, one, said in _identities(entry):
-            first = holders.setdefault((key, one), name)
+        for key, identity, said in _identities(entry):
+            first = holders.setdefault((key, identity), name)
             if first != name:
                 problem = f"{said} is principal {first!r} too: leave it to one of the two"
                 yield ConfigError(problem, file=label, key=f"principals.{name}.{key}")
@@ -232,7 +232,7 @@ def _identities(entry: PrincipalEntry) -> Iterator[tuple[str, Any, str]]:
     for caller in dict.fromkeys(entry.dify):
         of_user = f"user {caller.user!r} of " if caller.user is not None else ""
         yield "dify", caller, f"{of_user}app {caller.app!r}"
-    yield from (("tokens", token, f"the token {token[:8]}…") for token in {one.sha256 for one in entry.tokens})
+    yield from (("tokens", token, f"the token {token[:8]}…") for token in {token.sha256 for token in entry.tokens})
 
 
 def _unclaimed(access: AccessFile, label: str) -> Iterator[ConfigError]:

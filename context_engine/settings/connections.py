@@ -154,8 +154,8 @@ class Connections:
         try:
             connection = Connection.model_validate(values)
         except ValidationError as error:
-            found = config_error(error, values, Connection, file="", show_values=False)
-            raise ConfigError.together([self._placed(name, one) for one in found.each]) from None
+            problems = config_error(error, values, Connection, file="", show_values=False)
+            raise ConfigError.together([self._placed(name, problem) for problem in problems.each]) from None
         if isinstance(url := values.get("base_url"), FromVariable):
             connection._url_as_written = url.written
         return self._with_files(name, connection)
@@ -167,13 +167,13 @@ class Connections:
 
     def problems(self) -> list[ConfigError]:
         """Return what is wrong with each connection; one whose variables are missing is among them."""
-        found: list[ConfigError] = []
+        problems: list[ConfigError] = []
         for name in self.names:
             try:
                 self.get(name)
             except ConfigError as error:
-                found.extend(error.each)
-        return found
+                problems.extend(error.each)
+        return problems
 
     def notices(self) -> tuple[Notice, ...]:
         """Return a notice for each connection that would send its key unencrypted to another machine."""
@@ -210,16 +210,16 @@ class Connections:
 
     def _with_files(self, name: str, connection: Connection) -> Connection:
         """Check that certificate files are there; relative names start at the folder of the file that names them."""
-        found: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         for key in ("ca_bundle", "client_certificate", "client_key"):
             path: Path | None = getattr(connection, key)
             if path is not None:
                 filler = self._fields[name][key][0]
-                found[key] = filler.folder / path
-                if not found[key].is_file():
-                    shown = written if "${" in (written := str(self._fields[name][key][1])) else found[key]
+                files[key] = filler.folder / path
+                if not files[key].is_file():
+                    shown = written if "${" in (written := str(self._fields[name][key][1])) else files[key]
                     raise ConfigError(f"there is no file {shown}", file=filler.file, key=_below(name, key))
-        return connection.model_copy(update=found) if found else connection
+        return connection.model_copy(update=files) if files else connection
 
 
 def read_fields(rows: Mapping[str, Any], filler: Interpolator, *, below: str = "") -> Fields:
@@ -250,7 +250,9 @@ def read_fields(rows: Mapping[str, Any], filler: Interpolator, *, below: str = "
 
 
 def _names_connections(row: Mapping[str, Any]) -> bool:
-    return any(isinstance(one, dict) and not Connection.model_fields.keys().isdisjoint(one) for one in row.values())
+    return any(
+        isinstance(value, dict) and not Connection.model_fields.keys().isdisjoint(value) for value in row.values()
+    )
 
 
 def read_connections(path: Path, label: str, env: Mapping[str, str]) -> Connections:
@@ -285,8 +287,8 @@ def sends_unencrypted(url: str) -> bool:
 def _emptiness(written: str) -> str:
     if "${file:" in written:
         return f"{written}: the file is there, but empty: put the value in it"
-    what = "the variable and its default are empty" if ":-" in written else "the variable is set, but empty"
-    return f"{written}: {what}: give it a value"
+    problem = "the variable and its default are empty" if ":-" in written else "the variable is set, but empty"
+    return f"{written}: {problem}: give it a value"
 
 
 def _below(name: str, key: str | None) -> str:

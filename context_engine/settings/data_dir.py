@@ -66,12 +66,12 @@ class DataFolder(NamedTuple):
     def notice(self) -> Notice:
         """Return what a reader should know of data that were left behind."""
         names, was = ", ".join(self.domains), self.manifest_dir.parent
-        said = (
+        message = (
             f"nothing was ingested for this configuration yet, but {self.path} holds data of {names}, and their "
             f"configuration in {was} is gone. If it was moved here, run 'context-engine kb adopt {self.path.name}'"
         )
         detail = {"path": str(self.path), "manifest_dir": str(self.manifest_dir), "domains": list(self.domains)}
-        return Notice(NoticeCode.DATA_LEFT_BEHIND, self.path.name, said, detail)
+        return Notice(NoticeCode.DATA_LEFT_BEHIND, self.path.name, message, detail)
 
 
 def find_data_dir(
@@ -108,8 +108,8 @@ def claim_data_dir(folder: Path, paths: ConfigPaths, domains: Collection[str], *
     if paths.manifest_dir is None or not _is_by_default(folder, env):
         return
     place = paths.manifest_dir.resolve()
-    held = _read(folder)
-    _write_record(DataFolder(folder, place, _made_id(place, held), tuple(sorted(domains))))
+    record = _read(folder)
+    _write_record(DataFolder(folder, place, _made_id(place, record), tuple(sorted(domains))))
 
 
 def orphaned_data_dirs(
@@ -149,17 +149,17 @@ def adopt_data_dir(name: str, paths: ConfigPaths, domains: Collection[str], *, e
     home, place = _home(env), paths.manifest_dir.resolve()
     folder = home / name
     if not name or folder.parent != home or folder.name == ".." or not folder.is_dir():
-        names = [one.path.name for one in _folders(home) if one.is_orphaned]
+        names = [folder.path.name for folder in _folders(home) if folder.is_orphaned]
         raise ConfigError(
             f"{name!r} is no folder in {home}.{nearest(name, names)} One elsewhere is used with --data-dir."
         )
-    held = _read(folder)
-    if held is not None and not held.is_orphaned and held.manifest_dir != place:
-        raise ConfigError(f"{folder} belongs to the configuration in {held.manifest_dir.parent}, which is there")
+    record = _read(folder)
+    if record is not None and not record.is_orphaned and record.manifest_dir != place:
+        raise ConfigError(f"{folder} belongs to the configuration in {record.manifest_dir.parent}, which is there")
     own = next((one.path for one in _folders(home) if one.manifest_dir == place and one.path != folder), None)
     if own is not None:
         raise ConfigError(f"this configuration has data of its own in {own}: move that folder away first")
-    _write_record(DataFolder(folder, place, _made_id(place, held), tuple(sorted(domains))))
+    _write_record(DataFolder(folder, place, _made_id(place, record), tuple(sorted(domains))))
     if _read(folder) is None:
         raise ConfigError(f"{folder} cannot be written to: let this user write there, or use --data-dir {folder}")
     return folder
@@ -169,15 +169,17 @@ def _own_folder(home: Path, place: Path) -> Path:
     """Return the folder of data of the manifests in a place."""
     folders = _folders(home)
     own = home / _name(place)
-    here = [one.path for one in folders if one.manifest_dir == place]
+    here = [folder.path for folder in folders if folder.manifest_dir == place]
     if here:
         return own if own in here else here[0]
     config_id = _read_id(place)
-    moved = [one for one in folders if config_id is not None and one.config_id == config_id and one.is_orphaned]
+    moved = [
+        folder for folder in folders if config_id is not None and folder.config_id == config_id and folder.is_orphaned
+    ]
     if len(moved) == 1:
         _write_record(moved[0]._replace(manifest_dir=place))  # at once: a copy made from now on is not the moved one
         return moved[0].path
-    taken = {one.path for one in folders}
+    taken = {folder.path for folder in folders}
     names = (own if number == 1 else own.with_name(f"{own.name}-{number}") for number in count(1))
     return next(name for name in names if name not in taken)
 
@@ -203,36 +205,36 @@ def _home(env: Mapping[str, str]) -> Path:
 def _folders(home: Path) -> list[DataFolder]:
     """Return the folders of data that say whose they are, sorted by name."""
     try:
-        found = [_read(path) for path in sorted(home.iterdir())]
+        records = [_read(path) for path in sorted(home.iterdir())]
     except OSError:
         return []
-    return [one for one in found if one is not None]
+    return [record for record in records if record is not None]
 
 
 def _read(folder: Path) -> DataFolder | None:
     """Return what a folder says of itself; None where it says nothing that can be read."""
     try:
         with (folder / RECORD).open(encoding="utf-8") as file:
-            held = json.loads(file.read(_MOST_BYTES))
-        config_id = held["id"]
-        domains = tuple(str(name) for name in held["domains"])
-        return DataFolder(folder, Path(held["manifest_dir"]), None if config_id is None else str(config_id), domains)
+            record = json.loads(file.read(_MOST_BYTES))
+        config_id = record["id"]
+        domains = tuple(str(name) for name in record["domains"])
+        return DataFolder(folder, Path(record["manifest_dir"]), None if config_id is None else str(config_id), domains)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def _write_record(held: DataFolder) -> None:
+def _write_record(record: DataFolder) -> None:
     """Write whose a folder is. A failure costs only that it is not found again when the configuration is moved."""
-    if _read(held.path) == held:
+    if _read(record.path) == record:
         return
-    value = {"id": held.config_id, "manifest_dir": str(held.manifest_dir), "domains": list(held.domains)}
-    temporary = held.path / f"{RECORD}.{os.getpid()}"
+    value = {"id": record.config_id, "manifest_dir": str(record.manifest_dir), "domains": list(record.domains)}
+    temporary = record.path / f"{RECORD}.{os.getpid()}"
     try:
-        held.path.mkdir(parents=True, exist_ok=True)
+        record.path.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(value, indent=1), "utf-8")
-        temporary.replace(held.path / RECORD)
+        temporary.replace(record.path / RECORD)
     except OSError as error:
-        logger.info("whose data %s holds was not noted: %s", held.path, error)
+        logger.info("whose data %s holds was not noted: %s", record.path, error)
 
 
 def _read_id(manifest_dir: Path) -> str | None:
@@ -245,12 +247,12 @@ def _read_id(manifest_dir: Path) -> str | None:
     return next((line.strip() for line in lines if line.strip() and not line.startswith("#")), None)
 
 
-def _made_id(manifest_dir: Path, held: DataFolder | None) -> str | None:
+def _made_id(manifest_dir: Path, record: DataFolder | None) -> str | None:
     """Return the id of manifests; where there is none, that of their data or a new one is written, if it can be."""
-    found = _read_id(manifest_dir)
-    if found is not None:
-        return found
-    made = held.config_id if held is not None and held.config_id else uuid.uuid4().hex
+    known_id = _read_id(manifest_dir)
+    if known_id is not None:
+        return known_id
+    made = record.config_id if record is not None and record.config_id else uuid.uuid4().hex
     try:
         (manifest_dir / ID_FILE).write_text(f"{_ID_TEXT}{made}\n", "utf-8")
     except OSError as error:

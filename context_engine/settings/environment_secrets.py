@@ -89,10 +89,10 @@ def _passwords(url: str) -> Iterator[str]:
     try:
         parts = urlsplit(url)
         query = parse_qs(parts.query)
-        found = [parts.password or "", *(one for name in SECRET_PARAMETERS for one in query.get(name, ()))]
+        passwords = [parts.password or "", *(value for name in SECRET_PARAMETERS for value in query.get(name, ()))]
     except ValueError:  # no URL at all: the form is refused where it is used
-        found = [url]
-    for password in filter(None, found):
+        passwords = [url]
+    for password in filter(None, passwords):
         yield from (password, unquote(password))
 
 

@@ -132,8 +132,8 @@ class _Loader(yaml.SafeLoader):
 
 def _mapping(value: Any, label: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        what = "is empty" if value is None else f"holds a {type(value).__name__}"
-        raise ConfigError(f"{what}: it must hold keys with values", file=label)
+        problem = "is empty" if value is None else f"holds a {type(value).__name__}"
+        raise ConfigError(f"{problem}: it must hold keys with values", file=label)
     _check_shape(value, label)
     return value
 

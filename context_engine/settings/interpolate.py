@@ -147,8 +147,8 @@ class Interpolator:
             else:
                 parts.append(self._value(match.group(1), key))
                 filled = True
-        whole = "".join((*parts, text[end:]))
-        return FromVariable(whole, text) if filled else whole
+        filled_text = "".join((*parts, text[end:]))
+        return FromVariable(filled_text, text) if filled else filled_text
 
     def _value(self, form: str, key: str) -> str:
         if form.startswith("file:"):

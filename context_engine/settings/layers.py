@@ -133,14 +133,14 @@ def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings)
     Raises:
         ConfigError: a value that cannot be read, or a name that is close to a known one.
     """
-    found = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
+    values = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
     problems: list[ContextEngineError] = [
         ConfigError(f"unknown setting. Did you mean {PREFIX + close!r}? {_OWN}", key=name)
         for name, close in _unknown_variables(env)
         if close is not None
     ]
     layer: dict[str, Setting] = {}
-    for name, text in found.items():
+    for name, text in values.items():
         if name.lower() in model.model_fields:
             try:
                 layer[name.lower()] = Setting(_parsed(name.lower(), text, PREFIX + name), PREFIX + name)
@@ -259,7 +259,7 @@ def _layer(
 
 def _refuse(problems: Sequence[ContextEngineError]) -> None:
     """Raise what was found: the first problem, which carries the others where they are of a configuration."""
-    of_configuration = [one for one in problems if isinstance(one, ConfigError)]
+    of_configuration = [problem for problem in problems if isinstance(problem, ConfigError)]
     if problems:
         raise ConfigError.together(of_configuration) if of_configuration else problems[0]
 

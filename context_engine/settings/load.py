@@ -205,7 +205,9 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
 
 def _under(error: ConfigError, file: str, key: Callable[[str], str]) -> ConfigError:
     """Return the problems with their keys as they stand in a file of its own."""
-    return ConfigError.together([ConfigError(one.problem, file=file, key=key(one.key or "")) for one in error.each])
+    return ConfigError.together(
+        [ConfigError(problem.problem, file=file, key=key(problem.key or "")) for problem in error.each]
+    )
 
 
 def _connections(paths: ConfigPaths, env: Mapping[str, str], stage: StageOverlay) -> Connections:

@@ -85,7 +85,7 @@ def config_problems(
     error: ValidationError, data: Any, model: type[BaseModel], *, file: str, show_values: bool = True
 ) -> list[ConfigError]:
     """Return what `config_error` holds, but for values that are not known (`Unfilled`)."""
-    found: dict[str, ConfigError] = {}
+    problems: dict[str, ConfigError] = {}
     errors = error.errors(include_url=False)
     for details in sorted(errors, key=_urgency):
         location: Location = tuple(details["loc"])
@@ -94,8 +94,8 @@ def config_problems(
         if not show_values:
             details["input"] = _HIDDEN
         key = dotted(location, data)
-        found.setdefault(key, ConfigError(field_problem(details, location, model), file=file, key=key or None))
-    return list(found.values())
+        problems.setdefault(key, ConfigError(field_problem(details, location, model), file=file, key=key or None))
+    return list(problems.values())
 
 
 def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
@@ -105,8 +105,10 @@ def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
     if key in _MASKED and closest(key, known) is None:
         return "unknown key: personal data is masked where 'mask_contexts: true' stands in a domain's settings."
     if (key in _RULES or key in _NOT_ENFORCED) and closest(key, known) is None:
-        said = "this version does not enforce this key, so it is refused rather than ignored: remove it"
-        return said if key in _NOT_ENFORCED else f"{said}. Access rules stand at a domain or a source of a manifest."
+        problem = "this version does not enforce this key, so it is refused rather than ignored: remove it"
+        return (
+            problem if key in _NOT_ENFORCED else f"{problem}. Access rules stand at a domain or a source of a manifest."
+        )
     meant = _SYNONYMS.get(key.casefold(), key)
     return f"unknown key.{nearest(meant if meant in known else key, known)}"
 
@@ -130,7 +132,7 @@ def allowed_values(schema: Mapping[str, Any]) -> str:
     'a whole number from 1 to 1000'
     """
     if "anyOf" in schema:
-        return " or ".join(allowed_values(one) for one in schema["anyOf"])
+        return " or ".join(allowed_values(option) for option in schema["anyOf"])
     if "enum" in schema:
         return "one of " + ", ".join(map(str, schema["enum"]))
     kind = schema.get("type")
@@ -161,8 +163,8 @@ def _n(number: float) -> str:
 def _follows(details: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
     """Whether a list is called too short because what it holds cannot be used, which is said already."""
     place = details["loc"]
-    inside = (one["loc"] for one in errors if len(one["loc"]) > len(place))
-    return details["type"] == "too_short" and any(one[: len(place)] == place for one in inside)
+    inside = (error["loc"] for error in errors if len(error["loc"]) > len(place))
+    return details["type"] == "too_short" and any(location[: len(place)] == place for location in inside)
 
 
 def _urgency(details: ErrorDetails) -> int:
@@ -239,5 +241,5 @@ def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel]:
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    found = (_model_in(part) for part in getattr(annotation, "__args__", ()))
-    return next((one for one in found if one is not None), None)
+    models = (_model_in(part) for part in getattr(annotation, "__args__", ()))
+    return next((model for model in models if model is not None), None)

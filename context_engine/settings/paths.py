@@ -74,9 +74,9 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
     for folder, origin in named:
         if folder:
             return _named(named_folder(folder, env, cwd), origin, cwd)
-    found = _in_current_directory(cwd)
-    if any(found):
-        return ConfigPaths(origin="current directory", config_dir=found[0], manifest_dir=found[1], cwd=cwd)
+    here = _in_current_directory(cwd)
+    if any(here):
+        return ConfigPaths(origin="current directory", config_dir=here[0], manifest_dir=here[1], cwd=cwd)
     home = user_folder(env, "XDG_CONFIG_HOME", "APPDATA", ".config")
     if home and _is_folder(home):
         config, manifests = _layout(home)
@@ -153,10 +153,10 @@ def _yaml_files(folder: Path) -> tuple[Path, ...]:
     if not _is_folder(folder):
         return ()
     try:
-        found = [path for path in folder.iterdir() if path.suffix in (".yaml", ".yml")]
+        files = [path for path in folder.iterdir() if path.suffix in (".yaml", ".yml")]
     except OSError as error:
         raise unreadable(error, str(folder)) from None
-    return tuple(sorted(path for path in found if not path.stem.endswith(".example") and path.name[0] != "."))
+    return tuple(sorted(path for path in files if not path.stem.endswith(".example") and path.name[0] != "."))
 
 
 def named_folder(folder: str | Path, env: Mapping[str, str], cwd: Path) -> Path:
@@ -225,5 +225,5 @@ def _notice(paths: ConfigPaths, path: Path, name: str) -> Iterator[Notice]:
     if meant.exists() and meant.samefile(path):  # its own name, or one where capitals do not count
         return
     label = paths.label(path)
-    said = f"{label} is not read, because of its name: did you mean {name!r}? Rename it, or move it away"
-    yield Notice(NoticeCode.FILE_MISNAMED, label, said, {"name": name})
+    message = f"{label} is not read, because of its name: did you mean {name!r}? Rename it, or move it away"
+    yield Notice(NoticeCode.FILE_MISNAMED, label, message, {"name": name})

@@ -36,12 +36,14 @@ class Principals:
         self._access = access = access or AccessFile(version=1)
         self.policy, self.file = access.policy, file
         self._named = {
-            name: Principal(id=name, roles=frozenset(one.roles), groups=frozenset(one.groups), clearance=one.clearance)
-            for name, one in access.principals.items()
+            name: Principal(
+                id=name, roles=frozenset(entry.roles), groups=frozenset(entry.groups), clearance=entry.clearance
+            )
+            for name, entry in access.principals.items()
         }
-        self._of_user = {user: name for name, one in access.principals.items() for user in one.os_users}
-        self._of_dify = {caller: name for name, one in access.principals.items() for caller in one.dify}
-        self._tokens = [(token, name) for name, one in access.principals.items() for token in one.tokens]
+        self._of_user = {user: name for name, entry in access.principals.items() for user in entry.os_users}
+        self._of_dify = {caller: name for name, entry in access.principals.items() for caller in entry.dify}
+        self._tokens = [(token, name) for name, entry in access.principals.items() for token in entry.tokens]
 
     @property
     def named(self) -> Mapping[str, Principal]:
@@ -85,11 +87,11 @@ class Principals:
 
     def holder(self, sha256: str, *, now: datetime) -> Authenticated | None:
         """Return who calls with the token of a hash; None where no principal has it, or it is expired at `now`."""
-        found = None
-        for one, name in self._tokens:  # all of them, so that the time tells nothing
-            if hmac.compare_digest(one.sha256, sha256) and not one.expired(now):
-                found = self.caller(name, sha256[:_SHOWN])
-        return found
+        holder = None
+        for token, name in self._tokens:  # all of them, so that the time tells nothing
+            if hmac.compare_digest(token.sha256, sha256) and not token.expired(now):
+                holder = self.caller(name, sha256[:_SHOWN])
+        return holder
 
     def caller(self, name: str, token_id: str) -> Authenticated | None:
         """Return who calls with a token of a principal; None where the file does not name it.
@@ -158,8 +160,8 @@ def _claim(claims: Mapping[str, Any], name: str | None) -> Any:
 
 def _texts(value: Any) -> Iterable[str]:
     """Return the texts of a claim: itself, or those of a list; anything else names nothing."""
-    found = value if isinstance(value, list | tuple) else (value,)
-    return [one for one in found if isinstance(one, str) and one]
+    values = value if isinstance(value, list | tuple) else (value,)
+    return [item for item in values if isinstance(item, str) and item]
 
 
 def _clearance(claims: Mapping[str, Any], names: Claims) -> Classification:
@@ -198,8 +200,8 @@ def new_token() -> NewToken:
 
 def id_in(token: bytes) -> str | None:
     """Return the id that stands in a token; None where it has another form."""
-    found = _FORM.fullmatch(token)
-    return None if found is None else found[1].decode()
+    match = _FORM.fullmatch(token)
+    return None if match is None else match[1].decode()
 
 
 def token_hash(token: str | bytes) -> str:

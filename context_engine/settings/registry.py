@@ -118,11 +118,11 @@ def read_registry(
         files=reading.files,
         ruled=reading.ruled,
     )
-    certain = all(isinstance(one, MissingVariable) for one in registry.problems)  # else a file may name it
+    certain = all(isinstance(problem, MissingVariable) for problem in registry.problems)  # else a file may name it
     unknown = [] if not certain else sorted(set(stage.dataset_ids) - reading.source_ids)
     return registry, [
-        ConfigError(f"unknown source.{nearest(one, reading.source_ids)}", file=stage.file, key=f"dataset_ids.{one}")
-        for one in unknown
+        ConfigError(f"unknown source.{nearest(name, reading.source_ids)}", file=stage.file, key=f"dataset_ids.{name}")
+        for name in unknown
     ]
 
 
@@ -157,9 +157,9 @@ def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> N
 def _refuse_twice(reading: _Reading, name: str, file: str) -> None:
     """Set a domain aside that two files declare: which of them is meant is not known."""
     first = reading.files[name]
-    for one, other in ((first, file), (file, first)):
+    for pair_file, other in ((first, file), (file, first)):
         problem = f"domain {name!r} is in {other} too: keep one of the two, or give one another name"
-        reading.refuse(name, ConfigError(problem, file=one, key="domain"))
+        reading.refuse(name, ConfigError(problem, file=pair_file, key="domain"))
 
 
 def _domain_name(value: Any) -> str | None:
@@ -168,8 +168,8 @@ def _domain_name(value: Any) -> str | None:
 
 def _written_name(path: Path) -> str | None:
     """Return the domain of a file that is no YAML, if a line of it names one."""
-    found = _DOMAIN_LINE.findall(_text(path))
-    return _domain_name(found[0].strip().strip("'\"")) if len(found) == 1 else None
+    names = _DOMAIN_LINE.findall(_text(path))
+    return _domain_name(names[0].strip().strip("'\"")) if len(names) == 1 else None
 
 
 def _text(path: Path) -> str:
@@ -192,15 +192,17 @@ def _filled_spec(
         raise ConfigError("must be written out, not taken from a variable", file=file, key="domain")
     filled, problems = _filled(raw, Interpolator(env, path.parent, file, fixed=_is_fixed), reading.stage)
     problems += _flags(raw, file)
-    keys = {one.key for one in problems}
+    keys = {problem.key for problem in problems}
     try:
         spec = DomainSpec.model_validate(filled)
     except ValidationError as error:
-        problems += [one for one in config_problems(error, filled, DomainSpec, file=file) if one.key not in keys]
+        problems += [
+            problem for problem in config_problems(error, filled, DomainSpec, file=file) if problem.key not in keys
+        ]
     else:
         problems = problems or [*_source_problems(reading, spec, file), *_setting_problems(spec, file)]
     if problems:
-        raise ConfigError.together([_as_written(one, filled) for one in problems])
+        raise ConfigError.together([_as_written(problem, filled) for problem in problems])
     return spec
 
 
@@ -212,11 +214,11 @@ def _is_fixed(location: Location) -> bool:
 
 def _as_written(problem: ConfigError, filled: Any) -> ConfigError:
     """Return a problem with the expression in place of whatever came out of a variable."""
-    said = problem.problem
+    message = problem.problem
     for value in _from_variables(filled):
         if len(value) >= _SHORTEST_HIDDEN:
-            said = said.replace(str(value), value.written)
-    return problem if said == problem.problem else ConfigError(said, file=problem.file, key=problem.key)
+            message = message.replace(str(value), value.written)
+    return problem if message == problem.problem else ConfigError(message, file=problem.file, key=problem.key)
 
 
 def _from_variables(value: Any) -> Iterator[FromVariable]:
@@ -238,15 +240,15 @@ def _ids(raw: Mapping[str, Any]) -> set[str]:
 
 def _flags(raw: Mapping[str, Any], file: str) -> list[ConfigError]:
     """Return what would pass for another value: true for 1, tier 0 and an access rule left empty for "not set"."""
-    found = [ConfigError(_NO_RULE, file=file, key="access")] if raw.get("access", "") is None else []
+    problems = [ConfigError(_NO_RULE, file=file, key="access")] if raw.get("access", "") is None else []
     for index, row in _raw_sources(raw):
         if row.get("access", "") is None:
-            found.append(ConfigError(_NO_RULE, file=file, key=dotted(("sources", index, "access"), raw)))
+            problems.append(ConfigError(_NO_RULE, file=file, key=dotted(("sources", index, "access"), raw)))
         for key in _NUMBERS:
             if isinstance(row.get(key), bool) or (key == "tier" and key in row and row[key] in (0, None)):
                 problem = f"must be a {'tier from 1 to 5' if key == 'tier' else 'number'}, got {row[key]!r}"
-                found.append(ConfigError(problem, file=file, key=dotted(("sources", index, key), raw)))
-    return found
+                problems.append(ConfigError(problem, file=file, key=dotted(("sources", index, key), raw)))
+    return problems
 
 
 def _filled(
@@ -269,24 +271,24 @@ def _filled(
 
 
 def _source_problems(reading: _Reading, spec: DomainSpec, file: str) -> list[ConfigError]:
-    found = []
+    problems = []
     for source in spec.sources:
         place = f"sources.{source.id}"
         other = reading.sources.get(source.id)
         if other is not None and other.spec != source:
-            found.append(ConfigError(_SHARED.format(other.file), file=file, key=place))
+            problems.append(ConfigError(_SHARED.format(other.file), file=file, key=place))
             if _guard(other.spec) != _guard(source):
                 reading.refuse(other.domain, ConfigError(_SHARED.format(file), file=other.file, key=place))
         known = reading.connections
         if source.connection is not None and known is not None and source.connection not in known:
             hint = nearest(source.connection, known) or " connections.yaml names none."
             problem = f"unknown connection {source.connection!r}.{hint}"
-            found.append(ConfigError(problem, file=file, key=f"{place}.connection"))
+            problems.append(ConfigError(problem, file=file, key=f"{place}.connection"))
         for index, rule in enumerate(source.documents):
             if reading.doc_types and rule.doc_type not in reading.doc_types:
                 problem = f"unknown document type {rule.doc_type!r}.{nearest(rule.doc_type, reading.doc_types)}"
-                found.append(ConfigError(problem, file=file, key=f"{place}.documents.{index}.doc_type"))
-    return found
+                problems.append(ConfigError(problem, file=file, key=f"{place}.documents.{index}.doc_type"))
+    return problems
 
 
 def _guard(source: SourceSpec) -> tuple[Any, ...]:
@@ -332,13 +334,13 @@ class LoadedRegistry(Registry):
     @property
     def problems(self) -> tuple[ConfigError, ...]:
         """All that is wrong with the manifests."""
-        return (*self.unread, *(one for _, problem in sorted(self.broken.items()) for one in problem.each))
+        return (*self.unread, *(each for _, problem in sorted(self.broken.items()) for each in problem.each))
 
     @property
     def notices(self) -> tuple[Notice, ...]:
         """A notice for every manifest that cannot be used; what is wrong with it is told to who runs `config check`."""
         domains = {(one.file or "", name) for name, problem in self.broken.items() for one in problem.each}
-        unread = {(one.file or "", "") for one in self.unread}
+        unread = {(problem.file or "", "") for problem in self.unread}
         return tuple(_unusable(file, domain) for file, domain in (*sorted(unread), *sorted(domains)))
 
     def domain(self, name: str) -> DomainSpec:
@@ -366,6 +368,6 @@ class LoadedRegistry(Registry):
 
 
 def _unusable(file: str, domain: str) -> Notice:
-    what = f"so domain {domain!r} cannot be searched" if domain else "and which domain it holds is not known"
-    said = f"{file} cannot be used, {what}: 'context-engine config check' says why"
-    return Notice(NoticeCode.MANIFEST_UNUSABLE, file, said, {"domain": domain or None})
+    effect = f"so domain {domain!r} cannot be searched" if domain else "and which domain it holds is not known"
+    message = f"{file} cannot be used, {effect}: 'context-engine config check' says why"
+    return Notice(NoticeCode.MANIFEST_UNUSABLE, file, message, {"domain": domain or None})

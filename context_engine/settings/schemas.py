@@ -71,7 +71,7 @@ def _file(title: str, schema: Schema) -> Schema:
 def _commented(value: Any) -> Any:
     """Return a schema whose objects all take comment keys, as our reader of JSON does."""
     if isinstance(value, list):
-        return [_commented(one) for one in value]
+        return [_commented(item) for item in value]
     if not isinstance(value, dict):
         return value
     out = {key: _commented(child) for key, child in value.items()}
@@ -166,7 +166,7 @@ def _names_or_name(form: Schema) -> Schema:
     """Return the schema of a model of access rules: its lists take one text too, its classes may be in capitals."""
     if "enum" in form:
         return {**form, "enum": [*form["enum"], *map(str.upper, form["enum"])]}
-    return {**form, "properties": {name: _one_or_several(one) for name, one in form["properties"].items()}}
+    return {**form, "properties": {name: _one_or_several(schema) for name, schema in form["properties"].items()}}
 
 
 def _one_or_several(schema: Schema) -> Schema:
@@ -188,7 +188,8 @@ def _manifest() -> Schema:
         schema["$defs"][name].update(_names_or_name(schema["$defs"][name]))
     for part in (schema, source, rule):
         part["properties"] = {
-            name: _written_out(one) if name in LITERAL_KEYS else one for name, one in part["properties"].items()
+            name: _written_out(schema) if name in LITERAL_KEYS else schema
+            for name, schema in part["properties"].items()
         }
     schema["properties"]["settings"] = {
         **_settings(DomainSettings),
@@ -201,7 +202,7 @@ def _manifest() -> Schema:
 def _written_out(schema: Any) -> Any:
     """Return a schema whose texts take no variable."""
     if isinstance(schema, list):
-        return [_written_out(one) for one in schema if one != _VARIABLE]
+        return [_written_out(option) for option in schema if option != _VARIABLE]
     if not isinstance(schema, dict):
         return schema
     below = {key: _written_out(schema[key]) for key in ("anyOf", "items", "additionalProperties") if key in schema}

@@ -63,7 +63,7 @@ def _read(name: str, path: Path, label: str, env: Mapping[str, str]) -> StageOve
             raise ConfigError("must be a mapping", file=label, key=key)
     ids = data.get("dataset_ids", {})
     for source, value in ids.items():
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise ConfigError("must be a list of dataset ids in quotes", file=label, key=f"dataset_ids.{source}")
     filler = Interpolator(env, path.parent, label)
     of_connections = replace(filler, files=True)

@@ -158,16 +158,16 @@ class TokenStore:
         """Return what a query finds; nothing where there is no file, or one that is just being made."""
         with self._lock, self._problems_named():
             try:
-                found = self.path.stat()
+                stat = self.path.stat()
             except FileNotFoundError:
                 return []
-            if self._reader is None or self._reads != (found.st_dev, found.st_ino):
+            if self._reader is None or self._reads != (stat.st_dev, stat.st_ino):
                 self._let_go()
                 reader = connect(self.path)
                 if not version_of(reader):
                     reader.close()
                     return []
-                self._reader, self._reads = reader, (found.st_dev, found.st_ino)
+                self._reader, self._reads = reader, (stat.st_dev, stat.st_ino)
             return self._reader.execute(query, values).fetchall()
 
     def _let_go(self) -> None:
@@ -227,15 +227,15 @@ def _end(connection: sqlite3.Connection, token_id: str, moment: datetime) -> Non
 
 def _found(connection: sqlite3.Connection, token_id: str) -> StoredToken:
     rows = [_token(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM tokens")]
-    found = next((one for one in rows if one.id == token_id), None)
-    if found is None:
-        raise InvalidRequest(f"there is no token {token_id!r}.{nearest(token_id, [one.id for one in rows])}")
-    return found
+    row = next((row for row in rows if row.id == token_id), None)
+    if row is None:
+        raise InvalidRequest(f"there is no token {token_id!r}.{nearest(token_id, [known.id for known in rows])}")
+    return row
 
 
 def _token(row: tuple[str, str, str, int, int | None, int | None, int | None]) -> StoredToken:
     token_id, name, principal, created, *others = row
-    expires, revoked, used = (None if one is None else datetime.fromtimestamp(one, UTC) for one in others)
+    expires, revoked, used = (None if moment is None else datetime.fromtimestamp(moment, UTC) for moment in others)
     return StoredToken(token_id, name, principal, datetime.fromtimestamp(created, UTC), expires, revoked, used)
 
 

@@ -37,41 +37,41 @@ def _without_rules(domains: Iterable[DomainSpec]) -> Iterator[Notice]:
         for source in domain.sources:
             above = source.classification.rank > Classification.INTERNAL.rank
             if above and source.access is None and domain.access is None:
-                said = (
+                message = (
                     f"source {source.id!r} of domain {domain.domain} is {source.classification} and has no access "
                     "rule: give it, or the domain, access: {roles: [...]}"
                 )
                 detail = {"domain": domain.domain, "classification": str(source.classification)}
-                yield Notice(NoticeCode.SOURCE_WITHOUT_RULE, source.id, said, detail)
+                yield Notice(NoticeCode.SOURCE_WITHOUT_RULE, source.id, message, detail)
 
 
 def _shared(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Notice]:
     for dataset, sources in shared_datasets(domains, policy):
-        said = (
+        message = (
             f"dataset {dataset} stands in {' and '.join(sources)}, which different callers may search: whoever may "
             "search one of them reads all of it; give them one rule and classification, or part the dataset"
         )
-        yield Notice(NoticeCode.DATASET_RULES_DIFFER, dataset, said, {"sources": list(sources)})
+        yield Notice(NoticeCode.DATASET_RULES_DIFFER, dataset, message, {"sources": list(sources)})
 
 
 def _held_by_nobody(domains: Iterable[DomainSpec], principals: Principals) -> Iterator[Notice]:
     """Yield what rules name and nobody has; claims may give roles and groups that no file knows."""
     named = holders_in_rules(domains)
     if named and not principals.in_force:
-        said = (
+        message = (
             f"rules name roles or groups and there is no config/{principals.file}: nobody has any, unless Python code "
             "says who asks; begin with the config/access.example.yaml that 'context-engine init' writes"
         )
-        yield Notice(NoticeCode.HOLDER_UNKNOWN, principals.file, said, {"kind": "file", "name": principals.file})
+        yield Notice(NoticeCode.HOLDER_UNKNOWN, principals.file, message, {"kind": "file", "name": principals.file})
         return
     if principals.takes_claims:
         return
-    held = {("role", name) for one in principals.named.values() for name in one.roles}
-    held |= {("group", name) for one in principals.named.values() for name in one.groups}
+    holders = {("role", name) for entry in principals.named.values() for name in entry.roles}
+    holders |= {("group", name) for entry in principals.named.values() for name in entry.groups}
     for kind, name in named:
-        if (kind, name) not in held:
-            said = f"a rule names {kind} {name!r}, which no principal of {principals.file} has"
-            yield Notice(NoticeCode.HOLDER_UNKNOWN, f"{kind} {name}", said, {"kind": kind, "name": name})
+        if (kind, name) not in holders:
+            message = f"a rule names {kind} {name!r}, which no principal of {principals.file} has"
+            yield Notice(NoticeCode.HOLDER_UNKNOWN, f"{kind} {name}", message, {"kind": kind, "name": name})
 
 
 def _writable(path: Path | None, file: str) -> Iterator[Notice]:
@@ -80,8 +80,8 @@ def _writable(path: Path | None, file: str) -> Iterator[Notice]:
     for place, name in ((path, file), (path.parent, f"the folder of {file}")):
         mode = place.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            said = f"{name} can be changed by every user of this machine: run chmod o-w {place}"
-            yield Notice(NoticeCode.ACCESS_FILE_WRITABLE, file, said)
+            message = f"{name} can be changed by every user of this machine: run chmod o-w {place}"
+            yield Notice(NoticeCode.ACCESS_FILE_WRITABLE, file, message)
 
 
 def _unbound(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Notice]:
@@ -90,8 +90,8 @@ def _unbound(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[No
     names = sorted({source.connection for source in of_dify if source.connection})
     if not names or isinstance(policy, OpenAccess):
         return
-    said = (
+    message = (
         f"the dataset key of {' and '.join(map(repr, names))} acts as the owner of Dify's workspace, whoever asks: who "
         "may read its datasets through this engine is decided by the access rules alone"
     )
-    yield Notice(NoticeCode.DATASET_KEY_UNBOUND, "dify", said, {"connections": names})
+    yield Notice(NoticeCode.DATASET_KEY_UNBOUND, "dify", message, {"connections": names})

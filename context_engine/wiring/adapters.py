@@ -61,35 +61,35 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     Raises:
         ConfigError: an import path in place of a name, a name that is not installed, or one that two packages claim.
     """
-    what = _WHAT[group]
+    kind = _WHAT[group]
     if not _NAME.fullmatch(name):
-        problem = f"{name!r} is not a name: {what}s are named, never imported by path."
+        problem = f"{name!r} is not a name: {kind}s are named, never imported by path."
         raise ConfigError(f"{problem} Installed: {', '.join(installed(group)) or 'none'}.", file=file, key=key)
-    found = {point.value: point for point in _points(group) if point.name == name}
-    if not found:
+    points = {point.value: point for point in _points(group) if point.name == name}
+    if not points:
         names = installed(group)
         hint = did_you_mean(name, names)
         raise ConfigError(
-            f"unknown {what} {name!r}. Installed: {', '.join(names) or 'none'}.{hint}", file=file, key=key
+            f"unknown {kind} {name!r}. Installed: {', '.join(names) or 'none'}.{hint}", file=file, key=key
         )
-    if len(found) > 1:
-        packages = sorted(point.dist.name if point.dist else "?" for point in found.values())
-        problem = f"{what} {name!r} is claimed by {' and '.join(packages)}: uninstall one"
+    if len(points) > 1:
+        packages = sorted(point.dist.name if point.dist else "?" for point in points.values())
+        problem = f"{kind} {name!r} is claimed by {' and '.join(packages)}: uninstall one"
         raise ConfigError(problem, file=file, key=key)
-    return next(iter(found.values()))
+    return next(iter(points.values()))
 
 
 def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
     """Return the registry; a domain that names an adapter which is not installed is set aside as broken."""
     problems: dict[str, list[ConfigError]] = {}
-    found: set[str] = set()  # each look reads what is installed
+    known: set[str] = set()  # each look reads what is installed
     for name, domain in registry.domains.items():
         for source in domain.sources:
-            if source.adapter in found:
+            if source.adapter in known:
                 continue
             try:
                 find_adapter(SOURCES, source.adapter, file=registry.files[name], key=f"sources.{source.id}.adapter")
-                found.add(source.adapter)
+                known.add(source.adapter)
             except ConfigError as error:
                 problems.setdefault(name, []).append(error)
     return registry.without({name: ConfigError.together(errors) for name, errors in problems.items()})

@@ -139,12 +139,12 @@ def ledger_keyring(setup: Setup) -> Keyring | None:
     except FormatError as error:
         raise ConfigError(f"{error}: 'context-engine audit keygen NAME' makes one", key=AUDIT_KEY) from None
     effective = setup.resolver.base()
-    origin, said = effective.values.audit_origin, effective.origins.get("audit_origin", "default")
-    if keyring is not None and said != "default" and keyring.current.name != origin:
+    origin, origin_from = effective.values.audit_origin, effective.origins.get("audit_origin", "default")
+    if keyring is not None and origin_from != "default" and keyring.current.name != origin:
         raise ConfigError(
             f"the key in {AUDIT_KEY} is of the log {keyring.current.name!r}, and audit_origin is {origin!r}: they must "
             "be one",
-            file=said,
+            file=origin_from,
             key="audit_origin",
         )
     return keyring

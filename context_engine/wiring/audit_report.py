@@ -86,7 +86,7 @@ class AuditReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        told = [{"code": one.code, "subject": one.subject, "message": one.message} for one in self.notices]
+        told = [{"code": notice.code, "subject": notice.subject, "message": notice.message} for notice in self.notices]
         state = asdict(self.state) if self.state else None
         return {
             "mode": self.mode,
@@ -144,8 +144,8 @@ def _state(ledger: Ledger) -> LedgerState:
     checkpoints = ledger.checkpoints()
     lost = 0
     for row in ledger.rows(Criteria(kind="loss")):
-        found = ledger.entry_at(row.index)
-        lost += 0 if found is None or found.entry is None else int(json.loads(found.entry).get("count", 0))
+        entry = ledger.entry_at(row.index)
+        lost += 0 if entry is None or entry.entry is None else int(json.loads(entry.entry).get("count", 0))
     last = LastCheckpoint(checkpoints[-1].size, checkpoints[-1].written) if checkpoints else None
     return LedgerState(records=ledger.size, pending=ledger.pending_count(), lost=lost, checkpoint=last)
 
@@ -176,8 +176,8 @@ def _writable(file: Path | None) -> Iterator[Notice]:
         except OSError:  # it is not there, or this user may not look
             continue
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            said = f"{name} {place} can be changed by every user of this machine: run chmod o-w {place}"
-            yield Notice(NoticeCode.AUDIT_LEDGER_WRITABLE, AUDIT_LEDGER, said)
+            message = f"{name} {place} can be changed by every user of this machine: run chmod o-w {place}"
+            yield Notice(NoticeCode.AUDIT_LEDGER_WRITABLE, AUDIT_LEDGER, message)
 
 
 def _is_missing(file: Path | None) -> bool:
@@ -194,19 +194,19 @@ def _stuck(ledger: Ledger, ways: Iterable[str]) -> Iterator[Notice]:
     with ledger.database.connect() as connection:
         state = read_publication(connection)
     if owed := [way for way in ways if state.done.get(way, 0) < state.tried_size]:
-        said = (
+        message = (
             f"the checkpoint at {state.tried_size} records has not gone out by: {', '.join(owed)}; "
             "'context-engine audit head --publish' tries again and says why"
         )
-        yield Notice(NoticeCode.AUDIT_CHECKPOINT_STUCK, AUDIT_LEDGER, said, {"ways": owed})
+        yield Notice(NoticeCode.AUDIT_CHECKPOINT_STUCK, AUDIT_LEDGER, message, {"ways": owed})
 
 
 def _lost(state: LedgerState | None) -> Iterator[Notice]:
     if state is not None and state.lost:
         are = "1 search is" if state.lost == 1 else f"{state.lost} searches are"
-        said = (
+        message = (
             f"{are} not recorded, for the ledger was down or slow: "
             "the records of kind 'loss' say when; a larger audit_buffer holds out for longer, and with audit_mode "
             "'required' no answer is given without a record"
         )
-        yield Notice(NoticeCode.AUDIT_RECORDS_LOST, AUDIT_LEDGER, said, {"count": state.lost})
+        yield Notice(NoticeCode.AUDIT_RECORDS_LOST, AUDIT_LEDGER, message, {"count": state.lost})

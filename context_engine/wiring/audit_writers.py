@@ -51,7 +51,7 @@ def close_writers(timeout_s: float = _AT_EXIT_S) -> tuple[str, ...]:
     """
     with _lock:
         writers = list(_writers.values())
-    return tuple(said for writer in writers if (said := writer.close(timeout_s)))
+    return tuple(notice for writer in writers if (notice := writer.close(timeout_s)))
 
 
 def _close_at_exit() -> None:

@@ -110,12 +110,12 @@ class Callers:
 
     def _opened(self, setup: Setup) -> Authenticator:
         principals = setup.config.principals
-        found = openings(setup, self._data_dir, self._clock.now())
+        opening = openings(setup, self._data_dir, self._clock.now())
         if self._no_auth:
-            self._check_no_auth(found.any)
+            self._check_no_auth(opening.any)
             return NoAuthentication(Authenticated(principal=NOBODY, operator=not principals.in_force))
-        if not found.any:
-            expired = f"; {found.expired} tokens are expired" if found.expired else ""
+        if not opening.any:
+            expired = f"; {opening.expired} tokens are expired" if opening.expired else ""
             raise ConfigError(NOTHING_OPENS + expired)
         token = read_api_token(setup.env, setup.cwd)
         kinds: list[TokenKind] = [] if token is None else [ApiToken(token, principals)]
@@ -187,11 +187,11 @@ def openings(setup: Setup, data_dir: Path, now: datetime) -> Openings:
     principals = setup.config.principals
     with_store = TokenStore(data_dir)
     try:
-        stored = [one for one in with_store.all() if one.revoked is None or one.revoked > now]
+        stored = [token for token in with_store.all() if token.revoked is None or token.revoked > now]
     finally:
         with_store.close()
-    opening = sum(one.opens(now) for one in stored)
-    in_file = sum(not one.expired(now) for one in principals.tokens)
+    opening = sum(token.opens(now) for token in stored)
+    in_file = sum(not token.expired(now) for token in principals.tokens)
     return Openings(
         api_token=read_api_token(setup.env, setup.cwd) is not None,
         stored=opening,

@@ -76,27 +76,29 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         paths, env=env, stage=config.stage, connections=connections, doc_types=config.chunking
     )
     registry = with_installed_adapters(registry)
-    found = [_Found(problem) for problem in (*in_config, *in_stage)]
-    found += [_Found(problem, ()) for problem in registry.unread]
-    found += [_Found(one, [domain]) for domain, problem in sorted(registry.broken.items()) for one in problem.each]
-    found += _of_sources(registry)
-    found += _of_models(config, registry)
-    found += _of_settings(config, registry)
-    found += _of_connections(config, registry)
+    findings = [_Found(problem) for problem in (*in_config, *in_stage)]
+    findings += [_Found(problem, ()) for problem in registry.unread]
+    findings += [_Found(each, [domain]) for domain, problem in sorted(registry.broken.items()) for each in problem.each]
+    findings += _of_sources(registry)
+    findings += _of_models(config, registry)
+    findings += _of_settings(config, registry)
+    findings += _of_connections(config, registry)
     masked = masking(config.resolver(registry.files), registry, env)
-    found += _of_masking(config, masked, env, paths.cwd)
-    found += _of_access(config, registry)
+    findings += _of_masking(config, masked, env, paths.cwd)
+    findings += _of_access(config, registry)
     resolver = config.resolver(registry.files)
     setup = Setup(config=config, registry=registry, resolver=resolver, access=OPEN_ACCESS, env=env, cwd=paths.cwd)
-    found += (recording := _of_audit(setup))
-    found += _of_service(setup)
-    stopped = {domain for one in found for domain in (registry.names if one.stops is None else one.stops)}
+    findings += (recording := _of_audit(setup))
+    findings += _of_service(setup)
+    stopped = {
+        domain for finding in findings for domain in (registry.names if finding.stops is None else finding.stops)
+    }
     return CheckReport(
         paths=paths,
         files=tuple(paths.label(path) for path in _files(paths)),
         domains=tuple(name for name in registry.names if name not in stopped),
         unusable=tuple(sorted(stopped)),
-        problems=tuple({str(one.problem): one.problem for one in found}.values()),
+        problems=tuple({str(finding.problem): finding.problem for finding in findings}.values()),
         notices=(
             *config.notices,
             *_written_keys(config),
@@ -114,7 +116,7 @@ def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
     models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
     embedded = [name for name, source in _sources(registry) if in_embedded_base(source)]
     others = (models.reranker, models.rerankers, models.refiner)
-    for opened, stops in ((models.embedder, embedded), *((one, None) for one in others)):
+    for opened, stops in ((models.embedder, embedded), *((opener, None) for opener in others)):
         try:
             opened()
         except ConfigError as error:
@@ -196,8 +198,8 @@ def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
             if adapter.check is not None:
                 adapter.check(source)
         except ConfigError as error:
-            for one in error.each:
-                yield _Found(ConfigError(one.problem, file=registry.files[name], key=one.key), [name])
+            for problem in error.each:
+                yield _Found(ConfigError(problem.problem, file=registry.files[name], key=problem.key), [name])
 
 
 def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
@@ -228,11 +230,11 @@ def _written_keys(config: Config) -> Iterator[Notice]:
     for name in config.connections.names:
         key = config.connections.written(name).get("api_key")
         if isinstance(key, str) and "${" not in key:
-            said = (
+            message = (
                 f"connection {name!r}: the file holds the api_key itself: move it into a variable or a file of its "
                 f"own and write api_key: ${{{_variable(name)}}} or ${{file:/run/secrets/{name}_api_key}}"
             )
-            yield Notice(NoticeCode.API_KEY_IN_FILE, f"connections.{name}", said)
+            yield Notice(NoticeCode.API_KEY_IN_FILE, f"connections.{name}", message)
 
 
 def _variable(name: str) -> str:
@@ -249,11 +251,11 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
     if not registry.problems:
         for name in config.connections.names:
             if name not in used:
-                said = f"connection {name!r} is used by nothing"
-                yield Notice(NoticeCode.CONNECTION_UNUSED, f"connections.{name}", said)
+                message = f"connection {name!r} is used by nothing"
+                yield Notice(NoticeCode.CONNECTION_UNUSED, f"connections.{name}", message)
     if not registry.names and not registry.unread:
-        said = "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
-        yield Notice(NoticeCode.NO_DOMAIN, "", said)
+        message = "no domain is registered: write a manifest, or start with 'context-engine init DIR'"
+        yield Notice(NoticeCode.NO_DOMAIN, "", message)
 
 
 def _named(options: Any) -> Iterator[str]:
@@ -263,8 +265,8 @@ def _named(options: Any) -> Iterator[str]:
             yield options["connection"]
         options = tuple(options.values())
     if isinstance(options, list | tuple):
-        for one in options:
-            yield from _named(one)
+        for option in options:
+            yield from _named(option)
 
 
 def _values(config: Config) -> Settings:
@@ -283,13 +285,13 @@ def _shared(registry: LoadedRegistry) -> Iterator[Notice]:
                 names.setdefault(source.id, []).append(name)
     for source_id, several in names.items():
         if len(several) > 1:
-            said = f"source {source_id!r} is in {' and '.join(several)}: they share its documents"
-            yield Notice(NoticeCode.SOURCE_SHARED, source_id, said, {"domains": several})
+            message = f"source {source_id!r} is in {' and '.join(several)}: they share its documents"
+            yield Notice(NoticeCode.SOURCE_SHARED, source_id, message, {"domains": several})
 
 
 def _files(paths: ConfigPaths) -> Iterator[Path]:
-    found = (paths.config_file(name) for name in CONFIG_FILES)
-    yield from (path for path in found if path is not None)
+    paths_found = (paths.config_file(name) for name in CONFIG_FILES)
+    yield from (path for path in paths_found if path is not None)
     yield from paths.manifests()
 
 
@@ -306,10 +308,12 @@ def vector_notices(settings: ModelSettings) -> Iterator[Notice]:
     name = next((str(options[key]) for key in _NAMED_BY if key in options), settings.embedder)
     shortest = known_model(name).shortest
     if not shortest:
-        said = f"{name!r} is not known to be trained for vectors that are cut: measure what {count} numbers lose with "
-        said += "'context-engine eval run', or set vector_dimensions to null"
+        message = (
+            f"{name!r} is not known to be trained for vectors that are cut: measure what {count} numbers lose with "
+        )
+        message += "'context-engine eval run', or set vector_dimensions to null"
     elif count < shortest:
-        said = f"{name!r} is trained for vectors of {shortest} numbers or more: set vector_dimensions to {shortest}"
+        message = f"{name!r} is trained for vectors of {shortest} numbers or more: set vector_dimensions to {shortest}"
     else:
         return
-    yield Notice(NoticeCode.VECTORS_CUT, "vector_dimensions", said, {"dimensions": count, "shortest": shortest})
+    yield Notice(NoticeCode.VECTORS_CUT, "vector_dimensions", message, {"dimensions": count, "shortest": shortest})

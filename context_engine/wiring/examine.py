@@ -112,10 +112,10 @@ def examine_source(
 def adapter_advice(reports: Iterable[SourceReport]) -> Iterator[str]:
     """Yield what the adapters have to say of the servers behind the sources that were examined."""
     by_adapter: dict[str, list[tuple[str, Examination]]] = {}
-    for one in reports:
-        found = by_adapter.setdefault(one.adapter, []) if one.adapter else []
-        if one.examination is not None:
-            found.append((one.domain, one.examination))
+    for report in reports:
+        examinations = by_adapter.setdefault(report.adapter, []) if report.adapter else []
+        if report.examination is not None:
+            examinations.append((report.domain, report.examination))
     for name, examined in by_adapter.items():
         try:
             advise = load_source_adapter(name).advise

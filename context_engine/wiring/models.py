@@ -152,7 +152,7 @@ class Models:
 
     def _named(self, name: str, row: Mapping[str, Any], origin: str) -> Reranker:
         key, known = f"rerankers.{name}", ["reranker", "options"]
-        unknown = next((one for one in row if one not in known), None)
+        unknown = next((name for name in row if name not in known), None)
         if unknown is not None:
             raise ConfigError(unknown_key(unknown, known), file=origin, key=f"{key}.{unknown}")
         kind, options = row.get("reranker"), row.get("options", {})
@@ -180,10 +180,10 @@ class Models:
         return _open(REFINERS, name, settings.values.query_refiner_options, self.context, origin, key)  # type: ignore[no-any-return]
 
     def _required(self) -> Embedder:
-        found = self.embedder()
-        if found is None:
+        embedder = self.embedder()
+        if embedder is None:
             raise ConfigError("it needs an embedder, and none is configured: name one as 'embedder'")
-        return found
+        return embedder
 
     def _inner(self, name: str, options: Mapping[str, Any]) -> Reranker:
         return open_reranker(name, options, self.context)

@@ -81,7 +81,7 @@ class ConfiguredMask:
             raise
         except ConfigError as error:
             raise _placed(error, effective) from None
-        further = [_open_masker(name, given, effective) for name, given in values.maskers.items()]
+        further = [_open_masker(name, options, effective) for name, options in values.maskers.items()]
         key = read_privacy_key(self._env, self._cwd) or _process_key()
         return PseudonymMask([built_in, *further], key, values.mask_allow)
 
@@ -146,9 +146,9 @@ def _by_domain(resolver: SettingsResolver, registry: LoadedRegistry) -> Iterator
             continue
 
 
-def masking_notices(found: Masking) -> tuple[Notice, ...]:
+def masking_notices(masked: Masking) -> tuple[Notice, ...]:
     """Return a notice where masked texts of two processes cannot be compared."""
-    return (Notice(NoticeCode.PRIVACY_KEY_MISSING, PRIVACY_KEY, _NO_KEY),) if found.on and found.key is None else ()
+    return (Notice(NoticeCode.PRIVACY_KEY_MISSING, PRIVACY_KEY, _NO_KEY),) if masked.on and masked.key is None else ()
 
 
 def mask_log_records(mask: ConfiguredMask, settings: EffectiveSettings) -> None:

@@ -80,7 +80,9 @@ def _of_ingest(config: Config) -> Iterator[ShownSetting]:
 
 def changed(shown: Iterable[ShownSetting]) -> tuple[ShownSetting, ...]:
     """Return the settings whose value is not the default; what a base was calibrated to is nobody's setting."""
-    return tuple(one for one in shown if one.value != one.default and one.origin not in _FROM_THE_BASE)
+    return tuple(
+        setting for setting in shown if setting.value != setting.default and setting.origin not in _FROM_THE_BASE
+    )
 
 
 def diff_stages(

@@ -33,7 +33,7 @@ class DomainCalibration(NamedTuple):
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return all of it, JSON-ready."""
-        return {**self._asdict(), "found": [asdict(one) for one in self.found]}
+        return {**self._asdict(), "found": [asdict(calibration) for calibration in self.found]}
 
 
 def calibrate_domains(
@@ -73,10 +73,10 @@ def calibrate_domain(
     of_base = domain.model_copy(update={"sources": tuple(filter(in_embedded_base, domain.sources))})
     try:
         resolve = setup.resolver.resolve
-        found = calibrate(base, of_base, resolve=resolve, judged=judged, anew=anew, adapter_id=adapter_id)
+        calibrations = calibrate(base, of_base, resolve=resolve, judged=judged, anew=anew, adapter_id=adapter_id)
     except (ContextEngineError, sqlite3.Error) as error:
         return DomainCalibration(domain.domain, (), str(error))
-    return DomainCalibration(domain.domain, found)
+    return DomainCalibration(domain.domain, calibrations)
 
 
 def use_adapter(
@@ -119,8 +119,8 @@ def scope_in_force(
     names = [spec.id for spec in domain.sources if values.sources is None or spec.id in values.sources]
     local = [spec.id for spec in domain.sources if spec.id in names and in_embedded_base(spec)]
     base = base_path(data_dir) if local and data_dir else None
-    found = _stored(base, values, domain.domain, access) if base else None
-    return scope_threshold(values, [found if name in local else None for name in names])
+    stored = _stored(base, values, domain.domain, access) if base else None
+    return scope_threshold(values, [stored if name in local else None for name in names])
 
 
 def _stored(path: Path, settings: Settings, domain: str, access: AccessScope | None) -> ScopeCalibration | None:

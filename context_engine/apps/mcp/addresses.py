@@ -30,11 +30,11 @@ def check_host(host: str | None, allowed: Sequence[str], local_address: str | No
     Raises:
         NotPermitted: to another name, or to none.
     """
-    found = _HOST.fullmatch(host or "")
-    name = found["name"].casefold() if found else ""
-    names = [one.casefold() for one in allowed]
+    match = _HOST.fullmatch(host or "")
+    name = match["name"].casefold() if match else ""
+    names = [name.casefold() for name in allowed]
     right = (name in names or (host or "").casefold() in names) if names else name in _own_names(local_address)
-    if not found or not right:
+    if not match or not right:
         raise NotPermitted(
             "the request was sent to a name (Host) that is none of this service: use one of its own, or have its "
             "operator add the name to server_allowed_hosts"
@@ -53,7 +53,7 @@ def check_origin(origin: str | None, allowed: Sequence[str]) -> None:
     """
     if origin is None:
         return
-    right = origin.casefold() in [one.casefold().rstrip("/") for one in allowed] if allowed else _is_local(origin)
+    right = origin.casefold() in [page.casefold().rstrip("/") for page in allowed] if allowed else _is_local(origin)
     if not right:
         raise NotPermitted(
             "the request comes from a web page (Origin) that may not ask here: its operator has to add the page to "

@@ -113,20 +113,20 @@ class DomainsArguments(_Arguments):
     """Nothing: the list is the caller's."""
 
 
-def read_arguments(model: type[A], given: Mapping[str, Any] | None) -> A:
+def read_arguments(model: type[A], arguments: Mapping[str, Any] | None) -> A:
     """Return the arguments of a call; null and "" stand for what is left out.
 
     Raises:
         InvalidRequest: some cannot be used; says which, why, and what to send.
     """
-    said = {name: value for name, value in (given or {}).items() if value is not None and value != ""}
+    values = {name: value for name, value in (arguments or {}).items() if value is not None and value != ""}
     try:
-        return model.model_validate(said)
+        return model.model_validate(values)
     except ValidationError as error:
-        every = error.errors(include_url=False, include_context=False)
-        found = [one for one in every if one["type"] != "none_required"]
-    more = f" (and {len(found) - _MOST_PROBLEMS} more)" if len(found) > _MOST_PROBLEMS else ""
-    problems = [_problem(model, one) for one in found[:_MOST_PROBLEMS]]
+        raw = error.errors(include_url=False, include_context=False)
+        errors = [error for error in raw if error["type"] != "none_required"]
+    more = f" (and {len(errors) - _MOST_PROBLEMS} more)" if len(errors) > _MOST_PROBLEMS else ""
+    problems = [_problem(model, error) for error in errors[:_MOST_PROBLEMS]]
     raise InvalidRequest("; ".join(dict.fromkeys(problems)) + more)
 
 
@@ -137,5 +137,5 @@ def _problem(model: type[BaseModel], error: Any) -> str:
         return f"there is no argument {name!r}.{nearest(name, model.model_fields)}"
     if error["type"] == "missing":
         return f"{name} is missing: {model.model_fields[name].description}"
-    said = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
-    return f"{name}: {said[:300]}"
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    return f"{name}: {message[:300]}"

@@ -18,22 +18,22 @@ _FEWER: Final = ((10_000, 10), (300, 2), (40, 0))
 def domains(call: Call, _asked: DomainsArguments) -> Reply:
     """Return the domains and sources that the caller may know; there are no others to it."""
     known = call.deployment.known_to(call.caller.principal)
-    found = [known.domains[name] for name in known.names if name in known.domains]
-    reply = _reply(call, found, *_WHOLE)
+    specs = [known.domains[name] for name in known.names if name in known.domains]
+    reply = _reply(call, specs, *_WHOLE)
     for most_domains, most_sources in _FEWER:
         if reply.fits:
             break
-        reply = _reply(call, found, most_domains, most_sources)
+        reply = _reply(call, specs, most_domains, most_sources)
     return reply
 
 
-def _reply(call: Call, found: Sequence[DomainSpec], most_domains: int, most_sources: int) -> Reply:
-    listed = [_shown(domain, most_sources) for domain in found[:most_domains]]
-    there = len(found) + sum(len(domain.sources) for domain in found[:most_domains])
+def _reply(call: Call, specs: Sequence[DomainSpec], most_domains: int, most_sources: int) -> Reply:
+    listed = [_shown(domain, most_sources) for domain in specs[:most_domains]]
+    total = len(specs) + sum(len(domain.sources) for domain in specs[:most_domains])
     answer = DomainsAnswer(
         domains=listed,
         personas=list(call.deployment.setup.resolver.personas[:most_domains]),
-        not_listed=there - len(listed) - sum(len(one.sources) for one in listed),
+        not_listed=total - len(listed) - sum(len(entry.sources) for entry in listed),
         demo=call.deployment.demo,
     )
     return Reply(answer, _text(answer))
@@ -53,10 +53,10 @@ def _shown(domain: DomainSpec, most_sources: int) -> DomainShown:
 
 def _text(answer: DomainsAnswer) -> str:
     lines = ["This is a fictitious demo bank."] if answer.demo else []
-    for one in answer.domains:
-        lines.append(": ".join(part for part in (one.domain, one.title, one.description) if part))
+    for domain in answer.domains:
+        lines.append(": ".join(part for part in (domain.domain, domain.title, domain.description) if part))
         lines += [
-            f"- {source.id} (tier {source.authority_tier}, {source.type}) {source.title}" for source in one.sources
+            f"- {source.id} (tier {source.authority_tier}, {source.type}) {source.title}" for source in domain.sources
         ]
     lines += [] if answer.domains else ["There is no domain that you may search."]
     lines += [f"{answer.not_listed} more domains and sources are not listed."] if answer.not_listed else []

@@ -22,8 +22,8 @@ def explain(call: Call, asked: ExplainArguments) -> Reply:
         RecordNotFound: it is neither kept nor recorded, or is somebody else's: these look alike.
         ContextEngineError: see `context_engine.service.explaining.explain`.
     """
-    found = explained(call.deployment, call.caller, asked.search_id)
-    told = Explanation.model_validate(inert_values(found.model_dump(mode="json")))
+    explanation = explained(call.deployment, call.caller, asked.search_id)
+    told = Explanation.model_validate(inert_values(explanation.model_dump(mode="json")))
     reply = Reply(told, explanation_text(told))
     for most in _FEWER:
         if reply.fits:
@@ -38,7 +38,9 @@ def _shortened(told: Explanation, most: int) -> Explanation:
     compared = told.comparison
     if compared is not None:
         changes = {
-            name: tuple(one.model_copy(update={"steps": (), "because": ()}) for one in getattr(compared, name)[:most])
+            name: tuple(
+                change.model_copy(update={"steps": (), "because": ()}) for change in getattr(compared, name)[:most]
+            )
             for name in ("moved", "entered", "left")
         }
         compared = compared.model_copy(update={**changes, "same": compared.same[:most]})

@@ -45,7 +45,7 @@ def fetch(call: Call, asked: FetchArguments) -> Reply:
         CursorExpired: the text has changed since the part before.
     """
     wanted = _wanted(asked)
-    found = fetch_passages(
+    fetched = fetch_passages(
         call.deployment,
         call.caller.principal,
         domain=wanted.domain,
@@ -53,8 +53,8 @@ def fetch(call: Call, asked: FetchArguments) -> Reply:
         chunk_ids=() if wanted.chunk_id is None else (wanted.chunk_id,),
         document_ids=() if wanted.document_id is None else (wanted.document_id,),
     )
-    _check_found(found, wanted)
-    document = fetched_document(found, asked.version, whole=wanted.document_id is not None)
+    _check_found(fetched, wanted)
+    document = fetched_document(fetched, asked.version, whole=wanted.document_id is not None)
     budget = asked.max_tokens
     while True:
         answer = _answer(document, asked.cursor, budget, demo=call.deployment.demo)
@@ -65,7 +65,7 @@ def fetch(call: Call, asked: FetchArguments) -> Reply:
 
 
 def _wanted(asked: FetchArguments) -> _Wanted:
-    if sum(one is not None for one in (asked.id, asked.chunk_id, asked.document_id)) != 1:
+    if sum(name is not None for name in (asked.id, asked.chunk_id, asked.document_id)) != 1:
         raise InvalidRequest(f"{_ONE_OF}; each comes from a result of search")
     if asked.id is None:
         return _Wanted(asked.domain, asked.source, asked.chunk_id, asked.document_id)
@@ -76,10 +76,10 @@ def _wanted(asked: FetchArguments) -> _Wanted:
     return _Wanted(domain, source, chunk_id, None)
 
 
-def _check_found(found: Fetched, wanted: _Wanted) -> None:
-    if found.passages:
+def _check_found(fetched: Fetched, wanted: _Wanted) -> None:
+    if fetched.passages:
         return
-    for error in found.unanswered:
+    for error in fetched.unanswered:
         raise error
     raise InvalidRequest(
         f"there is no {'passage' if wanted.chunk_id else 'document'} {wanted.name!r} that you may read: ids come from "
@@ -96,8 +96,8 @@ def _answer(document: FetchedDocument, cursor: str | None, budget: int, *, demo:
         url=document.url,
         metadata=document.metadata,
         passages=[
-            FetchedPlace(chunk_id=one.chunk_id, section=one.section, page=one.page)
-            for one in document.within(part.start, part.end)
+            FetchedPlace(chunk_id=place.chunk_id, section=place.section, page=place.page)
+            for place in document.within(part.start, part.end)
         ],
         begins=part.start,
         ends=part.end,
@@ -114,11 +114,11 @@ def _json(answer: FetchAnswer) -> str:
 
 
 def _text(answer: FetchAnswer) -> str:
-    said = " · ".join(
+    facts = " · ".join(
         f"{name} {value}" for name, value in answer.metadata.items() if not isinstance(value, dict | list)
     )
     lines = ["This is a fictitious demo bank."] if answer.demo else []
-    lines += [f"{answer.title} (id {' '.join(answer.id.split())})", said, answer.url, "", answer.content, ""]
+    lines += [f"{answer.title} (id {' '.join(answer.id.split())})", facts, answer.url, "", answer.content, ""]
     lines.append(f"Characters {answer.begins} to {answer.ends} of {answer.of}.")
     if answer.cursor is not None:
         lines.append(f"It goes on: call fetch with the same arguments and cursor {answer.cursor!r}.")
@@ -165,10 +165,10 @@ class FetchedDocument:
 
     def within(self, start: int, end: int) -> Sequence[PassagePlace]:
         """Return the passages of which some text stands there."""
-        return [one for one in self.places if one.start < end and one.end > start]
+        return [place for place in self.places if place.start < end and place.end > start]
 
 
-def fetched_document(found: Fetched, version: str | None, *, whole: bool) -> FetchedDocument:
+def fetched_document(fetched: Fetched, version: str | None, *, whole: bool) -> FetchedDocument:
     """Return what was fetched as one text: of several versions the one asked for, else the one in force last.
 
     Args:
@@ -179,12 +179,12 @@ def fetched_document(found: Fetched, version: str | None, *, whole: bool) -> Fet
         InvalidRequest: there is no such version.
     """
     versions: dict[tuple[str, str | None], list[FetchedPassage]] = {}
-    for one in found.passages:
-        versions.setdefault((one.spec.id, one.chunk.document_version), []).append(one)
+    for passage in fetched.passages:
+        versions.setdefault((passage.spec.id, passage.chunk.document_version), []).append(passage)
     chosen = _chosen(versions, version)
     passages = versions[chosen] if whole else versions[chosen][:1]
     others = [{"source": source, "version": held} for source, held in versions if (source, held) != chosen]
-    return _document(found.domain, passages, others)
+    return _document(fetched.domain, passages, others)
 
 
 def _chosen(
@@ -206,8 +206,8 @@ def _chosen(
 
 def _document(domain: str, passages: Sequence[FetchedPassage], others: list[dict[str, Any]]) -> FetchedDocument:
     first, places, pieces, start = passages[0], list[PassagePlace](), list[str](), 0
-    for one in passages:
-        chunk = one.chunk
+    for passage in passages:
+        chunk = passage.chunk
         end = start + len(chunk.content)
         places.append(
             PassagePlace(inert_values(chunk.chunk_id), labelled(chunk.section) or None, chunk.page, start, end)
@@ -215,7 +215,7 @@ def _document(domain: str, passages: Sequence[FetchedPassage], others: list[dict
         pieces.append(chunk.content)
         start = end + len(_BETWEEN)
     text = _BETWEEN.join(pieces)
-    suspected = bool(injection_kinds(text)) or any(label_kinds(one.chunk) for one in passages)
+    suspected = bool(injection_kinds(text)) or any(label_kinds(passage.chunk) for passage in passages)
     return FetchedDocument(
         id=passage_id(domain, first.spec.id, first.chunk.chunk_id),
         title=labelled(first.chunk.title or first.chunk.document_id or first.spec.title or first.spec.id),
@@ -223,16 +223,16 @@ def _document(domain: str, passages: Sequence[FetchedPassage], others: list[dict
         metadata=_metadata(domain, first, others),
         text=text,
         places=tuple(places),
-        fenced=suspected or any(one.authority.trust is not TrustClass.TRUSTED for one in passages),
+        fenced=suspected or any(passage.authority.trust is not TrustClass.TRUSTED for passage in passages),
         suspected=suspected,
     )
 
 
-def _metadata(domain: str, one: FetchedPassage, others: list[dict[str, Any]]) -> dict[str, Any]:
-    chunk, authority = one.chunk, one.authority
+def _metadata(domain: str, passage: FetchedPassage, others: list[dict[str, Any]]) -> dict[str, Any]:
+    chunk, authority = passage.chunk, passage.authority
     known = {
         "domain": domain,
-        "source": one.spec.id,
+        "source": passage.spec.id,
         "document_id": chunk.document_id,
         "document_version": chunk.document_version,
         "document_type": chunk.doc_type,
@@ -304,7 +304,7 @@ def _end(text: str, start: int, most_tokens: int) -> int:
     if least == len(text):
         return least
     for mark in ("\n", " "):
-        found = text.rfind(mark, start + (least - start) // 2, least)
-        if found >= 0:
-            return found + 1
+        place = text.rfind(mark, start + (least - start) // 2, least)
+        if place >= 0:
+            return place + 1
     return least

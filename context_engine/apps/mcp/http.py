@@ -63,5 +63,5 @@ async def mcp_endpoint(desk: Desk, settings: Callable[[], Settings]) -> AsyncIte
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    given: Any = scope["headers"]
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in given}
+    headers: Any = scope["headers"]
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}

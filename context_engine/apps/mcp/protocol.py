@@ -87,8 +87,8 @@ async def _called(desk: Desk, request: Any, params: CallToolRequestParams) -> Ca
 
 def _words(error: ContextEngineError) -> str:
     """Return what a model is told of an error: what it can mend itself, else what to do instead."""
-    said = inert(str(error))[:_LONGEST_ERROR]
-    return said if isinstance(error, InvalidRequest | AuditError | NotPermitted) else f"{said} {_LATER}"
+    message = inert(str(error))[:_LONGEST_ERROR]
+    return message if isinstance(error, InvalidRequest | AuditError | NotPermitted) else f"{message} {_LATER}"
 
 
 def _failed(message: str) -> CallToolResult:
@@ -111,11 +111,13 @@ def _published(tool: Tool) -> PublishedTool:
 def _plain(schema: Any) -> Any:
     """Return a schema without the titles that pydantic makes of names, and without null as a default."""
     if isinstance(schema, list):
-        return [_plain(one) for one in schema]
+        return [_plain(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: {key: _plain(one) for key, one in value.items()} if name in ("properties", "$defs") else _plain(value)
+        name: {key: _plain(part_schema) for key, part_schema in value.items()}
+        if name in ("properties", "$defs")
+        else _plain(value)
         for name, value in schema.items()
         if not (name == "title" and isinstance(value, str)) and not (name == "default" and value is None)
     }

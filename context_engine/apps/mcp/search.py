@@ -63,8 +63,10 @@ class _Place(NamedTuple):
     def read(cls, cursor: str) -> _Place:
         search_id, _, numbers = cursor.partition(".")
         part, _, budget = numbers.partition(".")
-        whole = all(one.isascii() and one.isdecimal() and len(one) <= _MOST_DIGITS for one in (part, budget))
-        if not (whole and LEAST_TOKENS <= int(budget) <= MOST_TOKENS):
+        well_formed = all(
+            number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS for number in (part, budget)
+        )
+        if not (well_formed and LEAST_TOKENS <= int(budget) <= MOST_TOKENS):
             raise CursorExpired("this is no cursor of an answer: send one as it was given, or the question again")
         return cls(search_id, int(part), int(budget))
 
@@ -134,7 +136,7 @@ def search_answer(result: SearchResult, context: Context, *, full: bool, more: s
         full: with metadata, scores, provenance and what each source did.
         more: the cursor of what did not fit, given where there is such.
     """
-    ranked = {one.rank: one for one in result.chunks}
+    ranked = {chunk.rank: chunk for chunk in result.chunks}
     details = _Details(result.search_id, context.tokens) if full else None
     results = [
         _passage(block, citation, ranked[block.rank], result, context.nonce, details)
@@ -149,18 +151,18 @@ def search_answer(result: SearchResult, context: Context, *, full: bool, more: s
         question=result.query,
         as_of=result.as_of.isoformat(),
         results=results,
-        left_out=[_left_out(one, result.domain) for one in context.left_out],
+        left_out=[_left_out(passage, result.domain) for passage in context.left_out],
         notes=[*notes, _NO_ROOM] if details is not None and details.left_out else notes,
         cursor=more if _goes_on(result, context) else None,
-        sources=[_source(one) for one in result.sources] if full else None,
+        sources=[_source(source) for source in result.sources] if full else None,
         demo=demo,
     )
 
 
 def shorter(answer: SearchAnswer) -> SearchAnswer | None:
     """Return an answer with less in it: without details, then without its last passage; None: there is nothing left."""
-    if any(one.details is not None for one in answer.results):
-        plain = [one.model_copy(update={"details": None}) for one in answer.results]
+    if any(result.details is not None for result in answer.results):
+        plain = [result.model_copy(update={"details": None}) for result in answer.results]
         notes = answer.notes if _NO_ROOM in answer.notes else [*answer.notes, _NO_ROOM]
         return answer.model_copy(update={"results": plain, "notes": notes})
     if not answer.results:
@@ -236,16 +238,20 @@ def _passage(
 
 
 def _flags(result: SearchResult, block: ContextBlock) -> list[str]:
-    parts = (one for one in result.chunks if one.source_id == block.source_id and one.chunk_id in block.chunk_ids)
-    return list(dict.fromkeys(flag for one in parts for flag in one.flags))
+    parts = (
+        chunk for chunk in result.chunks if chunk.source_id == block.source_id and chunk.chunk_id in block.chunk_ids
+    )
+    return list(dict.fromkeys(flag for part in parts for flag in part.flags))
 
 
-def _left_out(one: OmittedPassage, domain: str) -> LeftOut:
-    return LeftOut(id=passage_id(domain, one.source_id, one.chunk_id), rank=one.rank, reason=one.reason)
+def _left_out(passage: OmittedPassage, domain: str) -> LeftOut:
+    return LeftOut(id=passage_id(domain, passage.source_id, passage.chunk_id), rank=passage.rank, reason=passage.reason)
 
 
-def _source(one: SourceStatus) -> SourceState:
-    return SourceState(source=one.source_id, state=one.state, chunks=one.chunks, problem=labelled(one.problem) or None)
+def _source(source: SourceStatus) -> SourceState:
+    return SourceState(
+        source=source.source_id, state=source.state, chunks=source.chunks, problem=labelled(source.problem) or None
+    )
 
 
 def search_text(answer: SearchAnswer, context: Context) -> str:
@@ -257,15 +263,25 @@ def search_text(answer: SearchAnswer, context: Context) -> str:
     )
     lines += [f"Note: {note}" for note in answer.notes]
     lines += ["", context.text, ""]
-    lines += [_reference(one) for one in answer.results]
-    lines += [f"Not shown ({one.reason}): rank {one.rank}, id {' '.join(one.id.split())}" for one in answer.left_out]
-    lines += [f"Source {one.source}: {one.state}, {one.chunks} candidates" for one in answer.sources or ()]
+    lines += [_reference(result) for result in answer.results]
+    lines += [
+        f"Not shown ({omission.reason}): rank {omission.rank}, id {' '.join(omission.id.split())}"
+        for omission in answer.left_out
+    ]
+    lines += [f"Source {source.source}: {source.state}, {source.chunks} candidates" for source in answer.sources or ()]
     if answer.cursor is not None:
         lines.append(f"More passages: call search with cursor {answer.cursor!r}.")
     return "\n".join(lines).rstrip()
 
 
-def _reference(one: PassageFound) -> str:
-    said = [f"{one.label} id {' '.join(one.id.split())}", one.url, f"confidence {one.confidence}", ", ".join(one.flags)]
-    line = " · ".join(part for part in said if part)
-    return line if one.details is None else f"{line}\n{json.dumps(one.details, ensure_ascii=False, default=str)}"
+def _reference(passage: PassageFound) -> str:
+    facts = [
+        f"{passage.label} id {' '.join(passage.id.split())}",
+        passage.url,
+        f"confidence {passage.confidence}",
+        ", ".join(passage.flags),
+    ]
+    line = " · ".join(part for part in facts if part)
+    return (
+        line if passage.details is None else f"{line}\n{json.dumps(passage.details, ensure_ascii=False, default=str)}"
+    )

@@ -157,7 +157,9 @@ class _Wire:
         except UnicodeDecodeError:
             self._refuse(PARSE_ERROR, "the message is not UTF-8 text")
         except ValidationError as error:
-            if any(one["type"] == "json_invalid" for one in error.errors(include_input=False, include_url=False)):
+            if any(
+                problem["type"] == "json_invalid" for problem in error.errors(include_input=False, include_url=False)
+            ):
                 self._refuse(PARSE_ERROR, "the line is no JSON: send one message as JSON on one line")
             else:
                 self._refuse(INVALID_REQUEST, "the line is no single JSON-RPC message; batches are not taken")
@@ -211,11 +213,11 @@ class LineReader:
         return self
 
     async def __anext__(self) -> Line:
-        found = await self._lines.get()
-        if found is None:
+        line = await self._lines.get()
+        if line is None:
             raise StopAsyncIteration
         self._room.release()
-        return found[0]
+        return line[0]
 
     def _read(self) -> None:
         with suppress(OSError, RuntimeError):  # the descriptor or the loop was closed
@@ -227,18 +229,18 @@ class LineReader:
 
     def _split(self) -> Iterator[Line]:
         """Yield lines; of one that is too long no more is kept than there may be."""
-        held, too_long = bytearray(), False
+        pending, too_long = bytearray(), False
         while data := os.read(self._descriptor, _READ_BYTES):
             *ended, rest = data.split(b"\n")
             for part in ended:
-                whole = bytes(held + part)
-                yield None if too_long or len(whole) > self._most_bytes else whole
-                held, too_long = bytearray(), False
-            held += rest
-            if len(held) > self._most_bytes:
-                held, too_long = bytearray(), True
-        if held or too_long:
-            yield None if too_long else bytes(held)
+                line = bytes(pending + part)
+                yield None if too_long or len(line) > self._most_bytes else line
+                pending, too_long = bytearray(), False
+            pending += rest
+            if len(pending) > self._most_bytes:
+                pending, too_long = bytearray(), True
+        if pending or too_long:
+            yield None if too_long else bytes(pending)
 
 
 class LineWriter:

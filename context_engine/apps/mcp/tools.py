@@ -49,7 +49,7 @@ class Tool:
     answer: type[BaseModel]
     work: Callable[[Call, Any], Reply]
 
-    def answered(self, call: Call, given: Mapping[str, Any] | None) -> Reply:
+    def answered(self, call: Call, arguments: Mapping[str, Any] | None) -> Reply:
         """Return the tool's answer.
 
         Args:
@@ -58,7 +58,7 @@ class Tool:
         Raises:
             ContextEngineError: arguments that cannot be used, or whatever the work raises.
         """
-        return self.work(call, read_arguments(self.arguments, given))
+        return self.work(call, read_arguments(self.arguments, arguments))
 
 
 TOOLS: Final = (

@@ -96,7 +96,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 def _as_ours(request: Request, error: Exception) -> Exception:
     if isinstance(error, RequestValidationError):
         fields = problem_fields(error.errors(), _body_model(request), error.body)
-        names = ", ".join(dict.fromkeys(one.pointer or "the body" for one in fields))
+        names = ", ".join(dict.fromkeys(field.pointer or "the body" for field in fields))
         return HttpProblem("invalid_request", f"{len(fields)} of the fields cannot be used: {names}", fields=fields)
     if isinstance(error, HTTPException):
         code = _OF_STATUS.get(error.status_code, "http_error")

@@ -114,12 +114,12 @@ def _whole(text: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         seen = set[str]()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
         raise _Refused(f"the key {twice[:60]!r} stands twice in an object: send it once")
-    return found
+    return members
 
 
 def _check_inside(value: Any) -> None:
@@ -127,8 +127,8 @@ def _check_inside(value: Any) -> None:
     for _ in range(_DEEPEST + 1):
         if not level:
             return
-        for one in level:
-            for text in _texts(one):
+        for container in level:
+            for text in _texts(container):
                 _check_text(text)
         level = [part for one in level for part in _parts(one)]
     raise _Refused(_too_deep())

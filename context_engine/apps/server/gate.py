@@ -92,8 +92,8 @@ class Gate:
         answer.headers += allowance.headers()
         if not allowance.granted:
             most = settings.server_rate_burst
-            said = f"{allowance.per_minute} requests a minute are allowed, at most {most} at once: these are used up"
-            raise HttpProblem("rate_exceeded", said, headers={"Retry-After": str(allowance.wait_s)})
+            problem = f"{allowance.per_minute} requests a minute are allowed, at most {most} at once: these are used up"
+            raise HttpProblem("rate_exceeded", problem, headers={"Retry-After": str(allowance.wait_s)})
 
     async def _with_body(self, path: str, headers: Headers, receive: Receive) -> Receive:
         """Return what gives the body again that was read and checked."""
@@ -127,10 +127,10 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            given = message.get("headers", [])
-            names = {name for name, _ in given}
-            usual = [one for one in _SECURITY if one[0] not in names]
-            message = {**message, "headers": [*given, *usual, *self.headers]}
+            headers_sent = message.get("headers", [])
+            names = {name for name, _ in headers_sent}
+            usual = [header for header in _SECURITY if header[0] not in names]
+            message = {**message, "headers": [*headers_sent, *usual, *self.headers]}
         await self._send(message)
 
 
@@ -154,8 +154,8 @@ def _is_in(path: str, prefixes: Sequence[str]) -> bool:
 
 
 def _request_id(headers: Headers) -> str:
-    given = _text(headers, b"x-request-id")
-    return given if given and _REQUEST_ID.fullmatch(given) else uuid4().hex
+    sent = _text(headers, b"x-request-id")
+    return sent if sent and _REQUEST_ID.fullmatch(sent) else uuid4().hex
 
 
 def _text(headers: Headers, name: bytes) -> str | None:
@@ -175,26 +175,28 @@ def _check_once(scope: Scope) -> None:
         raise HttpProblem("malformed_request", f"the field {twice.decode()} stands twice in the header: send it once")
 
 
-def _check_type(given: str | None) -> None:
-    if given is None or not _JSON.fullmatch(given.strip()):
-        said = "the body has no Content-Type" if given is None else f"the body is said to be {given[:100]!r}"
-        raise HttpProblem("unsupported_media_type", f"{said}: send JSON in UTF-8 as 'application/json'")
+def _check_type(content_type: str | None) -> None:
+    if content_type is None or not _JSON.fullmatch(content_type.strip()):
+        problem = (
+            "the body has no Content-Type" if content_type is None else f"the body is said to be {content_type[:100]!r}"
+        )
+        raise HttpProblem("unsupported_media_type", f"{problem}: send JSON in UTF-8 as 'application/json'")
 
 
-def _check_coding(given: str | None) -> None:
-    if given is not None and given.strip().lower() not in ("", "identity"):
-        said = f"the body is compressed ({given[:100]!r}): send it as it is, without Content-Encoding"
-        raise HttpProblem("unsupported_media_type", said, headers={"Accept-Encoding": "identity"})
+def _check_coding(coding: str | None) -> None:
+    if coding is not None and coding.strip().lower() not in ("", "identity"):
+        problem = f"the body is compressed ({coding[:100]!r}): send it as it is, without Content-Encoding"
+        raise HttpProblem("unsupported_media_type", problem, headers={"Accept-Encoding": "identity"})
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    given = False
+    seen = False
 
     async def once_more() -> Message:
-        nonlocal given
-        if given:
+        nonlocal seen
+        if seen:
             return await receive()
-        given = True
+        seen = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return once_more

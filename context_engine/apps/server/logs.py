@@ -45,7 +45,7 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        said = {
+        line = {
             "time": moment.replace("+00:00", "Z"),
             "level": record.levelname,
             "logger": record.name,
@@ -54,8 +54,8 @@ class _JsonLines(logging.Formatter):
         }
         trace = self.formatException(record.exc_info) if record.exc_info else record.exc_text
         if trace:
-            said["exception"] = shown_in_logs(trace)
-        return json.dumps(said, ensure_ascii=True, default=str)
+            line["exception"] = shown_in_logs(trace)
+        return json.dumps(line, ensure_ascii=True, default=str)
 
 
 class _Lines(logging.Formatter):
@@ -76,8 +76,8 @@ def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return shown_in_logs(value)
     if isinstance(value, dict):
-        return {str(key): _shown(one) for key, one in value.items()}
-    return [_shown(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(key): _shown(item) for key, item in value.items()}
+    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _short(value: Any) -> str:

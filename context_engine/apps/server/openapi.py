@@ -69,7 +69,7 @@ def _complete(document: dict[str, Any]) -> None:
     components["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer", "description": "A token of this service, or an OIDC token."}
     }
-    document["tags"] = [{"name": name, "description": said} for name, said in _TAGS.items()]
+    document["tags"] = [{"name": name, "description": description} for name, description in _TAGS.items()]
     for path, operation in _operations(document):
         _complete_operation(operation, guarded=path.startswith("/api/"))
         _describe(operation["responses"]["200"], schemas)
@@ -90,8 +90,8 @@ def _limit(properties: dict[str, Any], limits: ServerSettings) -> None:
         ("rerank_top_n", "integer", "maximum", limits.server_max_top_k),
     )
     for name, kind, key, most in bounds:
-        one = properties.get(name, {})
-        for part in (one, *one.get("anyOf", ())):
+        field = properties.get(name, {})
+        for part in (field, *field.get("anyOf", ())):
             if part.get("type") == kind:
                 part[key] = most
 
@@ -115,14 +115,14 @@ def _complete_operation(operation: dict[str, Any], *, guarded: bool) -> None:
         if str(status) not in responses or _is_problem(str(status), responses[str(status)]):
             usual = {"$ref": f"#/components/responses/Problem{status}"}
             responses[str(status)] = usual if _is_problem("400", own) else deepcopy(own)
-    for one in responses.values():
-        if "$ref" not in one:
-            one.setdefault("headers", {}).update(_answer_headers(limited=guarded))
+    for response in responses.values():
+        if "$ref" not in response:
+            response.setdefault("headers", {}).update(_answer_headers(limited=guarded))
 
 
 def _describe(answer: dict[str, Any], schemas: dict[str, Any]) -> None:
     """Say of an answer what its model says of itself."""
-    refs = (one.get("schema", {}).get("$ref", "") for one in answer.get("content", {}).values())
+    refs = (media.get("schema", {}).get("$ref", "") for media in answer.get("content", {}).values())
     model = schemas.get(next(refs, "").rpartition("/")[2], {})
     answer["description"] = model.get("description", "What was asked for.").partition("\n\n")[0]
 
@@ -131,7 +131,7 @@ def _possible(operation: dict[str, Any], *, guarded: bool) -> set[int]:
     """Return the statuses of the errors that an operation may be answered with."""
     has_body = "requestBody" in operation
     return {
-        *(int(status) for status, one in operation["responses"].items() if _is_problem(status, one)),
+        *(int(status) for status, answer in operation["responses"].items() if _is_problem(status, answer)),
         *_EVERYWHERE,
         *(_WITH_TOKEN if guarded else ()),
         *(_WITH_FIELDS if has_body or "parameters" in operation else ()),
@@ -143,17 +143,17 @@ def _is_problem(status: str, response: dict[str, Any]) -> bool:
     """Whether an answer is an error in the common form: it declares no form of its own."""
     if int(status) < 400:
         return False
-    schemas = [one.get("schema", {}).get("$ref", "") for one in response.get("content", {}).values()]
+    schemas = [media.get("schema", {}).get("$ref", "") for media in response.get("content", {}).values()]
     return all(not ref or ref.endswith("/Problem") for ref in schemas)
 
 
 def _statuses() -> list[int]:
-    return sorted({one.status for one in kinds()})
+    return sorted({kind.status for kind in kinds()})
 
 
 def _problem(status: int) -> dict[str, Any]:
-    of_status = [one for one in kinds() if one.status == status]
-    meanings = " ".join(f"`{one.code}`: {one.meaning}" for one in of_status)
+    of_status = [kind for kind in kinds() if kind.status == status]
+    meanings = " ".join(f"`{kind.code}`: {kind.meaning}" for kind in of_status)
     example = of_status[0]
     headers = _answer_headers(limited=False)
     if status in (429, 503):

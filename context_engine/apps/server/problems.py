@@ -207,9 +207,9 @@ _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] =
 
 def kind_of(error: type[ContextEngineError]) -> ProblemKind:
     """Return the kind of an error's class."""
-    found = next(one for one in _OF_ERRORS if issubclass(error, one[0]))
+    row = next(row for row in _OF_ERRORS if issubclass(error, row[0]))
     meaning = (error.__doc__ or "").partition("\n")[0]
-    return ProblemKind(error.code, found[1], meaning, found[2], found[3])
+    return ProblemKind(error.code, row[1], meaning, row[2], row[3])
 
 
 HTTP_KINDS: Final[Mapping[str, ProblemKind]] = {
@@ -234,9 +234,11 @@ HTTP_KINDS: Final[Mapping[str, ProblemKind]] = {
 def kinds() -> Iterator[ProblemKind]:
     """Yield every kind once, by status and code."""
     classes = (getattr(errors, name) for name in errors.__all__)
-    of_errors = [kind_of(one) for one in classes if isinstance(one, type) and issubclass(one, ContextEngineError)]
-    by_code = {one.code: one for one in (*of_errors, *HTTP_KINDS.values())}
-    yield from sorted(by_code.values(), key=lambda one: (one.status, one.code))
+    of_errors = [
+        kind_of(error) for error in classes if isinstance(error, type) and issubclass(error, ContextEngineError)
+    ]
+    by_code = {kind.code: kind for kind in (*of_errors, *HTTP_KINDS.values())}
+    yield from sorted(by_code.values(), key=lambda kind: (kind.status, kind.code))
 
 
 _MOST: Final = 20
@@ -254,18 +256,18 @@ def problem_fields(
         model: of the body, for the names of its fields; None where it is not known.
         sent: the body; a pointer leads to what is in it, or to what is missing there.
     """
-    found: dict[str, ProblemField] = {}
+    by_pointer: dict[str, ProblemField] = {}
     for details in errors:
         place, *inside = details["loc"] or ("body",)
         where = _place(inside, sent, missing=details["type"] == "missing")
         pointer = _pointer(where) if place == "body" else ".".join(map(str, inside))
-        if pointer not in found:
-            found[pointer] = ProblemField(
+        if pointer not in by_pointer:
+            by_pointer[pointer] = ProblemField(
                 pointer=pointer, detail=_field_detail(details, inside, model), mend=_mend(details, inside, model)
             )
-        if len(found) == _MOST:
+        if len(by_pointer) == _MOST:
             break
-    return tuple(found.values())
+    return tuple(by_pointer.values())
 
 
 def _place(inside: list[Any], sent: Any, *, missing: bool) -> list[Any]:
@@ -303,5 +305,5 @@ def _mend(details: ErrorDetails, inside: list[Any], model: type[BaseModel] | Non
 
 @lru_cache(64)
 def _properties(model: type[BaseModel]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = model.model_json_schema().get("properties", {})
-    return found
+    properties: Mapping[str, Any] = model.model_json_schema().get("properties", {})
+    return properties

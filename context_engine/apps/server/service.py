@@ -136,8 +136,8 @@ class Service:
 
 def service_of(request: Request) -> Service:
     """Return the service of the app that a request is for."""
-    found: Service = request.app.state.service
-    return found
+    service: Service = request.app.state.service
+    return service
 
 
 def caller_of(request: Request) -> Authenticated:
@@ -198,12 +198,12 @@ class Readiness:
         """What may be said to anybody."""
         if self.draining:
             return "draining"
-        found = self._found
-        if found is None:
+        snapshot = self._found
+        if snapshot is None:
             return "starting"
         if self.unchecked():
             return "tokens_unchecked"
-        problems = found.problems.values()
+        problems = snapshot.problems.values()
         if problems and all(problems):
             return "no_source"
         return "degraded" if any(problems) or self.reload_problem else "ready"
@@ -238,9 +238,9 @@ class Readiness:
         self.reload_problem = str(error) if isinstance(error, ContextEngineError) else type(error).__name__
 
     def _fresh(self) -> bool:
-        found = self._found
-        same = found is not None and found.deployment is self._live.current
-        return same and found is not None and time.monotonic() - found.at < _EVERY_S
+        snapshot = self._found
+        same = snapshot is not None and snapshot.deployment is self._live.current
+        return same and snapshot is not None and time.monotonic() - snapshot.at < _EVERY_S
 
     def _examine(self) -> None:
         try:
@@ -264,12 +264,14 @@ def _problems(deployment: Deployment) -> dict[tuple[str, str], str | None]:
 
     calls = [lambda domain=domain, spec=spec: problem(domain, spec) for domain, spec in pairs]
     futures = submit_all(calls, width=_WIDTH, name="context-engine-readiness")
-    found = {(domain.domain, spec.id): one.result() for (domain, spec), one in zip(pairs, futures, strict=True)}
+    problems = {
+        (domain.domain, spec.id): future.result() for (domain, spec), future in zip(pairs, futures, strict=True)
+    }
     unread = {("", ""): "; ".join(map(str, registry.unread))} if registry.unread else {}
-    return {**unread, **{(name, ""): str(problem) for name, problem in registry.broken.items()}, **found}
+    return {**unread, **{(name, ""): str(problem) for name, problem in registry.broken.items()}, **problems}
 
 
 def _problem_of_parts(report: SourceReport) -> str:
     parts = () if report.examination is None else report.examination.parts
-    said = (f"{one.name or one.id}: {one.problem}" for one in parts if one.problem)
-    return "; ".join(said) or "a part of it cannot be searched"
+    problems = (f"{part.name or part.id}: {part.problem}" for part in parts if part.problem)
+    return "; ".join(problems) or "a part of it cannot be searched"

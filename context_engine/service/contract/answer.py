@@ -143,10 +143,10 @@ class AnswerJson(_Section):
         return cls(
             version=ANSWER_VERSION,
             persona=response.persona,
-            answer=AnswerSection(text=answer, cited=tuple(one for one in cited if one in labels)),
+            answer=AnswerSection(text=answer, cited=tuple(label for label in cited if label in labels)),
             sources=tuple(map(_source, chunks)),
             retrieval_summary=_summary(response),
-            unknowns=_unknowns(response, [one for one in cited if one not in labels]),
+            unknowns=_unknowns(response, [label for label in cited if label not in labels]),
             provenance=_provenance(response),
         )
 
@@ -158,10 +158,10 @@ class AnswerJson(_Section):
             InvalidRequest: no JSON object, another version, or a field that is missing or wrong; the message names it.
         """
         try:
-            given = json.loads(text)
+            data = json.loads(text)
         except ValueError:
             raise InvalidRequest("this is no JSON: an answer contract is one JSON object") from None
-        version = given.get("version") if isinstance(given, dict) else None
+        version = data.get("version") if isinstance(data, dict) else None
         if version != ANSWER_VERSION:
             raise InvalidRequest(f"version must be {ANSWER_VERSION!r}, got {version!r}: this version reads no other")
         try:
@@ -233,7 +233,9 @@ def _result(chunk: RetrievalChunk) -> RetrievalResult:
 def _unknowns(response: RAGPipelineResponse, labels: Iterable[str]) -> UnknownsSection:
     return UnknownsSection(
         labels_without_source=tuple(labels),
-        sources_without_answer=tuple(one.source_id for one in response.sources if one.state in ("failed", "partial")),
+        sources_without_answer=tuple(
+            source.source_id for source in response.sources if source.state in ("failed", "partial")
+        ),
         out_of_scope=response.decision == "out_of_scope",
         evidence_incomplete=response.decision == "incomplete" or response.status != "complete",
         warnings=response.warnings,

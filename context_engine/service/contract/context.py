@@ -23,9 +23,9 @@ _ID = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _ROLE = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 
 
-def _only(one: str, other: str) -> dict[str, Any]:
+def _only(field: str, other: str) -> dict[str, Any]:
     """Return the schema of an object that has the one field and not the other."""
-    return {"required": [one], "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}}}
+    return {"required": [field], "properties": {field: {"not": {"type": "null"}}, other: {"type": "null"}}}
 
 
 class ContextRequest(Asked):

@@ -56,11 +56,11 @@ def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Ex
 def _of_record(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
     from context_engine.audit.review.stored import recorded_result
 
-    found = find_owned(deployment, caller, search_id)
+    record = find_owned(deployment, caller, search_id)
     try:
-        result = recorded_result(found.ledger, search_id, found.entry, None)
+        result = recorded_result(record.ledger, search_id, record.entry, None)
     except AuditError:  # parts of it were erased, or never kept
-        return explained_record(found, demo=deployment.demo)
+        return explained_record(record, demo=deployment.demo)
     return _of_result(deployment, result, recorded=True)
 
 
@@ -82,7 +82,9 @@ def _of_result(deployment: Deployment, result: SearchResult, *, recorded: bool) 
         decision=str(result.decision),
         recorded=recorded,
         sources=_sources(result, plain),
-        funnel=tuple(ExplainedStage(name=one.name, entered=one.entered, left=one.left) for one in result.stages),
+        funnel=tuple(
+            ExplainedStage(name=stage.name, entered=stage.entered, left=stage.left) for stage in result.stages
+        ),
         outcomes={str(outcome): ends[outcome] for outcome in Outcome},
         scope_threshold=None if result.scope is None else result.scope.value,
         shown=_shown(result, names),
@@ -91,8 +93,8 @@ def _of_result(deployment: Deployment, result: SearchResult, *, recorded: bool) 
         swap_count=result.swap_count,
         settings=_changed(result.settings_in_force()),
         notices=tuple(
-            ExplainedNotice(code=str(one.code), subject=one.subject, message=plain(one.message))
-            for one in result.notices
+            ExplainedNotice(code=str(notice.code), subject=notice.subject, message=plain(notice.message))
+            for notice in result.notices
         ),
         comparison=_difference(deployment, result),
         missing=(),
@@ -104,21 +106,21 @@ def _titles(result: SearchResult) -> Mapping[Key, str | None]:
     """Return the titles of all candidates, by identity."""
     specs = {spec.id: spec for spec in result.specs}
     candidates, _ = pool((specs[answer.source_id], answer) for answer in result.raw)
-    return {one.key: one.chunk.title for one in candidates}
+    return {candidate.key: candidate.chunk.title for candidate in candidates}
 
 
 def _sources(result: SearchResult, plain: Callable[[str], str]) -> tuple[ExplainedSource, ...]:
     return tuple(
         ExplainedSource(
-            source_id=one.source_id,
-            title=one.title,
-            authority_tier=one.authority_tier,
-            state=one.state,
-            candidates=one.chunks,
-            elapsed_ms=round(one.elapsed_ms, 1),
-            problem=plain(one.problem) if one.error is not None else None,
+            source_id=source.source_id,
+            title=source.title,
+            authority_tier=source.authority_tier,
+            state=source.state,
+            candidates=source.chunks,
+            elapsed_ms=round(source.elapsed_ms, 1),
+            problem=plain(source.problem) if source.error is not None else None,
         )
-        for one in result.sources
+        for source in result.sources
     )
 
 
@@ -126,24 +128,24 @@ def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[Chunk
     terms = blend_terms(result)
     return tuple(
         ChunkShown(
-            rank=one.rank,
-            namespace=one.source_id,
-            chunk_id=one.chunk_id,
-            doc_id=one.chunk.document_id,
-            title=names.get((one.source_id, one.chunk_id), one.title),
-            section=one.section,
-            authority_tier=one.authority_tier,
-            relevance=round(one.relevance, 4),
-            absolute=round(one.absolute, 4),
-            boost=one.boost,
-            rerank_score=one.rerank_score,
-            final_score=round(one.final, 4),
-            flags=one.flags,
+            rank=chunk.rank,
+            namespace=chunk.source_id,
+            chunk_id=chunk.chunk_id,
+            doc_id=chunk.chunk.document_id,
+            title=names.get((chunk.source_id, chunk.chunk_id), chunk.title),
+            section=chunk.section,
+            authority_tier=chunk.authority_tier,
+            relevance=round(chunk.relevance, 4),
+            absolute=round(chunk.absolute, 4),
+            boost=chunk.boost,
+            rerank_score=chunk.rerank_score,
+            final_score=round(chunk.final, 4),
+            flags=chunk.flags,
             why=why_shown(
-                one, result.settings.values, terms.get((one.source_id, one.chunk_id), {}), result.rerank_adapter
+                chunk, result.settings.values, terms.get((chunk.source_id, chunk.chunk_id), {}), result.rerank_adapter
             ),
         )
-        for one in result.chunks
+        for chunk in result.chunks
     )
 
 
@@ -177,13 +179,13 @@ def _not_shown(fate: Fate, names: Mapping[Key, str | None]) -> ChunkNotShown:
 def _swaps(result: SearchResult) -> tuple[ExplainedSwap, ...]:
     return tuple(
         ExplainedSwap(
-            winner="/".join(one.winner),
-            loser="/".join(one.loser),
-            winner_tier=one.winner_tier,
-            loser_tier=one.loser_tier,
-            gap=round(one.gap, 4),
+            winner="/".join(swap.winner),
+            loser="/".join(swap.loser),
+            winner_tier=swap.winner_tier,
+            loser_tier=swap.loser_tier,
+            gap=round(swap.gap, 4),
         )
-        for one in result.swaps[:_MOST]
+        for swap in result.swaps[:_MOST]
     )
 
 
@@ -204,7 +206,7 @@ def _difference(deployment: Deployment, result: SearchResult) -> Difference | No
         return None
 
 
-def explained_record(found: OwnedRecord, *, demo: bool) -> Explanation:
+def explained_record(record: OwnedRecord, *, demo: bool) -> Explanation:
     """Return what the entry of a search tells, and what of its record is missing.
 
     Raises:
@@ -212,7 +214,7 @@ def explained_record(found: OwnedRecord, *, demo: bool) -> Explanation:
     """
     from context_engine.audit.review.account import account_of
 
-    account = account_of(found.entry, found.index, found.ledger)
+    account = account_of(record.entry, record.index, record.ledger)
     entry, counts = account.entry, account.entry["counts"]
     return Explanation(
         search_id=entry["id"],
@@ -231,44 +233,44 @@ def explained_record(found: OwnedRecord, *, demo: bool) -> Explanation:
         ),
         outcomes={str(outcome): counts[outcome] for outcome in Outcome},
         scope_threshold=None,
-        shown=tuple(_recorded_shown(rank, one) for rank, one in enumerate(entry["chunks"], 1)),
+        shown=tuple(_recorded_shown(rank, chunk) for rank, chunk in enumerate(entry["chunks"], 1)),
         not_shown=(),
         swaps=(),
         swap_count=counts["swaps"],
         settings=(),
         notices=tuple(ExplainedNotice(code=code, subject=subject, message=None) for code, subject in entry["notices"]),
         comparison=None,
-        missing=tuple(f"{one.kind} {one.why}" for one in account.missing),
+        missing=tuple(f"{part.kind} {part.why}" for part in account.missing),
         demo=demo,
     )
 
 
-def _source(one: Mapping[str, Any]) -> ExplainedSource:
+def _source(source: Mapping[str, Any]) -> ExplainedSource:
     return ExplainedSource(
-        source_id=one["id"],
+        source_id=source["id"],
         title="",
         authority_tier=None,
-        state=one["state"],
-        candidates=one["chunks"],
-        elapsed_ms=one["ms"],
-        problem=one.get("error"),
+        state=source["state"],
+        candidates=source["chunks"],
+        elapsed_ms=source["ms"],
+        problem=source.get("error"),
     )
 
 
-def _recorded_shown(rank: int, one: Mapping[str, Any]) -> ChunkShown:
+def _recorded_shown(rank: int, chunk: Mapping[str, Any]) -> ChunkShown:
     return ChunkShown(
         rank=rank,
-        namespace=one["source"],
-        chunk_id=one["chunk"],
-        doc_id=one.get("document"),
+        namespace=chunk["source"],
+        chunk_id=chunk["chunk"],
+        doc_id=chunk.get("document"),
         title=None,
         section=None,
-        authority_tier=one["tier"],
+        authority_tier=chunk["tier"],
         relevance=None,
         absolute=None,
         boost=None,
         rerank_score=None,
-        final_score=one["final"],
-        flags=tuple(one.get("flags", ())),
-        why=f"final score {one['final']:.4f}, tier {one['tier']}",
+        final_score=chunk["final"],
+        flags=tuple(chunk.get("flags", ())),
+        why=f"final score {chunk['final']:.4f}, tier {chunk['tier']}",
     )

@@ -34,7 +34,7 @@ def blend_words(terms: Mapping[BlendFeature, float]) -> str:
     >>> blend_words({"stage1": 0.8, "cosine": -1.25})
     'cosine -1.25, stage1 +0.80'
     """
-    return ", ".join(f"{name} {value:+.2f}" for name, value in sorted(terms.items(), key=lambda one: -abs(one[1])))
+    return ", ".join(f"{name} {value:+.2f}" for name, value in sorted(terms.items(), key=lambda term: -abs(term[1])))
 
 
 def setting_words(name: str, value: Any) -> Any:
@@ -97,52 +97,56 @@ def _lines(told: Explanation) -> Iterator[str]:
         yield f"Persona: {_said(told.persona)}"
     yield "Sources:"
     yield from (f"- {_source(told, place)}" for place in range(len(told.sources)))
-    yield f"Funnel: {', '.join(f'{one.name} {one.entered} to {one.left}' for one in told.funnel)}."
+    yield f"Funnel: {', '.join(f'{stage.name} {stage.entered} to {stage.left}' for stage in told.funnel)}."
     yield f"Candidates: {', '.join(f'{count} {outcome}' for outcome, count in told.outcomes.items())}."
     yield f"Shown: {len(told.shown)}"
-    yield from (f"{one.rank}. {_name(one)}: {one.why}" for one in told.shown)
+    yield from (f"{chunk.rank}. {_name(chunk)}: {chunk.why}" for chunk in told.shown)
     if told.not_shown:
         yield "Not shown, the closest first:"
-        yield from (f"- {_name(one)}: {_said(one.why)}" for one in told.not_shown)
+        yield from (f"- {_name(chunk)}: {_said(chunk.why)}" for chunk in told.not_shown)
     if told.swaps:
         yield f"Order turned round by authority: {told.swap_count} pairs"
         yield from (
-            f"- {_said(one.winner)} (tier {one.winner_tier}) above {_said(one.loser)} (tier {one.loser_tier}), which "
-            f"was {one.gap:.3f} more relevant"
-            for one in told.swaps
+            f"- {_said(swap.winner)} (tier {swap.winner_tier}) above {_said(swap.loser)} (tier {swap.loser_tier}), "
+            f"which was {swap.gap:.3f} more relevant"
+            for swap in told.swaps
         )
     if told.settings:
         yield "Settings that differ from the default:"
         yield from (
-            f"- {one.name} = {_said(setting_words(one.name, one.value))} ({_said(one.origin)})" for one in told.settings
+            f"- {setting.name} = {_said(setting_words(setting.name, setting.value))} ({_said(setting.origin)})"
+            for setting in told.settings
         )
-    yield from (f"Notice {one.code}: {_said(one.message or one.subject)}" for one in told.notices)
+    yield from (f"Notice {notice.code}: {_said(notice.message or notice.subject)}" for notice in told.notices)
     yield from _compared(told)
-    yield from (f"Missing: {one}" for one in told.missing)
+    yield from (f"Missing: {part}" for part in told.missing)
 
 
 def _source(told: Explanation, place: int) -> str:
-    one = told.sources[place]
-    tier = "" if one.authority_tier is None else f" (tier {one.authority_tier})"
-    problem = f": {_said(one.problem)}" if one.problem else ""
-    return f"{_said(one.source_id)}{tier} {one.state}, {one.candidates} candidates, {one.elapsed_ms:.0f} ms{problem}"
+    source = told.sources[place]
+    tier = "" if source.authority_tier is None else f" (tier {source.authority_tier})"
+    problem = f": {_said(source.problem)}" if source.problem else ""
+    work = f"{source.state}, {source.candidates} candidates, {source.elapsed_ms:.0f} ms"
+    return f"{_said(source.source_id)}{tier} {work}{problem}"
 
 
 def _compared(told: Explanation) -> Iterator[str]:
     if told.comparison is None:
         return
-    found = told.comparison
+    difference = told.comparison
     yield (
-        f"Against the candidates by relevance alone: {len(found.same)} at the same rank, {len(found.moved)} moved, "
-        f"{len(found.entered)} entered, {len(found.left)} left."
+        f"Against the candidates by relevance alone: {len(difference.same)} at the same rank, "
+        f"{len(difference.moved)} moved, {len(difference.entered)} entered, {len(difference.left)} left."
     )
-    for word, changes in (("entered", found.entered), ("left", found.left), ("moved", found.moved)):
-        yield from (f"- {word}: {_said(f'{one.namespace}/{one.chunk_id}')}: {_said(one.reason)}" for one in changes)
+    for word, changes in (("entered", difference.entered), ("left", difference.left), ("moved", difference.moved)):
+        yield from (
+            f"- {word}: {_said(f'{change.namespace}/{change.chunk_id}')}: {_said(change.reason)}" for change in changes
+        )
 
 
-def _name(one: ChunkShown | ChunkNotShown) -> str:
-    title = f" {_said(one.title)}" if one.title else ""
-    return f"{_said(f'{one.namespace}/{one.chunk_id}')}{title}"
+def _name(chunk: ChunkShown | ChunkNotShown) -> str:
+    title = f" {_said(chunk.title)}" if chunk.title else ""
+    return f"{_said(f'{chunk.namespace}/{chunk.chunk_id}')}{title}"
 
 
 def _said(value: object) -> str:

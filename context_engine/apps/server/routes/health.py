@@ -80,10 +80,12 @@ async def readyz(request: Request) -> JSONResponse:
     state, caller = service.readiness.state, _caller(request)
     if state == "ready" or state == "degraded":
         return JSONResponse(_report(service, caller).model_dump(mode="json"))
-    down = [one for one in (_sources(service, caller) if caller else ()) if one.state == "failed"]
-    fields = [ProblemField(pointer=f"{one.domain}/{one.source_id}", detail=one.problem or "down") for one in down]
+    down = [source for source in (_sources(service, caller) if caller else ()) if source.state == "failed"]
+    fields = [
+        ProblemField(pointer=f"{source.domain}/{source.source_id}", detail=source.problem or "down") for source in down
+    ]
     if caller is not None and caller.operator:
-        fields += [ProblemField(pointer="tokens", detail=one) for one in service.readiness.unchecked()]
+        fields += [ProblemField(pointer="tokens", detail=problem) for problem in service.readiness.unchecked()]
     raise HttpProblem("not_ready", f"state: {state}", headers={"Retry-After": "1"}, fields=tuple(fields))
 
 
@@ -98,7 +100,7 @@ def _caller(request: Request) -> Authenticated | None:
 def _report(service: Service, caller: Authenticated | None) -> ReadyReport:
     problem = service.readiness.reload_problem
     known = _sources(service, caller or Authenticated(principal=NOBODY))
-    down = any(one.state == "failed" for one in known) or service.readiness.manifest_unusable
+    down = any(source.state == "failed" for source in known) or service.readiness.manifest_unusable
     return ReadyReport(
         state="degraded" if down or problem is not None else "ready",
         reload_failed=problem is not None,
