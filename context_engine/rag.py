@@ -10,7 +10,7 @@
 `RagPipeline` here is what `create_rag_pipeline` returns; `context_engine.RAGPipeline` is another interface to the same
 engine: the requests and answers of the RAG API, with `await pipeline.process(request)`.
 
-`retrieve` returns everything that passes `min_relevance`; `out_of_scope` and `min_chunks` apply where asked for.
+`retrieve` returns everything that passes `min_relevance`; `out_of_scope` and `min_chunks` apply only on request.
 """
 
 from __future__ import annotations
@@ -67,9 +67,8 @@ _REQUEST_OPTIONS: Final = frozenset(
     | {"caller", "principal", "request_id"}
 )
 
-
 _MISTAKES_OF_ADAPTERS: Final = (NoticeCode.CHUNK_UNREADABLE, NoticeCode.KEY_MISSPELT, NoticeCode.SCORE_KIND_MISSING)
-"""What the author of an adapter should correct: a Python warning as well as a notice."""
+"""What the author of an adapter should correct; given as a Python warning too."""
 
 
 class ChunkList(list[dict[str, Any]]):
@@ -265,11 +264,11 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
         read = [chunk_from_dict(chunk, notices) for chunk in dicts]
         domain = next((str(chunk.extra["domain"]) for chunk in read if chunk.extra.get("domain")), "NPA")
         request = self._request(query, domain, {} if top_k is None else {"stage2_top_k": checked_top_k(top_k, "top_k")})
-        own, functions = SPEAKS_FOR_ITSELF, self._functions()
+        functions = self._functions()
         settings = functions.choice.resolve(functions.domain(domain), request)
         ranked = rank_chunks(
             request,
-            own,
+            SPEAKS_FOR_ITSELF,
             read,
             settings=settings,
             notices=notices,
@@ -282,8 +281,7 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
     def get_config(self) -> dict[str, Any]:
         """See `context_engine.rag.get_rag_config`."""
         values = self._loaded().resolver.base().values.model_dump(mode="json")
-        strategies = {name: strategy.to_dict() for name, strategy in self._table().items()}
-        return {**values, "chunking_strategies": strategies}
+        return {**values, "chunking_strategies": {name: row.to_dict() for name, row in self._table().items()}}
 
     def get_chunking_strategy(self, doc_type: str) -> dict[str, Any]:
         """See `context_engine.rag.get_chunking_strategy`."""
@@ -321,9 +319,8 @@ class RagPipeline(Mapping[str, Callable[..., Any]]):
             if self._engines is None:
                 choice = RerankerChoice.of(setup.resolver, models=setup.models())
                 self._rank_recorder = open_recorder(setup, kind="rank")
-                self._engines = FunctionEngines(
-                    choice, setup.mask(), setup.registry.domains, setup.access, open_recorder(setup)
-                )
+                recorder = open_recorder(setup)
+                self._engines = FunctionEngines(choice, setup.mask(), setup.registry.domains, setup.access, recorder)
             return self._engines
 
     def _request(self, query: str, domain: str, options: dict[str, Any]) -> SearchRequest:
@@ -385,8 +382,7 @@ def _several(value: Any, name: str) -> tuple[Any, ...]:
 def _day(value: Any) -> date | None:
     if value is None:
         return None
-    day = to_date(value)
-    if day is None:
+    if (day := to_date(value)) is None:
         raise InvalidRequest(f"as_of must be a date such as '2025-06-30', got {value!r}")
     return day
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import pickle
+import secrets
 import time
 import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +30,48 @@ _KEPT_S: Final = 600.0
 _LEVEL: Final = 1
 _BESIDE: Final = 500
 """Bytes of an entry beside what is packed."""
+
+CURSOR_EXPIRED: Final = "this cursor is not valid any more: ask the question again"
+
+_SECRET: Final = secrets.token_bytes(32)
+"""Signs the cursors of this process: none can be forged, and none outlives the answers kept in this process."""
+
+_SIGNATURE_BYTES: Final = 16
+
+
+def make_cursor(search_id: str, *numbers: int) -> str:
+    """Return a signed cursor for a place in a kept answer.
+
+    Args:
+        numbers: the place, such as the number of a part.
+    """
+    payload = ".".join([*map(str, numbers), search_id]).encode()
+    return urlsafe_b64encode(_signature(payload) + payload).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, *, count: int = 1) -> tuple[str, tuple[int, ...]]:
+    """Return the search id and the numbers of a cursor.
+
+    Args:
+        count: how many numbers the cursor holds.
+
+    Raises:
+        CursorExpired: this process did not make the cursor.
+    """
+    try:
+        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
+        *texts, search_id = raw[_SIGNATURE_BYTES:].decode().split(".", count)
+        numbers = tuple(map(int, texts))
+    except ValueError:
+        raise CursorExpired(CURSOR_EXPIRED) from None
+    # Compared as text: base64 has several spellings of the same bytes, and only one was handed out.
+    if len(numbers) != count or not hmac.compare_digest(make_cursor(search_id, *numbers), cursor):
+        raise CursorExpired(CURSOR_EXPIRED)
+    return search_id, numbers
+
+
+def _signature(payload: bytes) -> bytes:
+    return hmac.digest(_SECRET, payload, "sha256")[:_SIGNATURE_BYTES]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

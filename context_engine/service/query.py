@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
-import secrets
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Final
 
 from context_engine.core.context import ContextPart, limited, parts_of_result
 from context_engine.core.engine import Engine
@@ -18,7 +14,7 @@ from context_engine.errors import CursorExpired
 from context_engine.service.comparing import comparison_asked_for
 from context_engine.service.contract.rag import AnswerPart, RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
-from context_engine.service.kept import KeptAnswer
+from context_engine.service.kept import CURSOR_EXPIRED, KeptAnswer, make_cursor, read_cursor
 from context_engine.service.request import asked_filter, only_domain, search_request
 from context_engine.service.response import COUNTER, context_string, response_of
 
@@ -79,14 +75,6 @@ def _read(engine: Engine, result: SearchResult, parts: Sequence[ContextPart]) ->
     return parts[0].context
 
 
-_SECRET: Final = secrets.token_bytes(32)
-"""Signs the cursors of this process: none can be made up, and none outlives the answers that are kept in it."""
-
-_SIGNATURE_BYTES: Final = 16
-
-_EXPIRED: Final = "this cursor gives nothing any more: ask the question again"
-
-
 def dealt(engine: Engine, result: SearchResult, *, max_chars: int | None) -> tuple[ContextPart, ...]:
     """Return the parts of an answer; in each, what a model reads keeps to `context_max_tokens` and to `max_chars`.
 
@@ -118,7 +106,7 @@ def answer_part(answer: KeptAnswer, number: int) -> RAGPipelineResponse:
             "part": AnswerPart(
                 number=number,
                 of=len(parts),
-                cursor=_cursor(response.search_id, number + 1) if number < len(parts) else None,
+                cursor=make_cursor(response.search_id, number + 1) if number < len(parts) else None,
             ),
         }
     )
@@ -134,13 +122,14 @@ def next_part(deployment: Deployment, principal: Principal, cursor: str) -> RAGP
         CursorExpired: the answer is not kept any more, or not for this principal, or nobody was given this cursor.
         AuditUnavailable: the reading could not be recorded, and the text must not be given without.
     """
-    search_id, number = _read_cursor(cursor)
+    search_id, numbers = read_cursor(cursor)
     try:
         answer = deployment.kept.get(principal, search_id)
     except CursorExpired:
-        raise CursorExpired(_EXPIRED) from None
+        raise CursorExpired(CURSOR_EXPIRED) from None
+    number = numbers[0]
     if answer.response is None or number > len(answer.parts):
-        raise CursorExpired(_EXPIRED)
+        raise CursorExpired(CURSOR_EXPIRED)
     if answer.response.context_string is not None:
         deployment.engine.read(answer.result, answer.parts[number - 1].context)
     return answer_part(answer, number)
@@ -152,24 +141,3 @@ def _labels(parts: tuple[ContextPart, ...]) -> dict[Key, str]:
     labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
     numbers = count(len(blocks) + 1)
     return {key: labels.get(key) or f"[{next(numbers)}]" for part in parts for key in part.keys}
-
-
-def _cursor(search_id: str, number: int) -> str:
-    payload = f"{number}.{search_id}".encode()
-    return urlsafe_b64encode(_signature(payload) + payload).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[str, int]:
-    try:
-        raw = urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
-        payload, _, search_id = raw[_SIGNATURE_BYTES:].decode().partition(".")
-        number = int(payload)
-    except ValueError:
-        raise CursorExpired(_EXPIRED) from None
-    if not hmac.compare_digest(_cursor(search_id, number), cursor):
-        raise CursorExpired(_EXPIRED)
-    return search_id, number
-
-
-def _signature(payload: bytes) -> bytes:
-    return hmac.digest(_SECRET, payload, "sha256")[:_SIGNATURE_BYTES]

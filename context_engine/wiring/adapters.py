@@ -18,7 +18,7 @@ EMBEDDERS: Final = "context_engine.embedders"
 REFINERS: Final = "context_engine.refiners"
 MASKERS: Final = "context_engine.maskers"
 ACCESS_POLICIES: Final = "context_engine.access_policies"
-_WHAT: Final = {
+GROUPS: Final = {
     SOURCES: "adapter",
     RERANKERS: "reranker",
     EMBEDDERS: "embedder",
@@ -27,7 +27,7 @@ _WHAT: Final = {
     ACCESS_POLICIES: "access policy",
 }
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_OWN: Final = (
+BUILT_IN: Final = (
     EntryPoint("local", "context_engine.adapters.sources.factory:open_local", SOURCES),
     EntryPoint("dify", "context_engine.adapters.sources.dify:open_dify", SOURCES),
     EntryPoint("noop", "context_engine.adapters.rerankers:NoOpReranker", RERANKERS),
@@ -47,7 +47,7 @@ _OWN: Final = (
     EntryPoint("openai", "context_engine.adapters.refiners:open_openai", REFINERS),
     EntryPoint("manifest", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES),
 )
-"""This package's own, found without its metadata too; a Dify plugin carries some of them."""
+"""This package's own adapters, found without its metadata: a Dify plugin carries only some of them."""
 
 
 def installed(group: str) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     Raises:
         ConfigError: an import path in place of a name, a name that is not installed, or one that two packages claim.
     """
-    kind = _WHAT[group]
+    kind = GROUPS[group]
     if not _NAME.fullmatch(name):
         problem = f"{name!r} is not a name: {kind}s are named, never imported by path."
         raise ConfigError(f"{problem} Installed: {', '.join(installed(group)) or 'none'}.", file=file, key=key)
@@ -97,7 +97,7 @@ def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
 
 def _points(group: str) -> list[EntryPoint]:
     """Return the entry points of a group: this package's own names win over whatever metadata says of them."""
-    own = [point for point in _OWN if point.group == group and find_spec(point.module)]
+    own = [point for point in BUILT_IN if point.group == group and find_spec(point.module)]
     names = {point.name for point in own}
     return [*own, *(point for point in entry_points(group=group) if point.name not in names)]
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.apps.dify.node_output import chunk_for_model, inert_values
 from context_engine.apps.mcp.answers import LeftOut, PassageFound, SearchAnswer, SourceState
-from context_engine.apps.mcp.arguments import LEAST_TOKENS, MOST_TOKENS, SearchArguments
+from context_engine.apps.mcp.arguments import SearchArguments
 from context_engine.apps.mcp.reply import MOST_REPLY_TOKENS, Call, Reply, labelled, passage_id
 from context_engine.core.context import ApproxTokenCounter, for_a_model
 from context_engine.core.context.render import quoted
@@ -24,15 +24,13 @@ from context_engine.core.models import (
     SourceStatus,
 )
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
-from context_engine.errors import CursorExpired, InvalidRequest
+from context_engine.errors import InvalidRequest
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.deployment import Deployment
-from context_engine.service.kept import KeptAnswer
+from context_engine.service.kept import KeptAnswer, make_cursor, read_cursor
 from context_engine.service.request import check_limits, only_domain, search_request
 
 _CALLER: Final = Caller(app="mcp")
-
-_MOST_DIGITS: Final = 4
 
 
 def search(call: Call, asked: SearchArguments) -> Reply:
@@ -61,18 +59,12 @@ class _Place(NamedTuple):
 
     @classmethod
     def read(cls, cursor: str) -> _Place:
-        search_id, _, numbers = cursor.partition(".")
-        part, _, budget = numbers.partition(".")
-        well_formed = all(
-            number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS for number in (part, budget)
-        )
-        if not (well_formed and LEAST_TOKENS <= int(budget) <= MOST_TOKENS):
-            raise CursorExpired("this is no cursor of an answer: send one as it was given, or the question again")
-        return cls(search_id, int(part), int(budget))
+        search_id, (part, budget) = read_cursor(cursor, count=2)
+        return cls(search_id, part, budget)
 
     @property
     def next(self) -> str:
-        return f"{self.search_id}.{self.part + 1}.{self.budget}"
+        return make_cursor(self.search_id, self.part + 1, self.budget)
 
 
 def _request(call: Call, asked: SearchArguments) -> SearchRequest:

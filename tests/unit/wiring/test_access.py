@@ -23,7 +23,8 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import OPEN_ACCESS, ManifestPolicy
 from context_engine.errors import AllSourcesFailed, ConfigError, UnknownDomain
 from context_engine.rag import create_rag_pipeline
-from context_engine.wiring import ACCESS_POLICIES, SourceOpener, access_policy, build_engine, find_adapter, load_setup
+from context_engine.wiring import ACCESS_POLICIES, SourceOpener, access_policy, build_engine, load_setup
+from context_engine.wiring.adapters import BUILT_IN, GROUPS
 
 ROOT = Path(__file__).resolve().parents[3]
 DESK = Principal(id="dora", roles=frozenset({"desk"}), clearance=Classification.INTERNAL)
@@ -130,9 +131,11 @@ def test_a_policy_is_named_as_adapters_are(setup_of, installed_policy):
         access_policy(domains, "none")
 
 
-def test_the_package_publishes_its_own_policy():
-    published = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][ACCESS_POLICIES]
-    assert published == {"manifest": find_adapter(ACCESS_POLICIES, "manifest").value}
+def test_pyproject_publishes_every_built_in_adapter() -> None:
+    published = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    built_in = {(point.group, point.name, point.value) for point in BUILT_IN}
+    assert {(group, name, value) for group in GROUPS for name, value in published.get(group, {}).items()} == built_in
+    assert {group for group in published if group.startswith("context_engine.")} <= set(GROUPS)
 
 
 def test_an_engine_decides_by_the_configuration_or_by_what_it_is_given(setup_of):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -70,7 +70,7 @@ def test_each_name_and_description_stands_once() -> None:
 
 
 def test_without_the_extra_the_command_says_which_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["context_engine.apps.cli.serve"], "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.import_module("context_engine.apps.cli.serve"), "find_spec", lambda _name: None)
     result = CliRunner().invoke(main, ["mcp"])
     assert result.exit_code == 2
     assert "[mcp]" in result.output

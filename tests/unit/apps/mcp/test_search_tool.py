@@ -16,6 +16,7 @@ from context_engine.core.models import Principal
 from context_engine.errors import ContextEngineError, CursorExpired, InvalidRequest, UnknownDomain
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
+from context_engine.service.kept import make_cursor
 from tests.unit.apps.mcp.conftest import CHAIR, ORDERS
 from tests.unit.service.small_bank import CLERK, QUESTION
 
@@ -136,7 +137,15 @@ def test_a_cursor_that_is_none_is_said(bank: Deployment, cursor: str) -> None:
 def test_a_cursor_of_somebody_else_is_as_one_that_is_not_kept(bank: Deployment) -> None:
     answer, _ = searched(bank, CHAIR, max_tokens=256)
     with pytest.raises(CursorExpired):
-        called(bank, "search", {"cursor": f"{answer.search_id}.2.256"}, CLERK)
+        called(bank, "search", {"cursor": make_cursor(answer.search_id, 2, 256)}, CLERK)
+
+
+def test_a_cursor_cannot_be_made_up(bank: Deployment) -> None:
+    answer, _ = searched(bank, CHAIR, max_tokens=256)
+    assert answer.cursor == make_cursor(answer.search_id, 2, 256)
+    for cursor in (f"{answer.search_id}.2.256", make_cursor(answer.search_id, 2), f"{answer.cursor}A"):
+        with pytest.raises(CursorExpired):
+            called(bank, "search", {"cursor": cursor}, CHAIR)
 
 
 @pytest.mark.parametrize(
