@@ -88,12 +88,12 @@ def _national(written: str, regions: Sequence[str], leniency: int) -> list[_Numb
 
 
 def _is_all_of(written: str, number: _Number) -> bool:
-    """Whether a number in groups is all there is, but for a bracket around it."""
+    """Return whether a number in groups is all of the written text, except a bracket around it."""
     return not written.isdigit() and number[0] <= 1 and number[1] == len(written)
 
 
 def _is_other(written: str) -> bool:
-    """Whether digits in groups are too many, a date, years, a range of pages, or parts of a path."""
+    """Return whether grouped digits are too many, a date, years, a range of pages, or parts of a path."""
     groups = re.findall(r"\d+", written)
     first, second = (*map(int, groups[:2]), 0)[:2]
     pages = len(groups) == 2 and len(groups[0]) == len(groups[1]) and first < second < first + _MOST_PAGES

@@ -23,7 +23,7 @@ _REPEAT_IN_REPEAT: Final = re.compile(r"\((?:[^()\\]|\\.)*(?<!\\)(?:[+*]|\{\d*,\
 
 
 class OwnPattern(NamedTuple):
-    """What is looked for, and what it is called in a pseudonym."""
+    """A pattern and its name in a pseudonym."""
 
     kind: str
     written: re.Pattern[str]
@@ -78,7 +78,7 @@ Find = Callable[["PlainText"], Iterator[PersonalData]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonalDataOptions:
-    """What is looked for.
+    """The personal data to look for.
 
     Attributes:
         kinds: of `PERSONAL_DATA_KINDS`.
@@ -139,7 +139,7 @@ def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
 
 
 def _finds(options: PersonalDataOptions) -> tuple[tuple[Find, ...], tuple[Find, ...]]:
-    """Return what looks for numbers, and what looks for the rest."""
+    """Return the finders of numbers and the other finders."""
     from context_engine.adapters.maskers.bank_numbers import find_cards, find_ibans
     from context_engine.adapters.maskers.contacts import SUPPORTED_REGIONS, find_emails, find_phones
     from context_engine.adapters.maskers.national_ids import COUNTRIES, find_national_ids

@@ -1,4 +1,4 @@
-"""A text in the characters that numbers and addresses are looked for in, with the way back to the places of the text.
+"""A text in plain characters, in which numbers and addresses are searched, with the way back to the original places.
 
 Digits of every script become 0 to 9, full-width letters and signs their ASCII ones, all blanks a space, all dashes a
 hyphen; characters that show nothing (zero-width, soft hyphens, direction marks) are left out. An HTML entity
@@ -20,11 +20,11 @@ _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});
 _AROUND: Final = 64
 _MINUS: Final = "\u2212"
 _OTHERS: Final = "".join(map(chr, (*range(0x80, 0x20000), *range(0xE0000, 0xE0080))))
-"""What is not ASCII, as far as Unicode has digits, blanks, dashes and characters that show nothing."""
+"""The non-ASCII range in which Unicode has digits, blanks, dashes and invisible characters."""
 
 
 class PlainText(NamedTuple):
-    """A text to look through.
+    """A text to search.
 
     Attributes:
         text: the plain characters.
@@ -39,14 +39,14 @@ class PlainText(NamedTuple):
     ends: Sequence[int] | None = None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return characters [start, end) as a span of the text as it was written."""
+        """Return the characters [start, end) as a span of the original text."""
         start, end = self.first + start, self.first + end
         if self.places is None:
             return start, end
         return self.places[start], self.places[end - 1] + 1 if self.ends is None else self.ends[end - 1]
 
     def around_digits(self) -> Iterator[PlainText]:
-        """Yield the parts in which digits stand close together, with what is around them: no number is elsewhere."""
+        """Yield the parts with digits close together and their surroundings: no number is elsewhere."""
         start = end = 0
         for match in _DIGITS.finditer(self.text):
             if match.start() - _AROUND > end:
@@ -102,7 +102,7 @@ def _plain(text: str) -> PlainText:
 
 @cache
 def _tables() -> tuple[Mapping[str, str], frozenset[str]]:
-    """Return what is replaced one for one, and what is left out."""
+    """Return the characters replaced one for one, and those left out."""
     return dict(_plain_characters()), frozenset(char for char in _OTHERS if unicodedata.category(char) == "Cf")
 
 

@@ -164,7 +164,7 @@ CHAT_API: Final = model_api("v1")
 
 
 class ChatOptions(Options):
-    """Which model is asked.
+    """The model to ask.
 
     Attributes:
         connection: name of the connection.

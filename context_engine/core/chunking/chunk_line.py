@@ -1,4 +1,4 @@
-"""The first line of a chunk that stands in a store without fields of its own, such as a segment in Dify.
+"""The first line of a chunk in a store without fields of its own, such as a segment in Dify.
 
     › New Product Approval › 4 Criteria › 4.1 New Product · NPA-SOP-001 · version 3.2 · page 12 · in force to 2026-12-31
 
@@ -56,7 +56,7 @@ _HEADING: Final = re.compile(r"#{2,6} +(\S.*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLine:
-    """What a chunk's first line says; None and () are "not said". Falsy where it says nothing.
+    """The contents of a chunk's first line; None and () for what it does not say. Falsy if it says nothing.
 
     White space and control characters in a text become single spaces.
 
@@ -90,7 +90,7 @@ class ChunkLine:
 
 
 def line_of(chunk: Chunk, *, document: bool = True, place: bool = True) -> ChunkLine:
-    """Return what there is to say of a chunk.
+    """Return the line of a chunk.
 
     Args:
         chunk: any.
@@ -143,7 +143,7 @@ reference=None, effective_from=None, effective_to=None), '(a) No.')
 
 
 def escaped(content: str) -> str:
-    r"""Return a text in which no line begins like ours.
+    r"""Return a text in which no line begins like a chunk's first line.
 
     >>> escaped("Path:\n› Rules › 4"), escaped("\\› Rules")
     ('Path:\n\\› Rules › 4', '\\\\› Rules')
@@ -152,7 +152,7 @@ def escaped(content: str) -> str:
 
 
 def restored(content: str) -> str:
-    """Return the text of which `escaped` made this one."""
+    """Return the original of an escaped text: the inverse of `escaped`."""
     return _MADE_UNLIKE.sub(r"\1\2", content) if "›" in content else content
 
 
@@ -161,7 +161,7 @@ def _written(line: ChunkLine, content: str) -> str:
 
 
 def _stands(line: ChunkLine, shown: tuple[str, ...]) -> Iterator[str]:
-    """Yield where the text stands, and of which document it is; `shown` are the headings that the text begins with."""
+    """Yield the place and the document of the text; `shown` are the headings at the beginning of the text."""
     path = [_value(heading, _STEP_SIGNS) for heading in line.path]
     if shown and line.path[-len(shown) :] == shown:
         path = [*path[: -len(shown)], _UNSAID]
@@ -193,7 +193,7 @@ def _asides(line: ChunkLine) -> Iterator[str]:
 
 
 def _parsed(first: str, content: str) -> ChunkLine | None:
-    """Return what a line says, None for one that says a thing unheard of; `with_line` may still say it otherwise."""
+    """Return the contents of a line; None if a part of it is unknown. `with_line` may still write it otherwise."""
     place, asides = _parted(first)
     title, *path = place.split(_STEP)
     if title == _UNSAID and not path and _NO_HEADING not in asides:
@@ -242,7 +242,7 @@ def _aside(aside: str) -> dict[str, Any]:
 
 
 def _headings(content: str) -> tuple[str, ...]:
-    """Return the headings that a text begins with, a document's title excepted."""
+    """Return the headings at the beginning of a text, without the document's title."""
     headings: list[str] = []
     start = 0
     while start < len(content):
@@ -268,7 +268,7 @@ def _plain(text: Any) -> str:
 
 
 def _value(text: str, signs: re.Pattern[str] = _SIGNS) -> str:
-    """Return a value with the signs escaped that part it from what stands beside it."""
+    """Return a value with the line's separators escaped."""
     return f"\\{_UNSAID}" if text == _UNSAID else signs.sub(r"\\\g<0>", text)
 
 

@@ -1,4 +1,4 @@
-"""Tables of contents in a text: lines that say where something stands, and nothing of their own.
+"""Tables of contents in a text: lines that say where something stands, without content of their own.
 
 Counted are lines that end in dots and a page ("4.1 Scope ....... 12"), lines that are links within the document alone,
 and below a heading such as "Contents" lines that end in a page, and lines that are headings further down. A list of
@@ -42,7 +42,7 @@ _MAYBE: Final = re.compile(
     r"[^\n]{0,24}$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Finds at once the texts that cannot hold any."""
+"""A quick test that rules out most texts without a table of contents."""
 _LEAST: Final = 3
 _MOST_GAP: Final = 2  # lines between two entries: the beginning of a long title, the head of the next page
 _MOST_GAP_LINE: Final = 160
@@ -136,7 +136,7 @@ def _line(text: str, start: int, end: int) -> _Line:
 
 
 def _announces(line: str) -> bool:
-    """Whether a line says that contents follow: "Contents", "2 Table of contents"."""
+    """Return whether a line announces contents: "Contents", "2 Table of contents"."""
     if len(line) > _MOST_ANNOUNCED or not _HEADING.search(line):
         return False
     plain = without_markup(line)
@@ -164,14 +164,14 @@ def _number(page: str) -> int | None:
 
 
 class _Later:
-    """Whether a title stands as a line of its own below a place."""
+    """Whether a title also stands as a line of its own further down."""
 
     def __init__(self, rows: Sequence[_Line]) -> None:
         self._rows = rows
         self._words: list[tuple[str, int]] | None = None
 
     def has(self, title: str, index: int) -> bool:
-        """Whether a line behind `index` begins with a title, or is the beginning of a long one."""
+        """Return whether a line after `index` begins with a title, or is the beginning of a long one."""
         if self._words is None:
             self._words = sorted(
                 (words, place) for place, row in enumerate(self._rows) for words in _wordings(row.text)
@@ -205,7 +205,7 @@ def _wordings(text: str) -> Iterator[str]:
 
 
 def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> Iterator[Span]:
-    """Yield the first and last line of runs of entries that are contents."""
+    """Yield the first and last line of runs of entries that are tables of contents."""
     run: list[_Entry] = []
     titles: set[str] = set()
     for entry in entries:
@@ -280,7 +280,7 @@ def _last_named(top: int, rows: Sequence[_Line], later: _Later) -> int:
 
 
 def _markers(rows: Sequence[_Line]) -> Iterator[Span]:
-    """Yield the lines that a program would put a table of contents in place of."""
+    """Yield the lines that a program would replace by a table of contents."""
     for index, row in enumerate(rows):
         if _MARKER.fullmatch(row.text):
             yield index, index

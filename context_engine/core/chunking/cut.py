@@ -23,7 +23,7 @@ BOOKKEEPING_KEYS: Final = frozenset(
         *("line", "row", "chunk_index", "created_at"),
     )
 )
-"""Not for searching: the id of the next chunk would make a chunk answer for its neighbour's number."""
+"""Not searched: with the next chunk's id as text, a chunk would match its neighbour's number."""
 
 
 def fixed_pieces(
@@ -104,7 +104,7 @@ def section_pieces(
 def _joined(
     text: str, contents: Sequence[ContentsTable], size: int, tokens: Callable[[int, int], int]
 ) -> Iterator[OutlineSection]:
-    """Yield the sections that pieces are made of; none is joined with one beyond a table of contents."""
+    """Yield the sections that become pieces; none is joined across a table of contents."""
     sections = outline(without_contents(text, contents))
     for start, end in between(contents, 0, len(text)):
         inside = [_within(section, start, end) for section in sections if section.start < end and start < section.end]
@@ -116,7 +116,7 @@ def _joined(
 def _cover_joined(
     text: str, sections: list[OutlineSection], size: int, tokens: Callable[[int, int], int]
 ) -> list[OutlineSection]:
-    """Join what a document begins with to the section that follows where it is a title page: few words, no sentence."""
+    """Join a title page (few words, no sentence) at the beginning of a document to the section that follows."""
     if len(sections) < 2 or sections[0].start or sections[0].label:
         return sections
     cover, first, *others = sections
@@ -141,7 +141,7 @@ def _tokens(text: str, count: Count, start: int, end: int) -> int:
 
 
 def _openings_joined(text: str, sections: list[OutlineSection]) -> list[OutlineSection]:
-    """Join a heading without text to the section that follows, if that lies below it."""
+    """Join a heading without text to the following section, if that belongs below it."""
     out: list[OutlineSection] = []
     for section in sections:
         last = out[-1] if out else None
@@ -178,7 +178,7 @@ def _siblings_joined(
 
 
 CHUNKER_VERSION: Final = "6"
-"""Raised whenever some text is cut otherwise than before: documents cut before are then cut again."""
+"""Raised whenever some text is cut differently: documents cut by an older version are then cut again."""
 
 
 def cut(text: str, strategy: ChunkingStrategy, count: Count, contents: Sequence[ContentsTable] = ()) -> list[Piece]:

@@ -62,7 +62,7 @@ _NOT_INSIDE: Final = frozenset(_INSIDE.split())
 
 
 def is_glossary(heading: str) -> bool:
-    """Return whether a section of this heading explains terms.
+    """Return whether a section with this heading explains terms.
 
     >>> is_glossary("2 Definitions and interpretation"), is_glossary("3 Limits")
     (True, False)

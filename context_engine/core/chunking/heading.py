@@ -136,7 +136,7 @@ _GUIDANCE_RANK: Final = 90
 
 
 class _Candidate(NamedTuple):
-    """A line that begins with a label, or None for one that does not."""
+    """A line that begins with a label."""
 
     row: TextLine
     label: Label
@@ -176,7 +176,7 @@ def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, wea
 
 
 class _HeadingHistory:
-    """What the headings so far say about the next."""
+    """What the headings so far imply for the next one."""
 
     def __init__(self) -> None:
         self.after = False  # whether the line above is a heading
@@ -185,7 +185,6 @@ class _HeadingHistory:
         self.body = 0  # where the last heading ends
 
     def take(self, heading: Heading) -> None:
-        """Go on to the next heading."""
         self.body = heading.body
         if heading.rank != _GUIDANCE_RANK:
             self.label = heading.label or self.label
@@ -204,20 +203,20 @@ def _candidates(rows: Sequence[TextLine], marked: Mapping[int, Heading]) -> Iter
 
 
 def _width(rows: Sequence[TextLine]) -> int:
-    """Return the width that most lines stay below: where lines are wrapped, the width of the page."""
+    """Return the width that most lines stay below; in wrapped text, the width of the page."""
     lengths = sorted(row.end - row.start for row in rows)
     return lengths[len(lengths) * 9 // 10] if lengths else 0
 
 
 def _is_title(text: str, below: str, width: int) -> bool:
-    """Whether a line is a title: short, without a final stop, and alone or clearly ended above a new sentence."""
+    """Return whether a line is a title: short, without a final stop, and alone or followed by a new sentence."""
     if len(text) > _MOST_HEADING or text[-1:] in _NO_TITLE:
         return False
     return not below or (len(text) <= max(_NARROW, width * 6 // 10) and _CAPITAL.match(below.lstrip()) is not None)
 
 
 def _series(candidates: Sequence[_Candidate], end: int, *, weak: bool) -> set[int]:
-    """Return the lines that are headings because their numbers or letters run on through the document."""
+    """Return the lines that are headings because their numbers or letters run through the document."""
     out: set[int] = set()
     for mark in (".", ")") if weak else ():
         own = [
@@ -287,7 +286,7 @@ def _heading(
 
 
 def _opening(line: str) -> str:
-    """Return a line without the anchor before its number and the stars around it."""
+    """Return a line without the anchor before its number and the asterisks around it."""
     text = line.strip()
     return (without_markup(text) if text.startswith("<") else text).strip("*_").strip()
 

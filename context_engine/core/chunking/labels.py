@@ -74,7 +74,7 @@ class Label(NamedTuple):
 
 
 def label_of(line: str) -> Label | None:
-    """Return the label that a line without leading white space begins with, None where there is none.
+    """Return the label at the beginning of a line without leading white space; None if there is none.
 
     >>> label_of("4.2.1(b) Threshold tests")[:3], label_of("ARTICLE 5: Scope")[:3]
     (('4.2.1(b)', 'number', 4), ('Article 5', 'word', 1))
@@ -91,7 +91,7 @@ def label_of(line: str) -> Label | None:
 
 
 def values(label: Label) -> tuple[int, ...]:
-    """Return the places in a series that a label of one sign may stand for: "C" is the third letter and roman 100."""
+    """Return the places in a series that a one-sign label may stand for: "C" is the third letter and roman 100."""
     sign = label.text
     if sign.isdecimal():
         return (int(sign),)
@@ -102,7 +102,7 @@ def values(label: Label) -> tuple[int, ...]:
 
 
 def extends(label: str | None, parent: str | None) -> bool:
-    """Return whether a label goes on where another ends: "4.1" and "4(a)" below "4"."""
+    """Return whether a label continues another: "4.1" and "4(a)" continue "4"."""
     return bool(label and parent and label != parent and label.startswith((f"{parent}.", f"{parent}(")))
 
 
@@ -163,7 +163,7 @@ LEAST_LENGTH: Final = 150  # characters of a numbered paragraph on average: shor
 
 
 def follows(number: int, last: int | None, ahead: int | None) -> bool:
-    """Return whether a heading's number fits in: the first, a beginning anew, the next few, or a gap that goes on.
+    """Return whether a heading's number fits: the first, a new beginning, one of the next few, or a gap that goes on.
 
     Args:
         number: the heading's.
@@ -195,7 +195,7 @@ def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
 
 
 def lettered(values: Sequence[tuple[int, ...]]) -> set[int]:
-    """Return the places that form a series of letters or roman numerals: one from the first on, two members at least.
+    """Return the places that form a series of letters or roman numerals: from the first one on, at least two.
 
     Args:
         values: what each sign may stand for ("C": 3 or 100).

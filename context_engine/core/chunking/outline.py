@@ -91,7 +91,7 @@ StructureKind = Literal["sections", "fields", "windows"]
 
 
 class TextStructure(NamedTuple):
-    """How a text wants to be cut, and what shows it.
+    """How a text should be cut, and what shows it.
 
     Attributes:
         kind: by sections, by the fields of a record, or in windows of fixed size.
@@ -105,7 +105,7 @@ class TextStructure(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What was found, and what follows from it.
+        """What was found, and how the text is therefore cut.
 
         >>> TextStructure("sections", 12, 12).reason, TextStructure("windows", 1).reason
         ('12 numbered headings: by sections', '1 heading, too little for sections: in windows')
@@ -171,7 +171,7 @@ _ASKS: Final = ("?", "？", "؟", "⁇")
 
 
 class QuestionAnswer(NamedTuple):
-    """A question and where its answer stands.
+    """A question and the place of its answer.
 
     Attributes:
         question: without its mark or number.
@@ -189,7 +189,7 @@ class QuestionAnswer(NamedTuple):
 
 
 def questions_of(text: str) -> list[QuestionAnswer]:
-    """Return the questions of a text that have an answer, in order; none where it asks nothing.
+    """Return the answered questions of a text, in order.
 
     >>> text = "# Cards\\n\\n## 1 Who signs?\\n\\nThe head.\\n\\n## 2 Limits\\n\\nNone."
     >>> [(one.question, text[slice(*one.answer)], one.path) for one in questions_of(text)]
@@ -218,7 +218,7 @@ def _marked(text: str, sections: Sequence[OutlineSection]) -> Iterator[QuestionA
 
 
 def _asking(text: str, sections: Sequence[OutlineSection]) -> Iterator[QuestionAnswer]:
-    """Yield the headings that ask."""
+    """Yield the headings that are questions."""
     for place, section in enumerate(sections):
         if not _asks(section):
             continue

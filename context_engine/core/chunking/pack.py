@@ -13,7 +13,8 @@ from unicodedata import category
 from context_engine.core.chunking.spans import CJK, Atom, Span, sentences, stripped
 
 Count = Callable[[str], int]
-"""Number of tokens of a text, >= 0; where a longer text may have fewer, pieces keep the limit and may be less full."""
+"""Returns the number of tokens of a text, >= 0. If a longer text may have fewer, pieces keep the limit but may be less
+full."""
 
 
 class Piece(NamedTuple):
@@ -117,7 +118,7 @@ class _Runs:
         return counted
 
     def within(self, first: int, last: int, most: int) -> bool:
-        """Whether a run has at most so many tokens; counted only if that is not clear already."""
+        """Return whether a run has at most that many tokens; counted only if an estimate does not decide."""
         return self._least[last + 1] - self._least[first] <= most and self.tokens(first, last) <= most
 
     def furthest(self, begin: int, index: int, stop: int | None = None) -> int:
@@ -175,7 +176,7 @@ def broken(text: str, span: Span, size: int, count: Count, level: int = 0) -> li
 
 
 def _sliced(text: str, span: Span, size: int, count: Count) -> list[Span]:
-    """Cut inside a word, which a word over the limit leaves no way round; a mark stays on its letter."""
+    """Cut inside a word, as a single word over the limit leaves no other way; a mark stays with its letter."""
     out: list[Span] = []
     start, end = span
     while start < end:
@@ -198,7 +199,7 @@ def _slice_tokens(text: str, count: Count, start: int, end: int) -> int:
 
 
 def _filled(text: str, parts: Sequence[Span], size: int, count: Count) -> list[Span]:
-    """Join neighbours as far as they fit."""
+    """Join neighbours as long as they fit."""
     tokens = partial(tokens_between, text, parts, count)
     out: list[Span] = []
     index = 0

@@ -1,4 +1,4 @@
-"""Query processing: pure functions from the user's words to what is searched for."""
+"""Query processing: pure functions from the user's words to the search."""
 
 from context_engine.core.query.exact import exact_first, phrases_held
 from context_engine.core.query.glossary import Glossary, Mention, acronyms, glossary_of

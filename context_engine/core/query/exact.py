@@ -1,4 +1,4 @@
-"""What a query names exactly comes first: quoted phrases and codes strictly, section numbers by a share."""
+"""Ranking by what a query names exactly: quoted phrases and codes decide strictly, section numbers by a share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BEFORE_ITEM: Final = re.compile(r"\s+(?=\()")
 
 
 class ReadText(Protocol):
-    """A text with its reading, as in `ranking.analysed`."""
+    """A text with its tokens and terms, as in `ranking.analysed`."""
 
     @property
     def text(self) -> str:
@@ -52,7 +52,7 @@ def exact_first(
     labels: Iterable[ReadText],
     margin: float,
 ) -> list[float]:
-    """Return relevance in [0, 1] in which a text with the query's exact names leads one without.
+    """Return relevance in [0, 1] in which texts with the query's exact names rank above texts without.
 
     A text that holds all quoted phrases and codes leads one that holds none by more than `margin`; so do section
     numbers where the query is nothing else. With h the share of the names that a text holds and w = (1 + margin) / 2,
@@ -98,7 +98,7 @@ def _lifted(relevance: Sequence[float], shares: Sequence[float], weight: float) 
 
 
 def phrases_held(phrases: Sequence[str], texts: Sequence[ReadText], labels: Sequence[ReadText]) -> frozenset[str]:
-    """Return the quoted phrases that some text or its label holds, their words side by side.
+    """Return the quoted phrases whose words stand side by side in some text or its label.
 
     Args:
         phrases: without their quotes.
@@ -109,7 +109,7 @@ def phrases_held(phrases: Sequence[str], texts: Sequence[ReadText], labels: Sequ
 
 
 class _ExactName(NamedTuple):
-    """What a query names.
+    """A name in a query.
 
     Attributes:
         written: in the query.
@@ -131,7 +131,7 @@ def _sought(name: str) -> tuple[str, ...]:
 
 
 class _Text:
-    """A text and what heads it, as tokens between spaces; they are put together only where a name may be held."""
+    """A text and its label as tokens between spaces, joined only if they may hold a name."""
 
     def __init__(self, text: ReadText, label: ReadText) -> None:
         self._text, self._label = text, label
@@ -149,12 +149,12 @@ class _Text:
         return self._text.text.casefold()
 
     def held(self, names: Sequence[_ExactName]) -> float:
-        """Return the share of the names that are held, 0 of none."""
+        """Return the share of the names that the text or its label holds; 0 for no names."""
         possible = filter(self._may_hold, names)
         return sum(self._cites(name) or self._is_called(name) for name in possible) / max(len(names), 1)
 
     def own(self, names: Sequence[_ExactName]) -> float:
-        """Return the share of the names that are the text's own, 0 of none."""
+        """Return the share of the names that are the text's own; 0 for no names."""
         called = (
             self._is_called(name) or (name.quoted and self._cites(name)) for name in names if self._may_hold(name)
         )
@@ -196,7 +196,7 @@ class _Text:
         )
 
     def _is_under(self, stem: str, items: Sequence[str], is_code: bool) -> bool:
-        """Whether `stem(4)(b)` heads the text, or of a code `stem` and `4(b)`."""
+        """Return whether `stem(4)(b)` heads the text, or for a code `stem` and `4(b)`."""
         if f" {stem}{''.join(items)} " in self._head:
             return True
         section = f" {items[0][1:-1]}{''.join(items[1:])} " if is_code else ""

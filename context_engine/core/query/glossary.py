@@ -135,12 +135,12 @@ _LEAST_MISSPELT: Final = 6
 
 
 class Mention(NamedTuple):
-    """A name of the glossary found in a query.
+    """A name of the glossary, found in a query.
 
     Attributes:
-        written: the words of the query.
-        name: as the glossary has it.
-        others: what else that is called.
+        written: as in the query.
+        name: as in the glossary.
+        others: its other names.
     """
 
     written: str
@@ -149,7 +149,7 @@ class Mention(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A word as written, and the forms by which it may be met: the first is its own."""
+    """A word as written, and the forms that match it; the first form is its own."""
 
     written: str
     forms: tuple[str, ...]
@@ -186,7 +186,7 @@ class Glossary:
         self._single = [name for name in all_names if len(name.words) == 1 and not _CAPITALS.fullmatch(name.text)]
 
     def mentions(self, text: str) -> list[Mention]:
-        """Return what a query names, in its order; of two names at one place the longer."""
+        """Return the names in a query, in its order; of two names at one place the longer one."""
         words, mentions, place = _words(text), list[Mention](), 0
         while place < len(words):
             name = max(self._at(words, place), key=lambda candidate: len(candidate.words), default=None)
@@ -196,7 +196,7 @@ class Glossary:
         return mentions
 
     def misspelt(self, text: str) -> list[Mention]:
-        """Return names of which a query has every word, one of them spelled a little differently.
+        """Return names whose words all stand in a query, one of them spelled slightly differently.
 
         A word with a digit, in capitals, of fewer than six letters, or known to the glossary is never taken for
         another.
@@ -269,11 +269,11 @@ def _words(text: str) -> list[_Word]:
 
 
 def _is_common_word(name: str) -> bool:
-    """Whether a name in small letters would be another word: "IT", "US", "AN"."""
+    """Return whether a name in lower case would be another word: "IT", "US", "AN"."""
     return bool(_CAPITALS.fullmatch(name)) and (len(name) < _LEAST_IN_SMALL_LETTERS or name.casefold() in STOP_WORDS)
 
 
 @lru_cache(maxsize=64)
 def glossary(entries: tuple[tuple[str, tuple[str, ...]], ...]) -> Glossary:
-    """Return the glossary of some entries, made once."""
+    """Return the glossary of some entries, built once."""
     return Glossary(dict(entries))

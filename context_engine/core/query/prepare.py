@@ -35,7 +35,7 @@ _PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
 
 
 class Cleaned(NamedTuple):
-    """The text, and whether it was cut."""
+    """The cleaned query, and whether it was cut."""
 
     text: str
     shortened: bool
@@ -105,7 +105,7 @@ _MOST: Final = 6
 
 
 def sub_questions(text: str) -> tuple[str, ...]:
-    """Return the parts of a cleaned question that can be asked alone, none where it has only one; at most six.
+    """Return the parts of a cleaned question that can be asked alone, at most six; () if it has only one.
 
     Parts are its sentences, the items of an enumeration, what an "and" before a question word joins, and the two sides
     of a comparison. A part needs two search terms; quotes are never cut. Items of an enumeration keep what leads to
@@ -125,7 +125,7 @@ def sub_questions(text: str) -> tuple[str, ...]:
 
 
 def _items(text: str) -> list[str]:
-    """The items of an enumeration of two or more, each after the words that lead to all of them."""
+    """Return the items of an enumeration of two or more, each after the words that introduce it."""
     lead, *items = _ITEM.split(text)
     if len(items) < 2:
         return []
@@ -154,7 +154,7 @@ MOST_EXPANSIONS: Final = 16
 _MOST_VARIANTS: Final = 3
 
 _MISSPELT: Final = 0.5
-"""What an expansion that rests on a spelling counts against one that rests on the word itself."""
+"""Weight of an expansion of a corrected spelling, relative to one of the word itself."""
 
 Entries = Mapping[str, Sequence[str]]
 
@@ -170,14 +170,14 @@ def prepare(
     most_chars: int = 10_000,
     segmenter: Segmenter = "none",
 ) -> PreparedQuery:
-    """Return a query cleaned, looked through and expanded. Pure: the same arguments give the same value.
+    """Return a query cleaned, analysed and expanded. Pure: the same arguments give the same value.
 
     Args:
         query: the user's own words.
         entries: the domain's glossary, {term: other names}.
-        expansion_weight: what another name counts against the user's own, [0, 1]; 0 is no expansion.
-        multi_query: whether its parts are searched for too (`sub_questions`).
-        most_chars: a longer query is cut, and says so.
+        expansion_weight: weight of another name relative to the user's own, [0, 1]; 0 for no expansion.
+        multi_query: whether its parts are searched too (`sub_questions`).
+        most_chars: a longer query is cut, with a notice.
         segmenter: what cuts Chinese, Japanese and Korean into words.
 
     Raises:
@@ -206,7 +206,7 @@ def prepare(
 
 
 def variants(query: PreparedQuery) -> tuple[str, ...]:
-    """Return the query with each expanded term under another of its names, at most three; none without expansions.
+    """Return the query with each expanded term under another of its names, at most three; () without expansions.
 
     What a text holds of the question is measured by the wording that suits it best: "NPA criteria" and "New Product
     Approval criteria" ask the same. Codes stay as they are.
@@ -226,7 +226,7 @@ def _reworded(text: str, names: Mapping[str, Sequence[str]], place: int) -> str:
 
 
 def _expanded(known: Glossary, text: str, weight: float) -> tuple[tuple[Expansion, ...], tuple[tuple[str, str], ...]]:
-    """Return other names for what the query names, and likely spellings; a name the query has already is none."""
+    """Return other names for the names in a query, and likely spellings; names already in the query are left out."""
     mentions, misspelt = known.mentions(text), known.misspelt(text)
     has = {name.casefold() for mention in mentions for name in (mention.name, mention.written)}
     candidates = [
@@ -252,11 +252,11 @@ MOST_CONCEPTS: Final = 8
 _MOST_CHARS: Final = 2_000
 
 _CONCEPT: Final = 0.2
-"""What a concept that a model names counts against another name of a word of the user's."""
+"""Weight of a concept named by a model, relative to another name of a user's word."""
 
 
 def refined(query: PreparedQuery, answer: Any, *, refiner: str, weight: float) -> PreparedQuery:
-    """Return the query with a refiner's wording to be searched for beside it, and its concepts as expansions.
+    """Return the query with a refiner's wording as a further search, and its concepts as expansions.
 
     A wording that lost a code, a section number or a quoted phrase of the question is left out, and a notice says so.
 
@@ -296,7 +296,7 @@ def refined(query: PreparedQuery, answer: Any, *, refiner: str, weight: float) -
 
 
 def unrefined(query: PreparedQuery, problem: str, *, refiner: str) -> PreparedQuery:
-    """Return the query as it was, with a notice of why nothing was made of it."""
+    """Return the query unchanged, with a notice of why the refiner's answer is not used."""
     detail = {"refiner": refiner, "problem": problem}
     notice = Notice(NoticeCode.QUERY_NOT_REFINED, "", f"query not refined: {problem}", detail)
     return replace(query, notices=(*query.notices, notice), refiner=refiner)

@@ -1,4 +1,4 @@
-"""What a query names exactly: identifiers, numbered instruments, section numbers, quoted phrases."""
+"""The exact names in a query: identifiers, numbered instruments, section numbers, quoted phrases."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _is_issued(match: re.Match[str]) -> bool:
 
 
 def spellings(code: str) -> tuple[str, ...]:
-    """Return a code and what else it is written as: an issuer's number also with a hyphen or the kind of instrument.
+    """Return a code and its other spellings: an issuer's number also with a hyphen or the kind of instrument.
 
     >>> spellings("MAS 637")[:3]
     ('MAS 637', 'MAS-637', 'MAS notice 637')
@@ -151,7 +151,7 @@ def names_sections_only(text: str, numbers: Sequence[str]) -> bool:
 
 
 def words_beside(text: str, names: Sequence[str]) -> int:
-    """Return how many search terms a text has beside these names, words such as "section" not counted.
+    """Return the number of search terms beside these names; words such as "section" do not count.
 
     >>> words_beside("what does section 4 of MAS Notice 637 apply to?", ["MAS Notice 637"])
     2
@@ -163,9 +163,9 @@ def words_beside(text: str, names: Sequence[str]) -> int:
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """Return what stands in double quotes in a cleaned text and has two words or more, each once.
+    """Return the distinct phrases of two words or more in double quotes in a cleaned text.
 
-    One quoted word is only set off: it is searched for like any other.
+    A single quoted word is searched like any other.
 
     >>> phrases('what is a "material change" to a "product"?')
     ('material change',)

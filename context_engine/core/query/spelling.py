@@ -1,4 +1,4 @@
-"""Misspelt words: which words of a query may be one, which words are near, and the query in the other spelling.
+"""Spelling: which words of a query may be misspelt, which words are near, and the query in the other spelling.
 
 One slip of the keyboard parts a word, or its stem, from one suggested for it, from eight letters on two; a word of four
 or five letters has one letter too many, too few or swapped, for with one replaced it is most often another word. A
@@ -31,7 +31,7 @@ _QUOTED: Final = re.compile(r'"[^"]*"')
 
 
 def edits(first: str, second: str, most: int) -> int | None:
-    """Return how many slips of the keyboard part two words, None where more than `most` do.
+    """Return the number of typing slips between two words; None if more than `most`.
 
     A slip puts a letter in, leaves one out, replaces one or swaps two neighbours; no letter is touched twice (optimal
     string alignment).
@@ -80,15 +80,14 @@ def near_words(word: str, vocabulary: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def _of_like_letters(word: str, vocabulary: Iterable[str], most: int) -> list[str]:
-    """Return the words whose letters differ from a word's in no more than so many slips can change: two letters each,
-    the one that goes and the one that comes."""
+    """Return the words whose letters differ by at most two per slip: the one replaced and its replacement."""
     letters = _letters(word)
     return [other_word for other_word in vocabulary if (letters ^ _letters(other_word)).bit_count() <= 2 * most]
 
 
 @lru_cache(maxsize=131_072)
 def _letters(word: str) -> int:
-    """Return the letters of a word as bits, one for the first of a kind and one for the second; kinds may share one."""
+    """Return a word's letters as bits, one for a first and one for a second occurrence; letters may share bits."""
     once = twice = 0
     for letter in word:
         bit = 1 << (ord(letter) & 63)
@@ -98,7 +97,7 @@ def _letters(word: str) -> int:
 
 
 def confident(word: str, suggestion: str) -> bool:
-    """Return whether a suggestion may take a word's place unasked: of six letters or more, and the same first."""
+    """Return whether a suggestion may be used unasked: at least six letters, and the same first letter."""
     return len(word) >= _CONFIDENT_FROM and word[0].casefold() == suggestion[:1].casefold()
 
 

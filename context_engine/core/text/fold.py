@@ -14,7 +14,7 @@ BRACKETS: Final = {
     2: "«» 《》 ⟪⟫ ≪≫ ⪡⪢",
     3: "⋘⋙ ⫷⫸",
 }
-"""Look-alikes of one, two and three angle brackets; the first of each pair opens, the second closes."""
+"""Look-alikes of one, two and three angle brackets, as pairs of an opening and a closing one."""
 
 BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
 """Letters and signs that show nothing."""
@@ -83,7 +83,7 @@ _Piece = tuple[str, int, int]
 
 
 class FoldedText:
-    """A text in small letters, without what cannot be seen.
+    """A text in lower case without invisible characters, with the way back to the original.
 
     Args:
         text: as it reads.
@@ -112,12 +112,12 @@ class FoldedText:
         return self._starts[start], self._ends[end - 1]
 
     def translated(self, table: Mapping[int, int | str]) -> FoldedText:
-        """Return the text with some characters for others, one for one."""
+        """Return the text with some characters replaced one for one."""
         return FoldedText(self.text.translate(table), self._pieces)
 
 
 class _Folds(dict[int, str]):
-    """What one character reads as, by its code; emptied when full."""
+    """The folded form of each character, by its code; emptied when full."""
 
     def __missing__(self, code: int) -> str:
         if len(self) >= _MOST_CHARACTERS:
@@ -143,7 +143,7 @@ _folds: Final = _Folds()
 
 
 def fold(text: str) -> FoldedText:
-    """Return a text as it reads: look-alikes as the Latin letter or mark they look like, in small letters.
+    """Return a text as it reads: in lower case, with look-alikes as the Latin letter or mark that they look like.
 
     Entities (nested too), percent and backslash escapes are read; white space is a blank or a line break; what shows
     nothing is left out: zero-width, bidirectional and control characters, soft hyphens, combining marks.
@@ -158,7 +158,7 @@ def fold(text: str) -> FoldedText:
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    """Yield what a text reads as, with the place of each piece."""
+    """Yield the folded pieces of a text with their places."""
     position = 0
     for escape in _ESCAPE.finditer(text):
         meant = _meant(escape)
@@ -174,7 +174,7 @@ def _of_characters(text: str, start: int, end: int) -> Iterator[_Piece]:
 
 
 def _meant(escape: re.Match[str]) -> str | None:
-    """Return the characters that an escape stands for, None where it is none."""
+    """Return the characters that an escape stands for; None if it is not an escape."""
     if escape["entity"]:
         written = f"&{escape['entity']};"
         meant = unescape(written)

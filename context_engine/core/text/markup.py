@@ -15,7 +15,7 @@ _TAGS: Final = (
 _MOST_EMPTY: Final = 2_000  # characters of markup that may hold no word
 _PLAIN_WORDS: Final = re.compile(r"^[^\S\n]*\w+,?[^\S\n]\w", re.MULTILINE)
 PLACEHOLDER: Final = re.compile(r"\{\{[{&]?[^{}#/^!>]{1,200}\}?\}\}")
-"""What a template fills in later, `{{ company }}`: part of the text, though it says nothing yet."""
+"""A placeholder that a template fills in later, `{{ company }}`: part of the text, though empty of meaning."""
 _MARKS: Final = re.compile(r"[<&\[{*_`\\~]")
 _CODE: Final = re.compile(r"(?<!`)(`{1,3})(?!`)(.{1,1000}?)(?<!`)\1(?!`)")
 _HIDDEN: Final = re.compile("\ue000(\\d{1,6})\ue001")  # code, while what is around it is changed
@@ -37,9 +37,9 @@ _ESCAPED_MARK: Final = re.compile(r"\\([*_~])")
 
 
 def without_markup(text: str) -> str:
-    """Return the words of a text: of a link its own and not its target, of a picture what is said for it.
+    """Return the words of a text: the text of a link, not its target, and the description of a picture.
 
-    What is code is kept as it is written, and so is a placeholder such as `{{company}}`.
+    Code and placeholders such as `{{company}}` are kept as written.
 
     >>> without_markup('<a name="sec4"></a>4 **Limits** &amp; [waivers](https://bank.example/w) {#limits}')
     '4 Limits & waivers'
@@ -50,7 +50,7 @@ def without_markup(text: str) -> str:
 
 
 def without_html(text: str) -> str:
-    """Return Markdown without the HTML and the templating tags in it; entities become their characters.
+    """Return Markdown without HTML and templating tags; entities become their characters.
 
     >>> without_html('# <a name="s5"></a>5 Keys &amp; `<kbd>`')
     '# 5 Keys & `<kbd>`'
@@ -59,7 +59,7 @@ def without_html(text: str) -> str:
 
 
 def without_templating(text: str) -> str:
-    """Return a text without the tags that a program runs or replaces; a placeholder for a value is kept.
+    """Return a text without tags that a program runs or replaces; placeholders for values are kept.
 
     >>> without_templating("<% if open %>{{#desk}}Desk {{name}}{{/desk}}{% include x.md %}")
     'Desk {{name}}'
@@ -68,7 +68,7 @@ def without_templating(text: str) -> str:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a reader finds a letter or digit in a text: not in anchors, empty divisions and rules alone.
+    """Return whether a reader sees a letter or digit in a text, other than in anchors, empty divisions and rules.
 
     >>> has_words('<a name="s4"></a>\\n\\n<div class="breaker"></div>'), has_words("4")
     (False, True)
@@ -79,7 +79,7 @@ def has_words(text: str) -> bool:
 
 
 def _outside_code(text: str, change: Callable[[str], str], *, marked: bool) -> str:
-    """Return a text changed where it is no code; `marked`: code keeps the marks around it."""
+    """Return a text changed outside of code; `marked`: code keeps its backquotes."""
     codes: list[str] = []
 
     def hide(code: re.Match[str]) -> str:
@@ -106,7 +106,7 @@ def _without_html(text: str) -> str:
 
 
 def _gap(tag: re.Match[str]) -> str:
-    """Return what stands between the words on both sides of a tag: a blank where the tag parts them on a page."""
+    """Return what replaces a tag: a blank if the tag separates words on a page, else nothing."""
     return " " if re.match(r"</?(?:br|td|th|tr|li|p|div|h\d|dd|dt|hr|img)\b", tag[0], re.IGNORECASE) else ""
 
 

@@ -10,7 +10,7 @@ from unicodedata import category
 
 
 def normalize(text: str) -> str:
-    """Return the text in NFKC, casefolded, with each run of white space as one space and none at the ends.
+    """Return the text in NFKC, casefolded, with runs of white space as one space and none at the ends.
 
     >>> normalize("  The Limit\\u00a0is\\n5 %")
     'the limit is 5 %'
@@ -21,7 +21,7 @@ def normalize(text: str) -> str:
 
 
 def content_sha256(text: str) -> str:
-    """Return the SHA-256 of the text's UTF-8 bytes, in hex: the identity of exactly these characters."""
+    """Return the SHA-256 of the text's UTF-8 bytes in hex: the identity of exactly these characters."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -43,7 +43,7 @@ _MOST_BACK: Final = 32
 
 
 def leading(text: str, most: int) -> str:
-    """Return at most `most` characters of a text, ending where a character ends as people see it.
+    """Return at most `most` characters of a text, without cutting a visible character in two.
 
     A letter keeps its accents, an emoji its skin tone and what is joined to it, a flag both its letters, a Korean
     syllable its parts, and a line break stays whole. Of a run of marks longer than any writing has, the end is cut.
@@ -60,7 +60,7 @@ def leading(text: str, most: int) -> str:
 
 
 def _continues(text: str, place: int) -> bool:
-    """Whether the character at a place belongs to the one before it."""
+    """Return whether the character at a place belongs to the visible character before it."""
     if not 0 < place < len(text):
         return False
     before, here = text[place - 1], text[place]

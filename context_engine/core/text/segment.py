@@ -21,11 +21,11 @@ _FUNCTION_WORDS: Final = frozenset(
     "はがをにのとでもやかへ"  # Japanese
     "은는이가을를의에와과도로"  # Korean
 )
-"""Words of one character that say nothing alone. Negations stay: they change what a rule says."""
+"""One-character words without meaning of their own. Negations stay: they change what a rule says."""
 
 
 def segmented(text: str, segmenter: Segmenter) -> str:
-    """Return a question with spaces between its words, for search terms: no term reaches across white space.
+    """Return a question with spaces between its words; no search term reaches across white space.
 
     Of `商业银行的风险` four pairs are words and 行的, 的风 are not; unsegmented, all six are searched for. Texts need
     no segmenting: a word's pairs are found wherever they stand. That is why words and pairs can meet, and why a base
@@ -68,7 +68,7 @@ def _spaced(run: str, japanese: bool) -> str:
 
 
 def _joined(words: Sequence[str]) -> Iterator[str]:
-    """Yield words with a border between those of two characters or more only: one alone is no search term."""
+    """Yield words, separated only where both neighbours have two characters or more: one alone is no search term."""
     pending, short = "", False
     for word in words:
         if pending and not short and len(word) > 1:

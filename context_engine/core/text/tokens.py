@@ -57,7 +57,7 @@ ANALYSER_VERSION: Final = "5"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
 
 LITTLE: Final = 0.2
-"""Weight of a piece of a hyphenated code against the whole, and of a word that asks against one that names."""
+"""Weight of a piece of a hyphenated code, and of a word that asks rather than names; a whole term weighs 1."""
 
 _STOP: Final = """
     a about above after again all also am an and any are as at be because been before being below between both
@@ -115,7 +115,7 @@ _MOST_WORDS: Final = 131_072
 Split = Callable[[str], tuple[str, ...]]
 
 _DEEPEST: Final = 12
-"""Items of a clause that it may be called without; nothing is cited that deep."""
+"""Maximum number of items dropped from the end of a clause; nothing is cited deeper."""
 
 
 def has_cjk(text: str) -> bool:
@@ -124,7 +124,7 @@ def has_cjk(text: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Return the runs between white space, casefolded, hyphens in one spelling, what nobody sees left out.
+    """Return the runs between white space, casefolded, with one spelling of hyphens and without invisible characters.
 
     No term reaches across them.
     """
@@ -135,11 +135,11 @@ def words(text: str) -> list[str]:
 
 
 class Reading(NamedTuple):
-    """A text cut into words once.
+    """A text's words, tokens and terms, computed in one pass.
 
     Attributes:
         length: the number of words.
-        tokens: each once, in the order of their first places.
+        tokens: distinct, in order of first occurrence.
         terms: in order.
     """
 
@@ -149,7 +149,7 @@ class Reading(NamedTuple):
 
 
 def read(text: str) -> Reading:
-    """Return what `words`, `tokens` and `terms` say of a text."""
+    """Return the results of `words`, `tokens` and `terms` for a text."""
     text_words = words(text)
     tokens_in, terms_in = (
         map(_memo(_TOKENS, _tokens_of, text), text_words),
@@ -205,7 +205,7 @@ def term_weights(text: str) -> dict[str, float]:
 
 
 class _WordMemo(dict[str, tuple[str, ...]]):
-    """Words recur, so they are split once; a full memo begins anew."""
+    """Splits each word once, as words recur; a full memo is emptied."""
 
     def __init__(self, split: Split) -> None:
         self._split = split
