@@ -1,4 +1,4 @@
-"""The adapters of a base, as its users see them: kept, switched, and used by its searches."""
+"""Store, switch and read the adapters of a base."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AdapterKeeping:
-    """What a `LocalBase` does with adapters.
+    """The methods of a `LocalBase` that concern adapters.
 
     Attributes:
         path: folder of the base.
@@ -70,7 +70,7 @@ class AdapterKeeping:
             return self._adapters.chosen(connection, domain, adapter_id, keys).adapter
 
     def scorer_id(self, domain: str, *, access: AccessScope | None = None) -> str:
-        """Return what the cosines of a domain's searches are known by: the model, or the model and the adapter in use.
+        """Return the scorer id of a domain's cosines: the model, or the model and the adapter in use.
 
         Args:
             domain: the domain.
@@ -131,13 +131,13 @@ class AdapterKeeping:
     def switchable_adapters(
         self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None
     ) -> list[StoredAdapter]:
-        """Return what `use_adapter` would switch, with its arguments and its errors; nothing is switched."""
+        """Return the adapters that `use_adapter` would switch; same arguments and errors."""
         with self._snapshot() as connection:
             keys = [one.key for one in readable(connection, access)]
             return adapter_switches.switchable(connection, self.path, domain, adapter_id, keys)
 
     def undo_adapter(self, domain: str) -> bool:
-        """Take back the last switch of a domain's adapters; undone again, it holds again.
+        """Undo the last switch of a domain's adapters; a second call restores it.
 
         Returns:
             Whether there was one.

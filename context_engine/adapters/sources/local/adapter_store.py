@@ -1,7 +1,7 @@
-"""The adapters that a base keeps beside its vectors.
+"""The adapters stored with a base's vectors.
 
-An adapter says something of every document that was read for its training. So it is there for who may read all of the
-partitions that these stand in, and for nobody else.
+An adapter reveals something about every document it was trained on. So only callers who may read all the partitions
+of these documents see it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ READABLE: Final = (
     " ELSE NOT EXISTS (SELECT 1 FROM json_each(adapters.learnt_from)"
     " WHERE value NOT IN (SELECT value FROM json_each(:partitions))) END"
 )
-"""What an adapter must be for who asks."""
+"""The caller may read every partition the adapter was learnt from."""
 
 FITTING: Final = "model_id = :model_id AND length(maps) = :size"
-"""What it must be for the base's vectors."""
+"""The adapter fits the model and dimension of the base's vectors."""
 
 _NAMED: Final = f"""
 SELECT adapter_id FROM adapters WHERE domain = :domain AND adapter_id = :adapter_id AND {FITTING} AND {READABLE}
@@ -77,7 +77,7 @@ class StoredAdapter(NamedTuple):
 def read_all(
     connection: sqlite3.Connection, partitions: Collection[int], domain: str | None = None
 ) -> list[StoredAdapter]:
-    """Return the adapters of a domain, or of all, that who may read some partitions may know of, the oldest first.
+    """Return the adapters, oldest first, that a caller who may read some partitions may see.
 
     Args:
         connection: a reader's, in a transaction.
@@ -100,7 +100,7 @@ def read_all(
 def named(
     connection: sqlite3.Connection, domain: str, adapter_id: str, partitions: Collection[int], model: Model
 ) -> str | None:
-    """Return the id of an adapter if it is there for who may read some partitions, None if not.
+    """Return the id of an adapter that the caller may see, or None.
 
     Args:
         connection: a reader's, in a transaction.
@@ -249,7 +249,7 @@ def _digest(
 
 @contextmanager
 def writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """Lend a connection in a transaction of its own, committed at the end."""
+    """Lend a connection in its own transaction, committed at the end."""
     connection = schema.connect(root, write=True)
     try:
         schema.read_state(connection, root)

@@ -52,7 +52,7 @@ OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 _CHUNKS_A_SENTENCE: Final = 40
 
 _LEAST_SENTENCES: Final = 10
-"""Of fewer nothing can be told: the measured default is better."""
+"""With fewer sentences the measured default is better."""
 
 _FEWEST_SENTENCES: Final = 40
 
@@ -249,7 +249,7 @@ def _holds(connection: sqlite3.Connection, partition: int, sources: str, ids: Co
 
 
 def _heading(fields: Mapping[str, Any]) -> str:
-    """Return what heads a chunk, "" where it says too little to be asked for."""
+    """Return a chunk's heading, or "" if it has too few terms for a question."""
     heading = next(iter(reversed(fields.get("heading_path") or ())), fields.get("title") or "")
     return heading if len(set(terms(heading))) >= _LEAST_HEADING_TERMS else ""
 

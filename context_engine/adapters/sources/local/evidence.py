@@ -1,4 +1,4 @@
-"""What the texts of a base say of a question: how much of it each row holds, and how far its best hit is trusted.
+"""Textual evidence for a question: the share of it that each row holds, and the trust in the best hit.
 
 Measured on questions of three kinds with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gives +.004 / +.009
 to the text of regulation and changes nothing in an FAQ or in abstracts; trust gives +.093 / +.110 to words and vectors
@@ -28,7 +28,7 @@ _WHOLE: Final = 4
 
 
 class Evidence(NamedTuple):
-    """What the texts say of one question.
+    """The textual evidence for one question.
 
     Attributes:
         coverage: of each row asked for that holds something of it (`coverage`).

@@ -1,4 +1,4 @@
-"""Where the documents of a base were read from, so that a passage can be opened in its file.
+"""The folders that documents were ingested from, so that a passage can be opened in its file.
 
 Chunks, tags and answers know a document's path below the folder that was ingested, and no more: where that folder lies
 on this machine is nobody else's business. It stands in a file of the base.

@@ -104,7 +104,7 @@ class Holdings:
             return read_stats(connection, self.path, held)
 
     def held(self, access: AccessScope | None = None) -> Mapping[str, SourceStats]:
-        """Return how much each source holds for a caller; a source is left out of which there is nothing.
+        """Return how much of each source a caller may read; empty sources are omitted.
 
         Args:
             access: of the caller; None: everything.

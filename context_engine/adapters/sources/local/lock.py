@@ -1,4 +1,4 @@
-"""One writer at a time, over all processes; the lock dies with its holder."""
+"""A lock between processes that admits one writer; the system frees it when its holder ends."""
 
 from __future__ import annotations
 

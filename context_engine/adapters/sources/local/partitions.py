@@ -143,7 +143,7 @@ _MOST_REMEMBERED: Final = 1024
 
 
 class SourcePlace(NamedTuple):
-    """What the configuration says of who may read a source.
+    """Who may read a source, according to the configuration.
 
     Attributes:
         rules: all of its access rules (`AccessPolicy.rules_of`); "" where it has none.
@@ -159,11 +159,11 @@ class SourcePlace(NamedTuple):
 
 
 Place = Callable[[str], SourcePlace | None]
-"""From a source's id to what is said of it; None where nothing is known."""
+"""From a source's id to its place; None if unknown."""
 
 
 class Move(NamedTuple):
-    """Documents that stand where they should not: those of one source and one claim in one partition.
+    """Documents in the wrong partition: those of one source with one claim.
 
     Attributes:
         claimed: as it stands in the rows.
@@ -193,7 +193,7 @@ def claimed_by(chunks: Iterable[Chunk]) -> Classification | None:
 
 
 def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None = None) -> Iterator[Move]:
-    """Yield what stands where it should not; of sources of which nothing is known nothing does.
+    """Yield the documents in the wrong partition; sources without known rules have none.
 
     Args:
         connection: in a transaction, or a writer's.
@@ -216,7 +216,7 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
 
 
 class PlacementCheck:
-    """Sees to it that a searched source's documents stand where its rules say; looks once a commit.
+    """Checks, once per commit, that a source's documents are in the partition its access rules require.
 
     Safe for several threads.
     """
@@ -225,7 +225,7 @@ class PlacementCheck:
         self._known: dict[tuple[str, SourcePlace], tuple[BaseState, bool]] = {}
 
     def require(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> None:
-        """Refuse a source of which some do not.
+        """Refuse a source with documents in the wrong partition.
 
         Args:
             connection: a reader's, in a transaction.

@@ -126,7 +126,7 @@ _UPGRADES: Final = {
 
 
 class BaseState(NamedTuple):
-    """What the base says of itself.
+    """The base's record of its own state.
 
     Attributes:
         base_id: names the base; stands in the scorer of its scores.
@@ -305,5 +305,5 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
 
 
 def anew(root: Path) -> str:
-    """Return what to do about a base that cannot be repaired."""
+    """Return the advice for a base that cannot be repaired."""
     return f"move the folder {root} away and run 'context-engine ingest' again"

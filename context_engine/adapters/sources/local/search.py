@@ -116,9 +116,9 @@ def _answer(view: View, question: LocalQuery, scope: Scope, asked: _Asked, found
 
 
 def _source_key(view: View, scope: Scope) -> int | None:
-    """Return the key of the source; None where the base does not know it, or the caller may read nothing of it.
+    """Return the key of the source; None if it is unknown or the caller may read none of it.
 
-    Whether there is a source of which nothing may be read, is not to be told.
+    The two are deliberately indistinguishable, so that callers cannot learn which sources exist.
     """
     found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
     if found is None or scope.access is None:

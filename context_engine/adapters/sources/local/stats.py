@@ -1,4 +1,4 @@
-"""What a base holds, in numbers."""
+"""Statistics of a base."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
 
 
 def read_held(connection: sqlite3.Connection, access: AccessScope | None) -> Mapping[str, SourceStats]:
-    """Return how much each source holds for a caller; a source is left out of which there is nothing.
+    """Return how much of each source a caller may read; empty sources are omitted.
 
     Args:
         connection: a reader's, in a transaction.

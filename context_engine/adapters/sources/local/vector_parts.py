@@ -1,4 +1,4 @@
-"""Vectors in a row, as a matrix holds them: what is asked of them, whatever form they are kept in.
+"""A row of vectors in either stored form, with the products that a matrix needs.
 
 Bytes stay bytes in memory. They are made floats block by block, each small enough for the processor's cache: less is
 read from memory than of floats, and a product with all of them takes no longer.

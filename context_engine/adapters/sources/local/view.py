@@ -150,7 +150,7 @@ class View(NamedTuple):
         return min(self.behind.values(), default=self.state.generation)
 
     def once(self, what: Hashable, find: Callable[[], T]) -> T:
-        """Return what does not depend on the source that is searched; found for the first of several, then kept.
+        """Return a value that is the same for every source, computed at the first call and kept.
 
         Args:
             what: names it.

@@ -187,7 +187,7 @@ class BaseWriter:
         self._changed = False
 
     def close(self) -> None:
-        """Give the base free without committing; may be called twice."""
+        """Release the base without committing; may be called twice."""
         try:
             self.rollback()
             self._index.close()
@@ -299,7 +299,7 @@ class BaseWriter:
 
 @contextmanager
 def _store_errors(root: Path) -> Iterator[None]:
-    """Say where, when the disk or one of the two libraries fails."""
+    """Turn errors of the disk and of both libraries into a `StoreError` that names the base."""
     try:
         yield
     except (sqlite3.Error, OSError, ValueError) as error:
