@@ -127,7 +127,7 @@ def _new_places(domains: Sequence[str], draw: Random) -> Iterator[HiddenPlace]:
 
 
 def embedded(setup: Setup) -> Setup:
-    """Return a configuration with those sources alone that stand in the embedded base."""
+    """Return the configuration with only its embedded sources."""
     domains = {}
     for name, domain in setup.registry.domains.items():
         sources = tuple(filter(in_embedded_base, domain.sources))
@@ -137,7 +137,7 @@ def embedded(setup: Setup) -> Setup:
 
 
 def copy_base(source: Path, target: Path) -> None:
-    """Copy the rows of a base as they stand at one moment; the first writer builds the index of the copy.
+    """Copy the rows of a base at one moment; the first writer builds the copy's index.
 
     Args:
         source: folder of the base; it is only read.

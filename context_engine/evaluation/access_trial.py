@@ -52,7 +52,7 @@ _MOST_TEXTS: Final = 5_000
 
 
 class HeldTexts(NamedTuple):
-    """What a base holds, as one principal sees it.
+    """The contents of a base as one principal sees them.
 
     Attributes:
         readable: chunks that it may read.
@@ -241,7 +241,7 @@ class BaseTrial:
 
 
 def _answer_of(raw: Any) -> dict[str, Any]:
-    """Return what a source answered, as Python code gets it."""
+    """Return a source's answer as the library returns it."""
     told = {name: getattr(raw, name) for name in ("source_id", "by_keywords", "unknown_words", "filter_fields")}
     return {
         **told,
@@ -252,7 +252,7 @@ def _answer_of(raw: Any) -> dict[str, Any]:
 
 
 def _claims(needed: Classification | None, claims: Sequence[Classification]) -> tuple[Classification | None, ...]:
-    """Return what a hidden document may claim and stay where it is."""
+    """Return the classifications that a hidden document may claim and stay in its partition."""
     return (max(claims, key=_rank),) if claims and needed is not None else (None,)
 
 

@@ -1,4 +1,4 @@
-"""What a run cost and gave beside its measures: stages, latency, context tokens, tiers."""
+"""The cost of a run beside its measures: stages, latency, context tokens, tiers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LossStage(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Who did not do its part, in how many searches, and what it said first."""
+    """A component that failed: its name, the number of searches, and its first message."""
 
     name: str
     searches: int
@@ -90,7 +90,7 @@ def troubles_of(searches: Iterable[Sequence[Notice]]) -> list[Trouble]:
 
 
 def tier_shares(rankings: Sequence[Sequence[GoldHit]], top_k: int) -> Mapping[int, float]:
-    """Return the share of each tier among the first top_k chunks of all rankings; {} where nothing is returned."""
+    """Return each tier's share of the first top_k chunks of all rankings; {} if there are none."""
     counts = Counter(hit.identity.tier for hits in rankings for hit in hits[:top_k] if hit.identity.tier is not None)
     total = sum(counts.values())
     return {tier: counts[tier] / total for tier in range(1, 6)} if total else {}

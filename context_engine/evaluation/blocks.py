@@ -47,7 +47,7 @@ Block = Text | Table | Figure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A heading with what stands below it.
+    """A heading and its blocks.
 
     Attributes:
         wide: a page gives it the whole width.
@@ -171,7 +171,7 @@ _SCRIPT_POLICY: Final = "; script-src 'unsafe-inline'"
 
 
 def to_html(report: ReportDocument) -> str:
-    """Return a report as a page; it loads nothing."""
+    """Return a report as an HTML page without external resources."""
     style, script = ((_HERE / "page" / name).read_text("utf-8") for name in ("report.css", "report.js"))
     notes = "".join(f"<p class=note>{escape(note)}</p>" for note in report.notes)
     body = (
@@ -182,7 +182,7 @@ def to_html(report: ReportDocument) -> str:
 
 
 def html_page(title: str, body: str, *, style: str, script: str = "") -> str:
-    """Return a whole page; it loads nothing, and says so to the browser.
+    """Return an HTML page; its content security policy forbids external resources.
 
     Args:
         title: plain text.

@@ -42,7 +42,7 @@ class LineSeries(NamedTuple):
 
 
 def key(names: Sequence[str], kind: str = "s", start: int = 0) -> str:
-    """Return what says which colour is whose, as HTML."""
+    """Return the legend as HTML."""
     marks = (f'<i class="{kind}{number}"></i>' for number in range(start, start + len(names)))
     keys = (f"<span class=key>{mark}{escape(name)}</span>" for mark, name in zip(marks, names))
     return f"<span class=keys>{''.join(keys)}</span>"

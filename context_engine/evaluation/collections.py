@@ -113,7 +113,7 @@ def collection_at(text: str) -> tuple[str, Collection]:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Name the collection in what is wrong with it."""
+    """Add the collection's name to an error about it."""
     try:
         yield
     except ConfigError as error:
@@ -236,7 +236,7 @@ def _told(progress: Progress | None, name: str) -> Progress | None:
 
 
 def run_file(folder: Path, name: str) -> Path:
-    """Return where a collection's run stands in a folder of runs.
+    """Return the path of a collection's run in a folder of runs.
 
     >>> run_file(Path("runs"), "faq").as_posix()
     'runs/faq.run'
@@ -257,7 +257,7 @@ def existing_run(folder: Path, name: str) -> Path:
 
 
 def verdict_of(pair: Paired) -> str:
-    """Return what a paired difference says: "better", "worse" or "no difference" (beyond noise)."""
+    """Return the verdict on a paired difference: "better", "worse" or "no difference" (beyond noise)."""
     if not pair.beyond_noise:
         return "no difference"
     return "better" if pair.mean > 0 else "worse"

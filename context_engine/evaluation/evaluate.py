@@ -162,7 +162,7 @@ class Compared:
 
     @property
     def troubles(self) -> Sequence[str]:
-        """What stands in the way of believing the numbers: sources that did not answer, rankings that are not there."""
+        """Reasons to doubt the numbers: sources that did not answer, missing rankings."""
         found = []
         for one in self.both:
             if one.run is not None:

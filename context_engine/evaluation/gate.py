@@ -77,12 +77,12 @@ class GateResult:
 
     @property
     def troubles(self) -> Mapping[str, Sequence[str]]:
-        """What did not do its part in some search, by collection: the numbers say little of the set-up then."""
+        """Components that failed in some search, by collection; the numbers are then unreliable."""
         return {name: one.troubles for name, one in self.found.compared.items() if one.degraded}
 
 
 def gate_result(gate: GateFile, found: Collected) -> GateResult:
-    """Return the checks of a gate on what was measured.
+    """Return the gate's checks on the measured results.
 
     Args:
         found: the collections of the gate, by its `measured` measures, beside its baseline where it has one.
@@ -248,7 +248,7 @@ def _beside(folder: Path, name: str) -> Path:
 
 
 def _run_digest(path: Path) -> str:
-    """Return a digest of a run's lines, whatever ends them."""
+    """Return a digest of a run's lines, independent of line endings."""
     try:
         return _digest(path.read_text("utf-8").splitlines())
     except (OSError, UnicodeDecodeError) as error:

@@ -25,7 +25,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class GateCollection(Collection):
-    """A collection with what it must reach.
+    """A collection and its required measures.
 
     Attributes:
         floors: the least mean by measure; also where there is no baseline.

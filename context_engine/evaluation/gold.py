@@ -133,7 +133,7 @@ def ranked_ids(hits: Sequence[GoldHit], gold: Mapping[str, int]) -> list[tuple[s
 
 
 class GoldIndex:
-    """Tells which gold ids name nothing.
+    """Finds the gold ids that name nothing.
 
     Args:
         identities: every chunk there is.
@@ -189,7 +189,7 @@ class _Listed(NamedTuple):
 def read_corpus(
     setup: Setup, data_dir: Path, domains: Iterable[str], counter: TokenCounter, principal: Principal = NOBODY
 ) -> Corpus:
-    """Return what the sources of some domains hold for a principal.
+    """Return the chunks of some domains' sources that a principal may read.
 
     Args:
         setup: with the domains and sources that the principal may know.

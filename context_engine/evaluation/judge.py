@@ -1,4 +1,4 @@
-"""Judgements by a person: what is asked, and what is written down."""
+"""Judgements by a person: the questions asked and the record written."""
 
 from __future__ import annotations
 

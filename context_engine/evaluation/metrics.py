@@ -75,7 +75,7 @@ def _unknown(name: str) -> InvalidRequest:
 
 
 def _try(name: str) -> None:
-    """Compute a measure of next to nothing, before anything is asked for it."""
+    """Refuse a measure that ir_measures cannot compute, before anything is asked."""
     if cutoff(name) < 1:
         raise InvalidRequest(f"measure {name!r} looks at no place: the number after @ must be at least 1")
     if name.startswith(_COUNTS):
@@ -90,7 +90,7 @@ def _try(name: str) -> None:
 
 
 def cutoff(measure: str) -> int:
-    """Return how deep a measure looks, 1 where it says nothing about that.
+    """Return the cutoff of a measure, 1 if it has none.
 
     >>> cutoff("nDCG@10")
     10

@@ -51,7 +51,7 @@ def read_qrels(path: Path) -> Qrels:
 
 
 def positive(qrels: Qrels) -> Qrels:
-    """Return what is relevant: grades above 0, of questions that have any."""
+    """Return the relevant judgements (grade above 0) of each question that has any."""
     kept = {question: {gold: grade for gold, grade in held.items() if grade > 0} for question, held in qrels.items()}
     return {question: held for question, held in kept.items() if held}
 

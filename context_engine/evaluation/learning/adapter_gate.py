@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 FEWEST_JUDGED: Final = 50
-"""Of fewer judged questions nothing is learnt."""
+"""Fewest judged questions to learn from."""
 
 USUALLY_NEEDED: Final = 1500
 """Judged answers from which a gain was beyond noise where it was measured (docs/guides/models.md)."""
@@ -188,7 +188,7 @@ def learn_adapter(
 
 
 def check_learnable(judged: JudgedPairs, folds: int) -> None:
-    """Refuse to learn from next to nothing, or from more folds than questions; nothing is embedded for it.
+    """Refuse too few questions, or more folds than questions, before anything is embedded.
 
     Raises:
         InvalidRequest: there are too few judged questions.
@@ -204,7 +204,7 @@ def check_learnable(judged: JudgedPairs, folds: int) -> None:
 
 
 class Searches:
-    """Asks the base, and measures what it returns.
+    """Searches the base and measures the results.
 
     Args:
         asked: what is searched.
@@ -256,7 +256,7 @@ class Searches:
 
 
 def evidence(trial: AdapterTrial) -> dict[str, Any]:
-    """Return what was measured, JSON-ready.
+    """Return the measurements, JSON-ready.
 
     `before`, `after` and `interval` are of the measure that decides, in the base's own search, for answers that the
     adapter was never shown, as is `search`. `known` is for answers that other questions showed it; so is `dense`, of

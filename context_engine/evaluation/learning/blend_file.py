@@ -18,7 +18,7 @@ _INDENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*([ \t]+)\S")
 
 
 def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
-    """Return the text of a manifest and what it says.
+    """Return the text of a manifest and its parsed content.
 
     Args:
         domain: whose manifest it must be.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 FEWEST_TAUGHT: Final = 50
-"""Of fewer questions nothing is learnt: there are a dozen weights."""
+"""Fewest questions to learn from: there are a dozen weights."""
 
 _ALWAYS: Final = ("nDCG@10", "R@10", "AP@10")
 
@@ -225,7 +225,7 @@ def scores_of(session: Session, hits: Mapping[str, Sequence[GoldHit]], depth: De
 
 
 def _evidence(trial: BlendTrial) -> dict[str, Any]:
-    """Return what the blend rests on, JSON-ready."""
+    """Return the blend's evidence, JSON-ready."""
     held_out = {}
     for measure in trial.measures:
         gain = trial.difference(measure)

@@ -12,7 +12,7 @@ from context_engine.evaluation.learning.contrast import DEFAULTS, Contrast, Less
 from context_engine.evaluation.metrics import measured
 
 MOST_ROUNDS: Final = 6
-"""After so many the questions held out are answered no better."""
+"""More rounds no longer improve the answers to held-out questions."""
 
 _DEPTH: Final = 10
 _BLOCK: Final = 256
@@ -22,7 +22,7 @@ Values = Mapping[int, Mapping[str, float]]
 
 
 class Fold(NamedTuple):
-    """Questions held out, and what was learnt on the others.
+    """Held-out questions, and the maps learnt from the others.
 
     Attributes:
         questions: their places among the lessons.

@@ -21,7 +21,7 @@ from context_engine.evaluation.learning.parts import parts_of
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 
 FEWEST_PAIRS: Final = 500
-"""Of fewer own pairs nothing is learnt."""
+"""Fewest own pairs to learn from."""
 
 _MEASURES: Final = ("AP@10", "R@10")
 _PARTS: Final = 10
@@ -29,7 +29,7 @@ _PARTS: Final = 10
 
 
 class OwnStart(NamedTuple):
-    """What was learnt from own pairs.
+    """The result of learning from own pairs.
 
     Attributes:
         maps: None where pairs held aside are found no better, beyond noise.
@@ -49,7 +49,7 @@ class OwnStart(NamedTuple):
     gain: Paired
 
     def evidence(self) -> dict[str, Any]:
-        """Return what was measured, JSON-ready."""
+        """Return the measurements, JSON-ready."""
         return {
             "pairs": dict(self.kinds),
             "rounds": self.rounds,

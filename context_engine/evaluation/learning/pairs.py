@@ -17,7 +17,7 @@ from context_engine.evaluation.questions import EvalQuestion
 
 
 class TrainingPairs(NamedTuple):
-    """Questions and what answers them.
+    """Questions and their answers.
 
     Attributes:
         questions: their texts.

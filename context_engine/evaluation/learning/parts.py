@@ -72,7 +72,7 @@ def parts_of(texts: Sequence[str], answers: Sequence[Iterable[Hashable]] | None,
 
 
 def _one_text(text: str) -> str:
-    """Return a text without what two spellings of one question may differ in: case and spaces."""
+    """Return a text with case and spaces normalised."""
     return " ".join(text.casefold().split())
 
 
