@@ -38,7 +38,7 @@ class OpenAIOptions(CacheOptions):
         dimensions: ask for shorter vectors, where the model can.
         batch_size: texts in one call.
         attempts: calls for one batch before it counts as failed.
-        price_per_million_tokens: what a million tokens cost, for `usage`.
+        price_per_million_tokens: price of a million tokens, for `usage`.
         query_prefix, document_prefix: in place of the known ones.
     """
 

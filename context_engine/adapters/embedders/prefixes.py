@@ -25,7 +25,7 @@ class KnownModel(NamedTuple):
     """What the maker of a model documents about it.
 
     Attributes:
-        prefixes: what it was trained to read in front of texts.
+        prefixes: texts that it was trained to read before queries and passages.
         shortest: its vectors may be cut to this many leading numbers, or to more, and made unit again (Kusupati et al.
             2022, "Matryoshka Representation Learning"); 0: it was not trained for that.
     """
@@ -111,7 +111,7 @@ def known_prefixes(model: str) -> Prefixes:
 
 
 def _own_prefixes(folder: Path) -> Prefixes | None:
-    """Return the prompts for retrieval that sentence-transformers keeps with a model, None where there are none."""
+    """Return the retrieval prompts that sentence-transformers keeps with a model; None if there are none."""
     prompts = _read(folder / "config_sentence_transformers.json").get("prompts")
     texts = (
         {name: prompt for name, prompt in prompts.items() if isinstance(prompt, str)}
@@ -124,7 +124,7 @@ def _own_prefixes(folder: Path) -> Prefixes | None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file of a model, an empty one where there is none."""
+    """Return the JSON object in a model's file; an empty one if it cannot be read."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -144,7 +144,7 @@ def chosen_prefixes(model: str, query: str | None, document: str | None, *, fold
     Args:
         model: its name, or the path of its folder.
         query, document: those given.
-        folder: of its files, whatever it is called: what they say of prefixes counts before the table.
+        folder: the folder of its files; prefixes in them take precedence over the table.
     """
     known = (None if folder is None else _own_prefixes(folder)) or known_prefixes(model)
     if folder is not None and not any(known):

@@ -1,4 +1,4 @@
-"""Finding personal data in texts: what a checksum, or the plan of a network or a country, tells from look-alikes."""
+"""Personal data in texts: recognised by checksums and by the numbering plans of networks and countries."""
 
 from context_engine.adapters.maskers.personal_data import PersonalDataOptions, open_personal_data
 

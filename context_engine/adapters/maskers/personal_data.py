@@ -42,7 +42,7 @@ def read_patterns(patterns: Mapping[str, str]) -> tuple[OwnPattern, ...]:
 
 
 def find_own(text: str, patterns: Sequence[OwnPattern]) -> Iterator[PersonalData]:
-    """Yield what the patterns match, in the text as it is written; the value is without blanks, in small letters."""
+    """Yield the matches of the patterns in the text as written; the value is in lower case without blanks."""
     for pattern in patterns:
         for match in pattern.written.finditer(text):
             yield PersonalData(match.start(), match.end(), pattern.kind, "".join(match[0].casefold().split()))

@@ -1,4 +1,4 @@
-"""What embedders and rerankers share: what they are opened with, and how a model is reached, on disk or over HTTP.
+"""Shared by embedders and rerankers: their options and context, and access to models on disk or over HTTP.
 
 The HTTP client comes with `model_access.server` alone: most set-ups name no model.
 """

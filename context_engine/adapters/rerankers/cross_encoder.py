@@ -59,7 +59,7 @@ class CrossEncoderReranker:
 
     Args:
         name: stands in the result.
-        load: loads the model; what it raises that is not ours becomes a `RerankerError`, and the next call tries again.
+        load: loads the model; foreign exceptions become a `RerankerError`, and the next call tries again.
         batch_size: pairs given to the model at once.
     """
 
@@ -71,7 +71,7 @@ class CrossEncoderReranker:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Load the model again: its threads have stayed in the parent."""
+        """Drop the loaded model: after a fork, its threads exist only in the parent."""
         abandon(self._model)
         self._model, self._lock = None, threading.Lock()
 

@@ -1,4 +1,4 @@
-"""The rerankers that need no model."""
+"""Rerankers without a model."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ class CallableReranker:
         self._function = function
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
-        """Return the function's scores; what it raises becomes a `RerankerError` in the engine."""
+        """Return the function's scores; its exceptions become a `RerankerError` in the engine."""
         return self._function(query, [chunk.content for chunk in chunks])

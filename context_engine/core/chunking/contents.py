@@ -112,7 +112,7 @@ def without_contents(text: str, tables: Sequence[ContentsTable]) -> str:
 
 
 def between(tables: Sequence[ContentsTable], start: int, end: int) -> list[Span]:
-    """Return the spans of `text[start:end]` that are outside of tables of contents; the whole where there are none.
+    """Return the spans of `text[start:end]` outside of tables of contents; the whole span if there are none.
 
     >>> between([ContentsTable(5, 9, 3)], 0, 20), between([], 0, 20)
     ([(0, 5), (9, 20)], [(0, 20)])
@@ -254,7 +254,7 @@ def _rises(entries: Sequence[_Entry]) -> bool:
 
 
 def _heading_above(index: int, rows: Sequence[_Line]) -> int | None:
-    """Return the place of a heading such as "Contents" at most two lines above, None where there is none."""
+    """Return the place of a heading such as "Contents" at most two lines above; None if there is none."""
     places = range(index - 1, max(index - 2 - _MOST_GAP, -1), -1)
     return next((place for place in places if rows[place].heading), None)
 

@@ -129,7 +129,7 @@ def _continues(previous: str, kind: str, line: str, blank: bool, fenced: bool) -
 
 
 def _parted(text: str, kind: str, spans: list[Span]) -> _Block:
-    """Cut a block into its parts: rows, items with their further lines, or sentences."""
+    """Cut a block into its parts: rows, items with their continuation lines, or sentences."""
     start, end = stripped(text, spans[0][0], spans[-1][1])
     if kind == "prose":
         short = len(spans) == 1 and end - start <= _MOST_HEADING and text[end - 1] not in ".!?;,:。！？；，：…"
@@ -151,7 +151,7 @@ def _parted(text: str, kind: str, spans: list[Span]) -> _Block:
 
 
 def _glued(text: str, blocks: list[_Block]) -> list[_Block]:
-    """Join a heading, or a sentence that ends in a colon, to what it introduces."""
+    """Join a heading, or a sentence that ends in a colon, to the block that it introduces."""
     out: list[_Block] = []
     for block in blocks:
         if not block.parts:

@@ -46,7 +46,7 @@ def acronyms(text: str) -> dict[str, str]:
 
 
 def glossary_of(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the acronyms that some texts define, each with its long forms, the most frequent first.
+    """Return the acronyms that the texts define, each with its long forms, the most frequent first.
 
     Spellings that differ in case or in a plural alone are one long form.
     """

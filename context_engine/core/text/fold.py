@@ -64,7 +64,7 @@ def _pairs() -> Iterator[tuple[str, str]]:
 
 
 LOOK_ALIKES: Final = {look_alike: plain for look_alike, plain in _pairs() if look_alike != plain}
-"""Character -> what it looks like, in small letters."""
+"""The lower-case character that each character looks like."""
 
 _ESCAPE: Final = re.compile(
     r"&(?:amp;|\#0{0,5}38;|\#x0{0,5}26;){0,9}(?P<entity>\#x[0-9a-f]{1,8}|\#[0-9]{1,9}|[a-z][a-z0-9]{1,31});?"
