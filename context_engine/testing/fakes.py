@@ -15,7 +15,7 @@ from context_engine.core.text import terms
 
 
 class FixedClock:
-    """Always the same moment; `monotonic` is real, so that time limits work."""
+    """A clock with a fixed date; `monotonic` is real, so that time limits work."""
 
     def __init__(self, moment: datetime = datetime(2026, 3, 2, 10, tzinfo=UTC)) -> None:
         self._moment = moment
@@ -30,7 +30,7 @@ class FixedClock:
 
 
 class ScriptedSource:
-    """Gives fixed chunks, raises a given error, or waits for `release`.
+    """A source that returns fixed chunks, raises a given error, or waits for `release`.
 
     Args:
         chunks: what it answers with, cut at top_k.
@@ -62,12 +62,12 @@ class ScriptedSource:
         return SourceAnswer(chunks=self._chunks[: query.top_k], cut=max(len(self._chunks) - query.top_k, 0))
 
     def close(self) -> None:
-        """Let go of a hanging call."""
+        """Release a hanging call."""
         self.release.set()
 
 
 class FakeReranker:
-    """Scores by a table of text to score; texts that are not in it get 0."""
+    """A reranker that scores by a table of text to score; other texts get 0."""
 
     name = "fake"
 
@@ -80,14 +80,14 @@ class FakeReranker:
 
 
 class FakeEmbedder:
-    """Hashes terms into a unit vector: texts that share terms are close. No model, always the same."""
+    """An embedder that hashes terms into a unit vector: texts that share terms are close. Deterministic, no model."""
 
     def __init__(self, dimension: int = 64) -> None:
         self.dimension = dimension
         self.model_id = f"fake-{dimension}"
 
     def embed_query(self, text: str) -> Sequence[float]:
-        """Return the vector of a text; all zeros where it has no terms."""
+        """Return the vector of a text; all zeros if it has no terms."""
         vector = [0.0] * self.dimension
         for term in terms(text):
             place, sign = self._hashed(term)

@@ -54,7 +54,7 @@ class NotesSource:
         return SourceAnswer(chunks=matches[: query.top_k], cut=max(len(matches) - query.top_k, 0))
 
     def close(self) -> None:
-        """Nothing stays open between two calls."""
+        """Do nothing: nothing stays open between calls."""
 
     def examine(self, request: ExaminationRequest) -> Examination:
         """Count the documents, and ask the sample query."""
@@ -83,7 +83,7 @@ class NotesSource:
 
 
 class NotesSink:
-    """Writes notes; nothing of a run is there before `commit`, and then all of it."""
+    """Writes notes; a run's notes all appear at `commit`, and none before."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -110,7 +110,7 @@ class NotesSink:
         return {(document, version): content_hash for document, version, content_hash in rows}
 
     def commit(self) -> None:
-        """Make it durable."""
+        """Commit the transaction."""
         self._connection.commit()
 
 

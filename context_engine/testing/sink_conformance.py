@@ -19,7 +19,7 @@ from context_engine.core.protocols import FileTrackingSink, Sink, Source
 
 
 class SinkContract:
-    """The tests of a sink; each test needs a place of its own that is empty at first.
+    """The tests of a sink; each needs an empty place of its own.
 
     Attributes:
         source_id: the source that is written to.
@@ -128,7 +128,7 @@ class SinkContract:
                 assert sink.file_of(self.source_id, "A1", "2.0") is None, "that version was never there"
 
     def found(self, text: str) -> list[Chunk]:
-        """Return what a search finds, by chunk id."""
+        """Return the results of a search by chunk id."""
         source = self.make_source()
         try:
             answer = source.search(SourceQuery(text=text, domain=self.domain, top_k=10))

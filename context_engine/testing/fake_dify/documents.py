@@ -33,7 +33,7 @@ _ORDER: Final = ("waiting", *_RUNNING, "completed")
 
 
 def document_row(stored: StoredDataset, document: StoredDocument) -> dict[str, Any]:
-    """Return the description of a document; nothing is counted before it is indexed."""
+    """Return the description of a document; its counts are empty until it is indexed."""
     declared = document.document
     completed = declared.indexing_status == "completed"
     upload = str(uuid5(UUID(document.id), "upload"))
@@ -89,7 +89,7 @@ def _display(document: FakeDocument) -> str:
 
 
 def _metadata(stored: StoredDataset, document: StoredDocument) -> list[dict[str, Any]] | None:
-    """Return metadata as a list, its values as text; None where there is none."""
+    """Return metadata as a list with values as text, or None."""
     if not document.metadata:
         return None
     fields = field_ids(stored)
@@ -102,7 +102,7 @@ def _metadata(stored: StoredDataset, document: StoredDocument) -> list[dict[str,
 
 
 def document_page(stored: StoredDataset, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return a page of documents, newest first; 100 at most, whatever limit is asked for and shown."""
+    """Return a page of documents, newest first; at most 100, although the requested limit is echoed."""
     page, asked = whole_number(query, "page", 1), whole_number(query, "limit", DEFAULT_LIMIT)
     keyword = (query.get("keyword") or [""])[0]
     status = (query.get("status") or [""])[0]
@@ -118,7 +118,7 @@ def document_page(stored: StoredDataset, query: Mapping[str, Sequence[str]]) -> 
 
 
 def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str, Any]:
-    """Return the description of a document asked for by its id.
+    """Return the description of a document requested by id.
 
     There numbers are numbers, and a document with metadata has the built-in fields too, switched on or not.
     """
@@ -156,7 +156,7 @@ def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str,
 
 
 def document_status(document: StoredDocument) -> dict[str, Any]:
-    """Return how far the indexing of a document has come."""
+    """Return the indexing status of a document."""
     declared = document.document
     failed = declared.indexing_status == "error"
     reached = _ORDER.index("splitting" if failed else declared.indexing_status)
@@ -174,7 +174,7 @@ def document_status(document: StoredDocument) -> dict[str, Any]:
 
 
 def segment_row(segment: StoredSegment) -> dict[str, Any]:
-    """Return the description of a chunk as the endpoints for chunks give it."""
+    """Return the description of a chunk in the form of the chunk endpoints."""
     moment, enabled = segment.document.document.completed_at, segment.segment.enabled
     return {
         "id": segment.id,
@@ -227,7 +227,7 @@ def segment_page(stored: StoredDataset, document: StoredDocument, query: Mapping
 
 
 def whole_number(query: Mapping[str, Sequence[str]], name: str, default: int) -> int:
-    """Return a number of the query string; the default where it is none, as the lists of documents take it."""
+    """Return a number of the query string, or the default if it is not a number, as document lists do."""
     try:
         return int((query.get(name) or [str(default)])[0])
     except ValueError:

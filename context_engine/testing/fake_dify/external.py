@@ -16,11 +16,11 @@ _TIMEOUT_S: Final = 5.0
 
 
 class RegistrationRefused(Exception):
-    """Dify does not take the endpoint; the text is what its console shows."""
+    """Dify refuses to register the endpoint; the text is the console's message."""
 
 
 class Dataset(NamedTuple):
-    """A knowledge base of Dify that is an external one."""
+    """An external knowledge base of Dify."""
 
     id: str
     name: str
@@ -29,7 +29,7 @@ class Dataset(NamedTuple):
 def register_external(
     endpoint: str, api_key: str, *, modern: bool = False, pause: Callable[[float], object] = lambda _seconds: None
 ) -> int:
-    """Probe an endpoint as Dify does when it is registered, and return the status of the answer that was taken.
+    """Probe an endpoint as Dify does on registration, and return the status of the accepted answer.
 
     Only 403, 404, 502, an answer that is asked for again in vain and no answer at all are refused: a 400, a 401 or a
     500 of another kind registers.
@@ -68,7 +68,7 @@ def ask_external(
     *,
     pause: Callable[[float], object] = lambda _seconds: None,
 ) -> tuple[int, bytes]:
-    """Ask an endpoint as Dify does for one retrieval: once, and three times more where it is busy or silent.
+    """Call an endpoint as Dify does for one retrieval, with three retries if it is busy or silent.
 
     Args:
         endpoint, api_key, pause: see `register_external`.
@@ -87,7 +87,7 @@ def ask_external(
 
 
 def node_result(status: int, body: bytes, dataset: Dataset, *, top_k: int = 4) -> list[dict[str, Any]]:
-    """Return the `result` of a Knowledge Retrieval node: nothing for any status but 200, and "succeeded" all the same.
+    """Return the `result` of a Knowledge Retrieval node; empty for any status but 200, although the node succeeds.
 
     A record whose metadata is no object is dropped; the others are sorted by score and cut at the node's `top_k`.
     """
@@ -98,7 +98,7 @@ def node_result(status: int, body: bytes, dataset: Dataset, *, top_k: int = 4) -
 
 
 def console_result(status: int, body: bytes) -> tuple[int, Any]:
-    """Return status and records, or message, of the console's retrieval test: it shows another status' body whole."""
+    """Return status and records of the console's retrieval test, or the whole body for any status but 200."""
     text = body.decode("utf-8", "replace")
     if status in _ASKED_AGAIN:
         return 500, "Reached maximum retries (3) for URL"
@@ -112,7 +112,7 @@ def console_result(status: int, body: bytes) -> tuple[int, Any]:
 
 
 def _records(body: bytes) -> list[dict[str, Any]] | None:
-    """Return the records of an answer, none where it has no such key; None where it is no JSON."""
+    """Return the records of an answer, [] without that key, None if it is not JSON."""
     try:
         return list(json.loads(body).get("records") or ())
     except (ValueError, AttributeError):
@@ -120,7 +120,7 @@ def _records(body: bytes) -> list[dict[str, Any]] | None:
 
 
 def _passage(record: Mapping[str, Any], place: int, dataset: Dataset) -> dict[str, Any]:
-    """Return a record as the node does: score, title and the dataset are written over those of its metadata."""
+    """Return a record as the node does: score, title and dataset override those in its metadata."""
     title, score, own = record.get("title"), record.get("score"), record["metadata"]
     of_dataset = {"dataset_id": dataset.id, "dataset_name": dataset.name}
     metadata = {
@@ -138,12 +138,12 @@ def _passage(record: Mapping[str, Any], place: int, dataset: Dataset) -> dict[st
 
 
 def _asked(url: str, headers: dict[str, str], body: dict[str, Any], pause: Callable[[float], object]) -> int:
-    """Return the status of the first answer that is not asked for again."""
+    """Return the status of the first answer that is not retried."""
     return _sent(url, headers, body, pause).status_code
 
 
 def _sent(url: str, headers: dict[str, str], body: dict[str, Any], pause: Callable[[float], object]) -> httpx.Response:
-    """Return the first answer that is not asked for again; one try and three more."""
+    """Return the first answer that is not retried; four tries at most."""
     answer: httpx.Response | None
     for seconds in (*_PAUSES_S, None):
         try:

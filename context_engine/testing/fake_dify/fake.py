@@ -106,7 +106,7 @@ class FakeDify:
 
     @classmethod
     def demo(cls, **options: Any) -> Self:
-        """Return a server of the demo bank, one dataset a source, named by the source's id.
+        """Return a server of the demo bank, with one dataset per source, named by the source's id.
 
         Args:
             options: those of FakeDify, but for the datasets.
@@ -176,7 +176,7 @@ class FakeDify:
         calls: Collection[int] | None = None,
         delay_s: float | None = None,
     ) -> None:
-        """Let something go wrong from now on. Of several faults on one call, the first injected strikes.
+        """Inject a fault from now on. If several apply to a call, the first injected one takes effect.
 
         Args:
             fault: a name in FAULTS, or one of your own.
@@ -195,7 +195,7 @@ class FakeDify:
             server.injections.append(Injection(chosen, identity, endpoint, calls))
 
     def heal(self) -> None:
-        """Take back every fault."""
+        """Remove all faults."""
         server = self._running()
         with server.lock:
             server.injections.clear()
@@ -207,7 +207,7 @@ class FakeDify:
 
     @property
     def requests(self) -> tuple[FakeRequest, ...]:
-        """Everything that was asked, in order of arrival."""
+        """All requests in order of arrival."""
         server = self._running()
         with server.lock:
             return tuple(server.requests)

@@ -24,7 +24,7 @@ _HTML: Final = (("Content-Type", "text/html"),)
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong.
+    """A fault of the server.
 
     Attributes:
         answer: given instead of Dify's; None lets Dify answer.
@@ -43,7 +43,7 @@ class Fault:
     each_leg: bool = False
 
     def apply(self, genuine: Callable[[], AppResponse], *, hybrid: bool = False) -> AppResponse:
-        """Return what is sent; Dify is asked only where the fault needs its answer.
+        """Return the answer to send; the app is called only if the fault needs its answer.
 
         Args:
             genuine: Dify's answer.
@@ -60,7 +60,7 @@ class Fault:
 
 @dataclass
 class Injection:
-    """A fault with where it strikes; `seen` counts the calls that were in its place."""
+    """A fault and the calls it applies to; `seen` counts those calls."""
 
     fault: Fault
     dataset_id: str | None
@@ -69,7 +69,7 @@ class Injection:
     seen: int = 0
 
     def strikes(self, route: Route | None) -> bool:
-        """Count a call and say whether the fault strikes it."""
+        """Count a call, and return whether the fault applies to it."""
         if self.dataset_id is not None and (route is None or route.dataset_id != self.dataset_id):
             return False
         if self.endpoint is not None and (route is None or route.name != self.endpoint):
@@ -103,7 +103,7 @@ def _records(value: Any) -> Fault:
 
 
 def _records_by(change: Callable[[list[dict[str, Any]]], Any]) -> Fault:
-    """Change the records of an answer that has some."""
+    """Change the records of an answer that has records."""
     return Fault(change=lambda body: {**body, "records": change(body["records"])} if "records" in body else body)
 
 

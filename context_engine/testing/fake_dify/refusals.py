@@ -15,7 +15,7 @@ NOT_FOUND_PAGE: Final = (
 
 
 class DifyRefusal(Exception):
-    """Becomes Dify's error body {"code", "message", "status"}."""
+    """A refusal with Dify's error body {"code", "message", "status"}."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class DifyRefusal(Exception):
 
 
 def invalid_param(message: str) -> DifyRefusal:
-    """Return the 400 that Dify gives for bad parameters, and for outages of what stands behind it."""
+    """Return Dify's 400 for bad parameters, also used for outages behind it."""
     return DifyRefusal(400, "invalid_param", message)
 
 
@@ -37,7 +37,7 @@ def internal_error(message: str) -> DifyRefusal:
 
 
 class Problem(NamedTuple):
-    """One line of a validation error: where, what, its machine name, the value that was given."""
+    """One line of a validation error: place, message, machine name, the rejected value."""
 
     place: str
     text: str
@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
 
 def missing_field(place: str, holder: Any) -> Problem:
-    """Return the problem of a field that is not there."""
+    """Return the problem of a missing field."""
     return Problem(place, "Field required", "missing", holder)
 
 
@@ -56,7 +56,7 @@ def wrong_type(place: str, wanted: str, kind: str, value: Any) -> Problem:
 
 
 def validation_error(model: str, problems: Sequence[Problem]) -> DifyRefusal:
-    """Return a 400 in the words of the validator; the value that was given is echoed, shortened in the middle."""
+    """Return a 400 in the validator's wording; the rejected value is echoed, shortened in the middle."""
     lines = [f"{len(problems)} validation error{'s' * (len(problems) > 1)} for {model}"]
     for problem in problems:
         shown = f"[type={problem.kind}, input_value={_short(problem.value)}, input_type={type(problem.value).__name__}]"
@@ -72,7 +72,7 @@ def _short(value: Any) -> str:
 
 
 def no_vector_table(dataset_id: str, *, full_text: bool = False) -> DifyRefusal:
-    """Return what a dataset without vectors answers: the vector store's own message."""
+    """Return the answer of a dataset without vectors: the vector store's own message."""
     name = f"embedding_vector_index_{dataset_id.replace('-', '_')}_nod"
     where = "LINE 1: ..., 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]' AS distance FROM embedding_..."
     if full_text:
@@ -98,7 +98,7 @@ _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 @dataclass(frozen=True)
 class RetrievePlan:
-    """What is to be searched and how; `top_k` and `threshold` are still as the request gave them."""
+    """How to search; `top_k` and `threshold` are still as sent in the request."""
 
     query: str
     method: str
@@ -111,7 +111,7 @@ class RetrievePlan:
 
 
 def plan(body: Any, saved: Mapping[str, Any] | None, *, typed: bool) -> RetrievePlan:
-    """Return what a request asks for.
+    """Return the retrieve plan of a request.
 
     Args:
         body: the parsed JSON.

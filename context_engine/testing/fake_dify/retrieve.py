@@ -47,7 +47,7 @@ _LIKE: Final = {"contains": "%{}%", "not contains": "%{}%", "start with": "{}%",
 
 
 def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the searchable documents that a filter lets through.
+    """Return the ids of the searchable documents that match a filter.
 
     Args:
         conditions: {"logical_operator": "and" | "or", "conditions": [{"name", "comparison_operator", "value"}]}.
@@ -97,7 +97,7 @@ def _row_problems(place: str, row: Any) -> list[Problem]:
 
 
 def _test(row: Mapping[str, Any]) -> _Test | None:
-    """Return the test of one condition; None where Dify ignores the condition."""
+    """Return the test of one condition, or None if Dify ignores it."""
     name, operator, value = row["name"], row["comparison_operator"], row.get("value")
     if operator in ("empty", "not empty"):
         return lambda metadata: (metadata.get(name) is None) is (operator == "empty")
@@ -131,7 +131,7 @@ def _equality(name: str, value: str, *, wanted: bool) -> _Test:
 
 
 def _likeness(name: str, like: str, *, wanted: bool) -> _Test:
-    """Return SQL's LIKE: % is any text and _ any character, in the request's value too."""
+    """Return SQL's LIKE test, where % and _ in the request's value are wildcards too."""
     pattern = re.compile(re.escape(like).replace("%", ".*").replace("_", "."), re.DOTALL)
     return lambda metadata: (
         metadata.get(name) is not None and (pattern.fullmatch(str(metadata[name])) is not None) is wanted
@@ -150,7 +150,7 @@ def _number(value: Any) -> float:
 
 
 class Behaviour(NamedTuple):
-    """In what the Dify versions and processes differ.
+    """Differences between Dify versions and processes.
 
     Attributes:
         typed: the retrieval model is checked by types, as since 1.13.
@@ -197,7 +197,7 @@ def _records(
 
 
 def _grouped(hits: Sequence[UnitHit], modern: bool) -> list[dict[str, Any]]:
-    """Bring child chunks together under their parent, whose score is the best child's."""
+    """Group child chunks under their parent, whose score is the best child's."""
     by_segment: dict[str, list[UnitHit]] = {}
     for hit in hits:
         by_segment.setdefault(hit.unit.segment.id, []).append(hit)

@@ -15,7 +15,7 @@ from context_engine.testing.fake_dify.stored import StoredDataset, StoredSegment
 
 
 def keyword_search(stored: StoredDataset, query: str, top_k: Any, seed: int) -> list[StoredSegment]:
-    """Return the chunks that share most keywords with the query.
+    """Return the chunks that share the most keywords with the query.
 
     Among chunks with equally many keywords the seed decides who is cut, as the hash seed of Dify's process does.
 
@@ -47,27 +47,27 @@ _RANK_OF_ONE: Final = 0.0607927  # the database's rank of a text that holds one 
 
 
 class UnitHit(NamedTuple):
-    """A chunk or child chunk that was found."""
+    """A matching chunk or child chunk."""
 
     unit: Unit
     score: float
 
 
 class WorkspaceModels(NamedTuple):
-    """The models that the workspace has."""
+    """The models of the workspace."""
 
     rerankers: Collection[Model]
     embeddings: Collection[Model]
 
 
 class _NoSuchModel(Exception):
-    """A reranker or weights that cannot be used."""
+    """The reranker or weights are unusable."""
 
 
 def vector_search(
     stored: StoredDataset, asked: RetrievePlan, documents: set[str] | None, models: WorkspaceModels
 ) -> list[UnitHit]:
-    """Return what a semantic, full-text or hybrid search finds, best first.
+    """Return the hits of a semantic, full-text or hybrid search, best first.
 
     Hybrid search with a reranker that does not work finds nothing, as in Dify, where the error stays in a thread.
 
@@ -112,14 +112,14 @@ def _allowed(unit: Unit, documents: set[str] | None) -> bool:
 
 
 def _semantic(units: Sequence[Unit], query: str, top_k: int) -> list[UnitHit]:
-    """Return the top_k nearest, however far they are; what the index gives is cut before that."""
+    """Return the top_k nearest units at any distance, from a candidate list that the index has cut off."""
     vector = vector_of(query)
     hits = [UnitHit(unit, sum(value * unit.vector.get(at, 0.0) for at, value in vector.items())) for unit in units]
     return _sorted(hits)[: top_k if top_k >= _SCANNED_FROM else min(top_k, _EF_SEARCH)]
 
 
 def _full_text(units: Sequence[Unit], query: str, top_k: int) -> list[UnitHit]:
-    """Return the texts that hold all terms of the query, with small scores."""
+    """Return the texts that contain all terms of the query, with small scores."""
     wanted = set(terms(query))
     hits: list[UnitHit] = []
     for unit in units:
@@ -140,7 +140,7 @@ def _single(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: 
 
 
 def _hybrid(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
-    """Return the union of both legs; without a reranker it is neither cut at top_k nor brought to one scale."""
+    """Return the union of both legs; without a reranker it is neither cut at top_k nor rescaled."""
     best: dict[tuple[str, int | None], UnitHit] = {}
     for hit in _sorted(hits):
         best.setdefault((hit.unit.segment.id, hit.unit.child), hit)
@@ -157,7 +157,7 @@ def _hybrid(hits: list[UnitHit], asked: RetrievePlan, threshold: float, models: 
 
 
 def _named(model: Any) -> Model | None:
-    """Return the reranker that the request names; None where a name is missing, which turns reranking off."""
+    """Return the requested reranker; None if a name is missing, which turns reranking off."""
     fields = model if isinstance(model, dict) else {}
     provider, name = fields.get("reranking_provider_name"), fields.get("reranking_model_name")
     return (str(provider), str(name)) if provider and name else None
@@ -166,7 +166,7 @@ def _named(model: Any) -> Model | None:
 def _reranked(
     hits: Sequence[UnitHit], query: str, reranker: Model, models: WorkspaceModels, threshold: float
 ) -> list[UnitHit]:
-    """Score each text by the share of the query's terms that it holds."""
+    """Score each text by the share of the query's terms it contains."""
     if reranker not in models.rerankers:
         raise _NoSuchModel(f"Provider {reranker[0]} does not exist.")
     wanted = set(terms(query))
@@ -175,7 +175,7 @@ def _reranked(
 
 
 def _weighted(hits: Sequence[UnitHit], asked: RetrievePlan, threshold: float, models: WorkspaceModels) -> list[UnitHit]:
-    """Weigh a hit's score, of whichever leg it came, against the overlap of its words with the query's."""
+    """Combine a hit's score, from either leg, with the overlap of its words with the query's."""
     try:
         vector, keyword = asked.weights["vector_setting"], asked.weights["keyword_setting"]
         by_vector, by_keyword = float(vector["vector_weight"]), float(keyword["keyword_weight"])

@@ -35,7 +35,7 @@ def send(
     pause: Callable[[], object],
     headers: tuple[tuple[str, str], ...],
 ) -> bool:
-    """Send an answer and return whether the connection can go on.
+    """Send an answer and return whether the connection stays open.
 
     Args:
         wire: how it is damaged.
@@ -95,7 +95,7 @@ _WHOLE: Final = Fault()
 
 @dataclass(frozen=True)
 class FakeRequest:
-    """What was asked.
+    """A logged request.
 
     Attributes:
         path: with the query string.
@@ -139,12 +139,12 @@ class Server(ThreadingHTTPServer):
                 del self._open[request]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing when the client has gone; anything else is a bug to be seen."""
+        """Ignore a client that has gone; show anything else, which is a bug."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
     def call(self, call: AppRequest) -> tuple[Callable[[], AppResponse], Fault]:
-        """Log a call; return how to answer it and what goes wrong with it."""
+        """Log a call; return how to answer it, and the fault that applies."""
         route = route_of(call.target, call.method)
         with self.lock:
             self.requests.append(_logged(call, self.app))

@@ -25,7 +25,7 @@ _PARTICLES: Final = re.compile("[的是在和与及并对向不应为之或等�
 
 
 def keywords_of(text: str) -> list[str]:
-    """Return the ten commonest words of a text as they are written; of equally common ones the first.
+    """Return the ten most common words of a text as written; earlier words win ties.
 
     Chinese is cut at its particles and then into words of two characters, so that a text has about as many words as
     Dify's dictionary finds in it, though not always the same.
@@ -56,7 +56,7 @@ _EMBEDDER: Final = FakeEmbedder(1024)
 
 @dataclass(frozen=True)
 class StoredDocument:
-    """A document with its id and the metadata Dify answers with."""
+    """A document with its id and the metadata in Dify's answers."""
 
     id: str
     document: FakeDocument
@@ -65,7 +65,7 @@ class StoredDocument:
 
     @property
     def searchable(self) -> bool:
-        """Whether its chunks may be found."""
+        """Whether a search finds its chunks."""
         document = self.document
         return document.enabled and not document.archived and document.indexing_status == "completed"
 
@@ -82,7 +82,7 @@ class StoredSegment:
 
     @property
     def searchable(self) -> bool:
-        """Whether it may be found."""
+        """Whether a search finds it."""
         return self.segment.enabled and self.document.searchable
 
     @property
@@ -97,7 +97,7 @@ class StoredSegment:
 
 
 class Unit(NamedTuple):
-    """What the vector store holds: a chunk, its summary, or one child of a parent (`child` is its position, from 1)."""
+    """A unit of the vector store: a chunk, its summary, or one child of a parent (`child` is its position, from 1)."""
 
     segment: StoredSegment
     child: int | None
@@ -123,7 +123,7 @@ class StoredDataset:
 
     @cached_property
     def units(self) -> Sequence[Unit]:
-        """What its vector store holds; nothing where it has none."""
+        """The units of its vector store; empty if it has none."""
         return [unit for segment in self.segments for unit in _units(segment)] if _has_vectors(self.dataset) else []
 
 
@@ -173,12 +173,12 @@ def _units(segment: StoredSegment) -> list[Unit]:
 
 @lru_cache(maxsize=65_536)
 def vector_of(text: str) -> Mapping[int, float]:
-    """Return the hashed vector of a text by the places that are not zero."""
+    """Return the hashed vector of a text as its non-zero places."""
     return {place: value for place, value in enumerate(_EMBEDDER.embed_query(text)) if value}
 
 
 def built_in_values(document: FakeDocument) -> dict[str, str | float]:
-    """Return what Dify itself says of a document where built-in fields are asked for."""
+    """Return Dify's built-in metadata fields of a document."""
     return {
         "document_name": document.name,
         "uploader": "admin",
@@ -196,7 +196,7 @@ _STAGES: Final = (("waiting", 0.2), ("parsing", 0.4), ("cleaning", 0.5), ("split
 
 
 class Indexing(NamedTuple):
-    """Work that a document waits for.
+    """Pending indexing of a document.
 
     Attributes:
         started: when it was begun, on the fake's clock.
@@ -251,7 +251,7 @@ class HeldDataset:
         return self._documents.get(identity)
 
     def put(self, document: FakeDocument, indexing: Indexing | None = None) -> None:
-        """Write a document, or one in the place of the one with its id, and begin to index it."""
+        """Add a document, or replace the one with its id, and start indexing it."""
         assert document.id is not None
         self._documents[document.id] = document
         self._stored = None
@@ -270,7 +270,7 @@ class HeldDataset:
         self._stored = None
 
     def _settle(self) -> None:
-        """Bring documents to where indexing has come."""
+        """Update documents to the current state of indexing."""
         now = self._clock()
         for identity, work in list(self._work.items()):
             if work.takes_s == inf:

@@ -33,7 +33,7 @@ _PER_TOKEN: Final = 4
 
 
 def split_text(text: str, rule: Mapping[str, Any] | None) -> list[str]:
-    """Return the chunks that Dify makes of a text.
+    """Return the chunks into which Dify splits a text.
 
     Args:
         text: the document.
@@ -76,7 +76,7 @@ def _packed(parts: Sequence[str], most: int, joint: str) -> list[str]:
 
 
 def _fitting(part: str, tokens: int) -> list[str]:
-    """Return a part that fits as it is; one that does not is cut at its spaces, which are lost."""
+    """Return a part unchanged if it fits, else split at its spaces, which are lost."""
     most = tokens * _PER_TOKEN
     if len(part) <= most:
         return [part]
@@ -107,7 +107,7 @@ _TECHNIQUES: Final = ("high_quality", "economy")
 
 
 class WriteResponse(NamedTuple):
-    """The status and body of an answer; a body of None is no body."""
+    """The status and body of an answer; None means no body."""
 
     status: int
     body: Any
@@ -157,7 +157,7 @@ class DatasetWriter:
         return self._deleted()
 
     def create_by_text(self, dataset: HeldDataset, body: Any) -> WriteResponse:
-        """Create a document; one of the same name is written over in its place and keeps its id and metadata."""
+        """Create a document; one of the same name is overwritten and keeps its id and metadata."""
         missing = [missing_field(name, body) for name in ("name", "text") if name not in body]
         if missing:
             raise validation_error("DocumentTextCreatePayload", missing)
@@ -188,7 +188,7 @@ class DatasetWriter:
         return WriteResponse(200, {"document": {**row, "created_from": "web", **_QUEUED}, "batch": renamed.batch})
 
     def delete_document(self, dataset: HeldDataset, document: FakeDocument) -> WriteResponse:
-        """Delete a document, while it is indexed too; not one that is archived."""
+        """Delete a document, even while it is indexed; an archived one is refused."""
         if document.archived:
             archived = "The archived document is not editable."
             raise DifyRefusal(403, "archived_document_immutable", archived)
@@ -208,7 +208,7 @@ class DatasetWriter:
         return WriteResponse(200, {"result": "success"})
 
     def indexing_status(self, dataset: HeldDataset, batch: str) -> WriteResponse:
-        """Say how far the documents of a batch have come."""
+        """Return the indexing status of a batch."""
         documents = [document for document in dataset.documents if document.batch == batch]
         if not documents:
             raise DifyRefusal(404, "not_found", "Documents not found.")
@@ -278,7 +278,7 @@ class DatasetWriter:
         return WriteResponse(200, {"result": "success"})
 
     def assign_metadata(self, dataset: HeldDataset, body: Any) -> WriteResponse:
-        """Set the metadata of documents; what cannot be set is left out without a word, as in Dify."""
+        """Set the metadata of documents; what cannot be set is silently skipped, as in Dify."""
         for operation in body.get("operation_data") or ():
             document = dataset.document(str(operation.get("document_id")))
             if document is not None:
@@ -331,7 +331,7 @@ def _text(body: Any, name: str, model: str, most: int) -> str:
 
 
 def _stored(dataset: HeldDataset, document: FakeDocument) -> StoredDocument:
-    """Return Dify's view of a document that need not be written yet."""
+    """Return Dify's view of a document that may not be added yet."""
     assert document.id is not None
     known = next((row for row in dataset.stored.documents if row.id == document.id), None)
     metadata = document.metadata if known is None else known.metadata

@@ -23,7 +23,7 @@ _ASKED: Final = ("query", "domain", "filters", "as_of", "require_sources", "over
 
 
 class StillClock:
-    """A clock that stands: every time and every duration is the same, so that answers can be compared byte by byte."""
+    """A stopped clock: all times and durations are equal, so that answers can be compared byte by byte."""
 
     def now(self) -> datetime:
         """Return 2026-03-02 10:00 UTC."""
@@ -35,23 +35,23 @@ class StillClock:
 
 
 class AccessTrial(Protocol):
-    """What is put on trial: a knowledge base that is asked, and whose hidden documents are changed."""
+    """The knowledge base under test, which is searched while its hidden documents change."""
 
     def answer(self, request: SearchRequest) -> Mapping[str, Any]:
-        """Return everything that the request's principal gets, by name of the output, JSON-ready; errors too."""
+        """Return all outputs for the request's principal by name, JSON-ready, errors included."""
         ...
 
     def change(self, changes: Sequence[HiddenChange]) -> None:
-        """Do some changes, and commit them."""
+        """Apply some changes, and commit them."""
         ...
 
     def reopen(self) -> None:
-        """Forget whatever is kept in memory."""
+        """Drop everything cached in memory."""
         ...
 
 
 class AnswerDifference(NamedTuple):
-    """An answer that is not what it was.
+    """An answer that has changed.
 
     Attributes:
         request: what was asked.
@@ -70,7 +70,7 @@ class AnswerDifference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessCertificate:
-    """What came of a trial for one principal.
+    """The result of a trial for one principal.
 
     Attributes:
         changes: how many were done, by kind.
@@ -95,7 +95,7 @@ class AccessCertificate:
 
     @property
     def holds(self) -> bool:
-        """Whether no answer changed, and one who may read the changes saw some: else the trial shows nothing."""
+        """Whether no answer changed while a principal who may read the changes saw some: otherwise nothing is shown."""
         return not self.differing and self.insider_saw != 0 and bool(self.changes) and self.questions > 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def certify(
     insider: Principal | None = None,
     told: Callable[[int], None] = lambda _: None,
 ) -> AccessCertificate:
-    """Return whether the answers of a principal stay the same while what it may not read changes.
+    """Certify whether a principal's answers stay the same while documents it may not read change.
 
     Every request is asked twice before the changes, twice after them, the last time of a trial that was opened anew,
     and in turn between batches of random size.
@@ -158,7 +158,7 @@ def certify(
 
 @dataclass
 class _Run:
-    """The requests of one principal, their first answers, and what differed from them."""
+    """The requests of one principal, their first answers, and later differences."""
 
     trial: AccessTrial
     principal: Principal
@@ -186,7 +186,7 @@ class _Run:
                 self.of_insider.append(_bytes(self.trial.answer(replace(request, principal=self.insider))))
 
     def ask(self, turns: Iterable[int]) -> None:
-        """Ask some of the requests again, and compare."""
+        """Repeat some of the requests, and compare their answers."""
         for turn in turns:
             request = self.requests[turn]
             if self.insider is not None:
@@ -202,7 +202,7 @@ class _Run:
                 self.first = self.first or difference
 
     def digest(self) -> str:
-        """Return what the trial showed as one number."""
+        """Return a digest of the trial's result."""
         who = self.principal
         named = [who.id, sorted(who.roles), sorted(who.groups), who.clearance]
         digest = hashlib.sha256(canonical_json(named).encode())
@@ -228,12 +228,12 @@ def _bytes(answer: Mapping[str, Any]) -> bytes:
 
 
 def _plain(answer: Mapping[str, Any]) -> Any:
-    """Return an answer as JSON holds it, in its own order: what it was made of first comes first."""
+    """Return an answer as JSON values in their own order."""
     return json.loads(json.dumps(answer, default=str))
 
 
 def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any, Any]:
-    """Return where two JSON values differ first, and what stands there."""
+    """Return the place where two JSON values first differ, and both values there."""
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
         key = next(key for key in before if before[key] != after[key])
         return _first_difference(before[key], after[key], f"{path}.{key}" if path else key)

@@ -75,7 +75,7 @@ class HiddenTexts:
         )
 
     def _like(self, document_id: str) -> Sequence[Chunk]:
-        """Return the open chunks of the same document id, all where there are none."""
+        """Return the open chunks with the same document id, or all if there are none."""
         return [chunk for chunk in self._readable if chunk.document_id == document_id] or self._readable
 
     def _metadata(self) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class HiddenTexts:
 
 
 def _is_hash(chunk: Chunk) -> bool:
-    """Return whether a chunk's id is its text's hash: whatever has the same text has the same id then by itself."""
+    """Return whether a chunk's id is the hash of its text, so that equal texts have equal ids."""
     return chunk.chunk_id == content_sha256(chunk.content)
 
 
@@ -125,7 +125,7 @@ _NEW_RULE_EACH: Final = 70
 
 
 class ChangeKind(StrEnum):
-    """What is done to hidden documents."""
+    """A kind of change to hidden documents."""
 
     INSERT = "insert"
     EDIT = "edit"
@@ -152,7 +152,7 @@ class HiddenDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenChange:
-    """One change in one place.
+    """One change at one place.
 
     Attributes:
         number: from 0 on; makes the content hash another each time.
@@ -168,7 +168,7 @@ class HiddenChange:
 
 
 def write_change(sink: Sink, change: HiddenChange) -> None:
-    """Do a change in a sink; the caller commits."""
+    """Apply a change to a sink; the caller commits."""
     gone, now = change.gone, change.now
     if gone is not None and (now is None or _key(gone) != _key(now)):
         sink.delete(*_key(gone))
@@ -212,7 +212,7 @@ def hidden_changes(
 
 
 class _Changes:
-    """The hidden documents as they stand after the changes so far."""
+    """The hidden documents after the changes so far."""
 
     def __init__(
         self, places: Sequence[HiddenPlace], texts: HiddenTexts, draw: Random, held: Iterable[HiddenDocument]
@@ -230,7 +230,7 @@ class _Changes:
         }
 
     def drawn(self, number: int) -> HiddenChange:
-        """Return a random change, done."""
+        """Make a random change and return it."""
         crowded = len(self._documents) > self._most
         if not self._documents or (not crowded and self._draw.random() < 0.4):
             place = self._draw.choice(self.places)
@@ -243,11 +243,11 @@ class _Changes:
         return HiddenChange(number=number, kind=kind, place=gone.place, gone=gone, now=now)
 
     def ruled(self) -> HiddenPlace:
-        """Return a source whose rule is to change: one of which nothing may be read."""
+        """Return a source whose rule is to change: one that is wholly hidden."""
         return self._draw.choice([place for place in self.places if place.whole])
 
     def inserted(self, place: HiddenPlace) -> HiddenDocument:
-        """Return a new document, kept."""
+        """Add a new document and return it."""
         made = self._written(place, self._name(place))
         self._documents.append(made)
         return made
@@ -274,7 +274,7 @@ class _Changes:
         return HiddenDocument(place=place, document_id=document_id, version=version, chunks=chunks)
 
     def _name(self, place: HiddenPlace) -> str:
-        """Return an id that no other document of the source has; in a hidden source often that of an open document."""
+        """Return an id unused in the source; in a hidden source often the id of an open document."""
         taken = {document.document_id for document in self._documents if document.place.source_id == place.source_id}
         same = [name for name in self._texts.document_ids if name not in taken] if place.whole else []
         return self._draw.choice(same) if same and self._draw.random() < 0.3 else f"hidden-{next(self._names):04d}"

@@ -24,23 +24,23 @@ _CONSONANTS: Final = "bdfgklmnprtvz"
 
 
 def sentence_of(chunk: Chunk, draw: Random) -> str:
-    """Return a sentence of a chunk, cut to the length of a question; "" where it has none."""
+    """Return a sentence of a chunk, cut to the length of a question, or ""."""
     sentences = [part for part in _SENTENCE_ENDS.split(chunk.content) if _WORD.search(part)]
     return " ".join(draw.choice(sentences).split()[:_MOST_WORDS]) if sentences else ""
 
 
 def heading_of(chunk: Chunk) -> str:
-    """Return what heads a chunk, "" where nothing does."""
+    """Return the heading of a chunk, or ""."""
     return next(iter(reversed(chunk.heading_path)), chunk.title or "")
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
-    """Return the different words of some texts, in their order; numbers and short words left out."""
+    """Return the distinct words of texts in order, without numbers and short words."""
     return list(dict.fromkeys(word for text in texts for word in _WORD.findall(text)))
 
 
 def misspelt(word: str, draw: Random) -> str:
-    """Return a word with one slip of the keyboard after its first letter: two swapped, one left out or one doubled."""
+    """Return a word with one typing error after its first letter: two letters swapped, one omitted or one doubled."""
     at = draw.randrange(1, max(len(word) - 1, 2))
     slips: Sequence[str] = (
         word[:at] + word[at + 1 : at + 2] + word[at : at + 1] + word[at + 2 :],
@@ -51,7 +51,7 @@ def misspelt(word: str, draw: Random) -> str:
 
 
 def unknown_word(draw: Random) -> str:
-    """Return a word that nobody wrote."""
+    """Return a word that occurs in no text."""
     return "".join(draw.choice(_CONSONANTS) + draw.choice("aeiou") for _ in range(4)) + "xq"
 
 
@@ -64,7 +64,7 @@ _CLAIMS: Final = (None, *Classification)
 
 
 class HiddenPlace(NamedTuple):
-    """Where documents stand that the caller may not read.
+    """A place of documents that the caller may not read.
 
     Attributes:
         domain, source_id: where they are written.
@@ -78,12 +78,12 @@ class HiddenPlace(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether nothing of the source may be read."""
+        """Whether the whole source is hidden."""
         return None in self.claims
 
 
 def hidden_places(domains: Iterable[DomainSpec], policy: AccessPolicy, principal: Principal) -> Iterator[HiddenPlace]:
-    """Yield each source of which a principal may not read all, with the claims that hide a document in it."""
+    """Yield each source that a principal may not read completely, with the claims that hide a document in it."""
     for domain in domains:
         scope = policy.decide(principal, domain).scope
         if scope is None:
@@ -97,7 +97,7 @@ def hidden_places(domains: Iterable[DomainSpec], policy: AccessPolicy, principal
 
 
 def insider_of(domains: Iterable[DomainSpec], *roles: str) -> Principal:
-    """Return one with every role and group that a rule names, and some more roles, cleared for everything."""
+    """Return a principal with every role and group named in a rule, some more roles, and the highest clearance."""
     rules = tuple(rules_in(domains))
     return Principal(
         id="insider",
@@ -124,7 +124,7 @@ def made_requests(
     readable: Sequence[Chunk] = (),
     hidden: Sequence[Chunk] = (),
 ) -> list[SearchRequest]:
-    """Return different requests, a quarter of them narrowed, a tenth for domains that the caller may not know.
+    """Return distinct requests, a quarter with filters, a tenth for domains that the caller may not know.
 
     Args:
         draw: what decides.
