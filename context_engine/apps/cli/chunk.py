@@ -121,8 +121,8 @@ def _rule(setup: Setup, file: Path, doc_type: str | None, profile: str | None) -
     known = setup.config.chunking
     if doc_type is not None and doc_type not in known:
         raise InvalidRequest(f"document type {doc_type!r} has no row in the chunking table.{nearest(doc_type, known)}")
-    given = {key: value for key, value in (("doc_type", doc_type), ("profile", profile)) if value is not None}
-    return DocumentRule.model_validate({"include": "*", **given}) if given else None
+    keys = {key: value for key, value in (("doc_type", doc_type), ("profile", profile)) if value is not None}
+    return DocumentRule.model_validate({"include": "*", **keys}) if keys else None
 
 
 def _cut(
@@ -139,14 +139,14 @@ def _cut(
     )
     cuts: list[_Cut] = []
     skipped: list[Skipped] = []
-    with closing(read_one(file, rule, options)) as found:
-        for one in found:
+    with closing(read_one(file, rule, options)) as documents:
+        for document in documents:
             if limit and len(cuts) + len(skipped) == limit:
                 return cuts, skipped, True
-            if isinstance(one, CutDocument):
-                cuts.append(_Cut(one.document, one.chunks or ()))
+            if isinstance(document, CutDocument):
+                cuts.append(_Cut(document.document, document.chunks or ()))
             else:
-                skipped.append(one[1])
+                skipped.append(document[1])
     return cuts, skipped, False
 
 
@@ -176,24 +176,24 @@ def _as_dict(
 
 
 def _print(console: Console, cuts: Sequence[_Cut]) -> None:
-    for number, one in enumerate(cuts):
+    for number, cut in enumerate(cuts):
         if number:
             console.print()
-        _print_document(console, one)
+        _print_document(console, cut)
     if len(cuts) > 1:
         console.print()
-        total = sum(len(one.chunks) for one in cuts)
+        total = sum(len(cut.chunks) for cut in cuts)
         show(console, Text(f"{counted(len(cuts), 'document')}, {counted(total, 'chunk')}", "bold"))
 
 
-def _print_document(console: Console, one: _Cut) -> None:
-    document, strategy = one.document, one.document.strategy
+def _print_document(console: Console, cut: _Cut) -> None:
+    document, strategy = cut.document, cut.document.strategy
     show(console, Text(clean(f"{document.base.title} ({document.document_id})"), "bold"))
     how = f"{strategy.method}, at most {strategy.chunk_size} tokens, overlap {strategy.overlap}"
     shown = document.structure
     show(console, Text(clean(f"{shown.reason} ({how})" if shown else f"{document.base.doc_type}: {how}"), "dim"))
-    show(console, _table(one.chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
-    tokens = sorted(chunk.metadata["token_count"] for chunk in one.chunks)
+    show(console, _table(cut.chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
+    tokens = sorted(chunk.metadata["token_count"] for chunk in cut.chunks)
     if tokens:
         spread = f"{tokens[0]} to {tokens[-1]}, median {median(tokens):.0f}"
         show(console, Text(f"{counted(len(tokens), 'chunk')}, {sum(tokens)} tokens ({spread})"))

@@ -106,8 +106,8 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
     if as_json:
         problems = [problem.to_dict() for problem in report.problems]
         warnings = [notice.message for notice in report.notices]
-        found = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
-        print_json({**found, "problems": problems, "warnings": warnings})
+        facts = {"ok": report.ok, "files": report.files, "domains": report.domains, "unusable": report.unusable}
+        print_json({**facts, "problems": problems, "warnings": warnings})
     else:
         console = out()
         show(console, _where(paths))
@@ -133,19 +133,28 @@ def personas_command(location: ConfigLocation, as_json: bool) -> None:
     """List the personas that a search can name, with what each of them sets."""
     from context_engine.wiring import load_setup
 
-    found = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
+    personas = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
     if as_json:
         rows = {
-            name: {"description": one.description, "settings": {key: value for key, (value, _) in one.layer.items()}}
-            for name, one in sorted(found.items())
+            name: {
+                "description": persona.description,
+                "settings": {key: value for key, (value, _) in persona.layer.items()},
+            }
+            for name, persona in sorted(personas.items())
         }
         print_json({"personas": rows})
         return
     console = out()
-    for name, one in sorted(found.items()):
-        show(console, Text(clean(name), "bold").append(f"  {clean(one.description)}" if one.description else "", ""))
-        show(console, Text("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in one.layer.items()), "dim"))
-    if not found:
+    for name, persona in sorted(personas.items()):
+        show(
+            console,
+            Text(clean(name), "bold").append(f"  {clean(persona.description)}" if persona.description else "", ""),
+        )
+        show(
+            console,
+            Text("  " + ", ".join(f"{key} {_value(value)}" for key, (value, _) in persona.layer.items()), "dim"),
+        )
+    if not personas:
         show(console, Text("config/personas.json names no persona."))
 
 
@@ -209,19 +218,21 @@ def _changed_rows(location: ConfigLocation) -> list[tuple[Any, ...]]:
     from context_engine.wiring import show as settings_in_force
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-    return [(one.key, one.default, one.value, one.origin) for one in changed(settings_in_force(setup))]
+    return [
+        (setting.key, setting.default, setting.value, setting.origin) for setting in changed(settings_in_force(setup))
+    ]
 
 
 def _access(setup: Setup) -> str:
     """Return what decides who may search, and who the user is to it."""
     from context_engine.settings.access_file import MANIFEST_POLICY
 
-    found = access_in_force(setup)
-    if found["policy"] is None:
+    access = access_in_force(setup)
+    if access["policy"] is None:
         return "no rule, everybody may search everything"
-    who = found["principal"] or "nobody"
-    by = "the rules of the manifests" if found["policy"] == MANIFEST_POLICY else f"the policy {found['policy']!r}"
-    return f"{by}; the user {found['user']!r} is {who}{', an operator' if found['operator'] else ''}"
+    who = access["principal"] or "nobody"
+    by = "the rules of the manifests" if access["policy"] == MANIFEST_POLICY else f"the policy {access['policy']!r}"
+    return f"{by}; the user {access['user']!r} is {who}{', an operator' if access['operator'] else ''}"
 
 
 def _where(paths: ConfigPaths) -> Text:
@@ -235,8 +246,8 @@ def _scope_of_domains(setup: Setup, data_dir: Path | None) -> dict[str, ScopeThr
     """Return the scope threshold of each domain that leaves it to calibration."""
     from context_engine.wiring import scope_in_force
 
-    found = {name: scope_in_force(setup, spec, data_dir) for name, spec in sorted(setup.registry.domains.items())}
-    return {name: one for name, one in found.items() if one.origin}
+    thresholds = {name: scope_in_force(setup, spec, data_dir) for name, spec in sorted(setup.registry.domains.items())}
+    return {name: threshold for name, threshold in thresholds.items() if threshold.origin}
 
 
 def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:
@@ -252,18 +263,18 @@ def _settings(shown: Iterable[ShownSetting], width: int) -> Table:
     columns = 4 if wide else 3
     rows: list[tuple[str | Text, ...]] = []
     group = ""
-    for one in shown:
-        if one.group != group:
-            group = one.group
+    for setting in shown:
+        if setting.group != group:
+            group = setting.group
             if rows:
                 rows.append(())
             rows.append((Text(group, "bold"), "", "", Text(_GROUP_HEADINGS[group], "dim"))[:columns])
-        own = one.origin != "default"
+        own = setting.origin != "default"
         cells = (
-            one.key,
-            Text(_value(setting_words(one.key, one.value)), "bold" if own else ""),
-            Text(clean(one.origin), "" if own else "dim"),
-            Text(one.description, "dim"),
+            setting.key,
+            Text(_value(setting_words(setting.key, setting.value)), "bold" if own else ""),
+            Text(clean(setting.origin), "" if own else "dim"),
+            Text(setting.description, "dim"),
         )
         rows.append(cells[:columns])
     return table(("setting", "value", "origin", "meaning")[:columns], rows)

@@ -171,25 +171,25 @@ def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
 
 def manifest(datasets: Iterable[DatasetInfo], connection: str, domain: str) -> Iterator[str]:
     """Yield the lines of a draft manifest; a dataset that cannot be searched stands in it as a comment."""
-    named = sorted(datasets, key=lambda one: (one.name.casefold(), one.dataset_id))
-    searchable = [one for one in named if not one.external]
-    external = [one for one in named if one.external]
+    named = sorted(datasets, key=lambda dataset: (dataset.name.casefold(), dataset.dataset_id))
+    searchable = [dataset for dataset in named if not dataset.external]
+    external = [dataset for dataset in named if dataset.external]
     yield "# A draft. Every source is general web, tier 5 and untrusted, until you say what it is:"
     yield "# system_of_record (1), bank_sop (2), industry_standard (3), external_official (4), general_web (5)."
     yield "version: 1"
     yield f"domain: {domain}"
     yield "sources:" if searchable else "sources: []   # at least one is needed"
     taken: set[str] = set()
-    for one in searchable:
-        yield f"  # {_line(one.name)} ({one.technique or 'not indexed yet'}, {_count(one.documents)})"
-        yield f"  - id: {_source_id(one.name, one.dataset_id, taken)}"
-        yield f"    title: {json.dumps(_line(one.name), ensure_ascii=False)}"
+    for dataset in searchable:
+        yield f"  # {_line(dataset.name)} ({dataset.technique or 'not indexed yet'}, {_count(dataset.documents)})"
+        yield f"  - id: {_source_id(dataset.name, dataset.dataset_id, taken)}"
+        yield f"    title: {json.dumps(_line(dataset.name), ensure_ascii=False)}"
         yield "    type: general_web"
         yield "    adapter: dify"
         yield f"    connection: {json.dumps(connection)}"
-        yield f"    dataset_ids: [{one.dataset_id}]"
-    for one in external:
-        yield f"  # {_line(one.name)} ({one.dataset_id}): external knowledge, which Dify's API never searches"
+        yield f"    dataset_ids: [{dataset.dataset_id}]"
+    for dataset in external:
+        yield f"  # {_line(dataset.name)} ({dataset.dataset_id}): external knowledge, which Dify's API never searches"
 
 
 def _line(text: str) -> str:

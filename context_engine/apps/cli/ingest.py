@@ -242,15 +242,15 @@ def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
         shown = {**report.to_dict(), "to": order.to, "commands": commands}
         shown |= {order.to: wrote.published} if wrote.published is not None else {}
         shown |= {"embedder": use.to_dict()} if use is not None else {}
-        shown |= {"calibrations": [one.to_dict() for one in calibrated]} if calibrated else {}
+        shown |= {"calibrations": [calibration.to_dict() for calibration in calibrated]} if calibrated else {}
         print_json(shown)
     else:
         print_report(out(), report, wrote, commands)
         if use is not None:
             note(str(use))
         print_calibrations(calibrated)
-    whole = not report.errors and not report.refused and not wrote.problems and not report.emptied
-    return whole and (report.documents > 0 or not report.files)
+    complete = not report.errors and not report.refused and not wrote.problems and not report.emptied
+    return complete and (report.documents > 0 or not report.files)
 
 
 def _calibrated(context: CliContext, models: Models, domain: str) -> list[DomainCalibration]:
@@ -261,10 +261,12 @@ def _calibrated(context: CliContext, models: Models, domain: str) -> list[Domain
     try:
         with context.open_base(models) as base:
             judged = judged_questions(context.setup)
-            found = list(calibrate_domains(context.setup, base, judged=judged)) if base.exists() else []
+            calibrations = list(calibrate_domains(context.setup, base, judged=judged)) if base.exists() else []
     except ContextEngineError as error:
         return [DomainCalibration(domain, (), str(error))]
-    return [one for one in found if one.domain == domain or one.problem is not None]
+    return [
+        calibration for calibration in calibrations if calibration.domain == domain or calibration.problem is not None
+    ]
 
 
 def _remember(base: Path, order: _Order, specs: Sequence[SourceSpec]) -> None:
@@ -329,11 +331,11 @@ def _watch(context: CliContext, order: _Order, *, as_json: bool) -> None:
 def _state(path: Path) -> frozenset[tuple[str, int, int]]:
     """Return name, size and time of change of every file."""
     files = [path] if not path.is_dir() else [Path(at, name) for at, _, names in os.walk(path) for name in names]
-    found = set()
+    states = set()
     for file in files:
         try:
             known = file.stat()
         except OSError:
             continue
-        found.add((str(file), known.st_size, known.st_mtime_ns))
-    return frozenset(found)
+        states.add((str(file), known.st_size, known.st_mtime_ns))
+    return frozenset(states)

@@ -35,7 +35,7 @@ def next_commands(report: IngestReport, arguments: Sequence[str]) -> list[str]:
         report: of the run.
         arguments: of the run, without the flags of pruning.
     """
-    wanted = dict.fromkeys(_FLAGS[one.reason] for one in report.kept)
+    wanted = dict.fromkeys(_FLAGS[kept.reason] for kept in report.kept)
     return [shlex.join(("context-engine", "ingest", *arguments, *flags)) for flags in wanted]
 
 
@@ -96,7 +96,7 @@ def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
     written = "chunks to write" if report.dry_run else "chunks written"
     rows.append(("removed", report.removed))
     if report.kept:
-        rows.append(("gone, but kept", sum(len(one.documents) for one in report.kept)))
+        rows.append(("gone, but kept", sum(len(kept.documents) for kept in report.kept)))
     return [*rows, (written, report.chunks), ("skipped", len(report.skipped))]
 
 
@@ -124,7 +124,7 @@ def _skipped(console: Console, report: IngestReport) -> None:
 
 def _counted(skipped: Sequence[Skipped], reason: str, count: int) -> str:
     """Return one line for all the files that could not be read for one reason."""
-    paths = [one.path for one in skipped if one.reason == reason]
+    paths = [skip.path for skip in skipped if skip.reason == reason]
     suffixes = sorted({PurePath(path).suffix.lower() for path in paths})
     kinds = f" ({', '.join(suffixes)})" if all(suffixes) else ""
     return f"{count} files{kinds}: {reason} (e.g. {paths[0]})"

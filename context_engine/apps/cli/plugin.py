@@ -172,8 +172,8 @@ def _show_packed(packed: Packed) -> None:
     show(console, Text(clean(str(packed.path)), "bold"))
     show(console, Text(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}"))
     show(console, Text(packed.identifier, "dim"))
-    for one in (notice.message for notice in packed.notices):
-        note(one, style="yellow")
+    for message in (notice.message for notice in packed.notices):
+        note(message, style="yellow")
     if not packed.signed:
         note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; --sign KEY signs it")
 

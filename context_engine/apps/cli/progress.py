@@ -83,8 +83,8 @@ class _SlowFile(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Return the name, clipped by the bar to what fits."""
-        found = self._at.slow()
-        return Text(clean(found[0]) if found else "", "dim", overflow="ellipsis", no_wrap=True)
+        slow = self._at.slow()
+        return Text(clean(slow[0]) if slow else "", "dim", overflow="ellipsis", no_wrap=True)
 
 
 @contextmanager
@@ -95,10 +95,10 @@ def _telling(at: _At) -> Iterator[None]:
     def tell() -> None:
         shown = None
         while not ended.wait(_TICK_S):
-            found = at.slow()
-            if found and found != shown:
-                shown = found
-                note(f"{found[0]} takes longer than {_SLOW_S:g} s …")
+            slow = at.slow()
+            if slow and slow != shown:
+                shown = slow
+                note(f"{slow[0]} takes longer than {_SLOW_S:g} s …")
 
     telling = threading.Thread(target=tell, daemon=True)
     telling.start()

@@ -58,7 +58,7 @@ def check(file: str, at: datetime | None, as_json: bool) -> None:
     except InvalidRequest as error:
         raise InvalidRequest(f"{name}: {error}") from None
     checked = check_tags(reading, at=moment)
-    failed = sum(not one.ok for one in checked)
+    failed = sum(not chunk.ok for chunk in checked)
     if as_json:
         _write_json(checked, reading, moment)
     else:
@@ -110,15 +110,15 @@ def _line(number: int, line: str) -> Any:
 
 def _write_json(checked: Sequence[CheckedText], reading: TagReading, moment: datetime) -> None:
     settings = reading.settings
-    found = {
-        "ok": all(one.ok for one in checked),
+    report = {
+        "ok": all(chunk.ok for chunk in checked),
         "at": utc_text(moment),
         "settings_known": reading.settings_known,
         "relevance_weight": settings.relevance_weight,
         "authority_weight": settings.authority_weight,
-        "chunks": [one.to_dict() for one in checked],
+        "chunks": [chunk.to_dict() for chunk in checked],
     }
-    print_json(found)
+    print_json(report)
 
 
 def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:

@@ -72,7 +72,7 @@ def with_somebody(command: F) -> F:
     return gather  # type: ignore[return-value]
 
 
-def principal_of(context: CliContext, said: Somebody) -> Principal:
+def principal_of(context: CliContext, described: Somebody) -> Principal:
     """Return a principal by its name, or one made of what is said of it; nobody where nothing is.
 
     Raises:
@@ -82,21 +82,21 @@ def principal_of(context: CliContext, said: Somebody) -> Principal:
 
     principals, ruled = context.setup.config.principals, holders_in_rules(context.registry.domains.values())
     if principals.policy == MANIFEST_POLICY:
-        _note_unruled(said, ruled)
-    found = _called(said, principals.named, ruled)
+        _note_unruled(described, ruled)
+    named = _called(described, principals.named, ruled)
     return Principal(
-        id=found.id,
-        roles=found.roles.union(said.roles),
-        groups=found.groups.union(said.groups),
-        clearance=said.clearance or found.clearance,
+        id=named.id,
+        roles=named.roles.union(described.roles),
+        groups=named.groups.union(described.groups),
+        clearance=described.clearance or named.clearance,
     )
 
 
-def _called(said: Somebody, named: Mapping[str, Principal], ruled: Iterable[Holder]) -> Principal:
+def _called(described: Somebody, named: Mapping[str, Principal], ruled: Iterable[Holder]) -> Principal:
     """Return the principal of the name, or somebody with that role alone; without a name, somebody without any."""
-    name = said.name
+    name = described.name
     if name is None:
-        return Principal(clearance=Classification.INTERNAL) if said.roles or said.groups else NOBODY
+        return Principal(clearance=Classification.INTERNAL) if described.roles or described.groups else NOBODY
     if name in named:
         return named[name]
     roles = {one.name for one in ruled if one.kind == "role"}.union(*(one.roles for one in named.values()))
@@ -105,11 +105,11 @@ def _called(said: Somebody, named: Mapping[str, Principal], ruled: Iterable[Hold
     return Principal(roles=frozenset((name,)), clearance=Classification.INTERNAL)
 
 
-def _note_unruled(said: Somebody, ruled: Iterable[Holder]) -> None:
+def _note_unruled(described: Somebody, ruled: Iterable[Holder]) -> None:
     """Say of a role or group that no rule names it: it opens nothing, and may be misspelt."""
-    for kind, given in (("role", said.roles), ("group", said.groups)):
+    for kind, names_given in (("role", described.roles), ("group", described.groups)):
         names = [one.name for one in ruled if one.kind == kind]
-        for name in given:
+        for name in names_given:
             if name not in names:
                 note(f"no rule names {kind} {name!r}.{nearest(name, names)}", style="yellow")
 
@@ -174,7 +174,7 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
     """
     context = operator_context(location)
     domains = _domains(context, domain)
-    found = access_matrix(
+    access = access_matrix(
         domains,
         context.setup.access,
         holders=holders_in_rules(domains),
@@ -183,11 +183,11 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
     if page is not None:
         from context_engine.apps.cli.access.matrix import access_page
 
-        written(page, access_page(found, domains, demo=context.demo))
+        written(page, access_page(access, domains, demo=context.demo))
     if as_json:
-        print_json({**_matrix_rows(found), "demo": context.demo})
+        print_json({**_matrix_rows(access), "demo": context.demo})
     elif page is None:
-        print_matrix(found)
+        print_matrix(access)
 
 
 def _domains(context: CliContext, only: str | None) -> list[DomainSpec]:
@@ -218,10 +218,10 @@ def _published(
     }
 
 
-def _published_source(one: SourceAccess, domain: DomainSpec) -> dict[str, Any]:
-    source = _source(domain, one)
+def _published_source(decision: SourceAccess, domain: DomainSpec) -> dict[str, Any]:
+    source = _source(domain, decision)
     return {
-        **one._asdict(),
+        **decision._asdict(),
         "title": source.title,
         "classification": str(source.classification),
         "rule": _published_rule(source.access),
@@ -241,8 +241,8 @@ def _published_principal(principal: Principal) -> dict[str, Any]:
     }
 
 
-def _source(domain: DomainSpec, one: SourceAccess) -> SourceSpec:
-    return next(source for source in domain.sources if source.id == one.source_id)
+def _source(domain: DomainSpec, decision: SourceAccess) -> SourceSpec:
+    return next(source for source in domain.sources if source.id == decision.source_id)
 
 
 def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Sequence[AccessDecision]) -> None:
@@ -265,7 +265,7 @@ def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Seque
         show(console, Text(f"policy {next(one.policy_hash for one in decisions)}", "dim"))
 
 
-def _matrix_rows(found: AccessMatrix) -> dict[str, Any]:
+def _matrix_rows(matrix_shown: AccessMatrix) -> dict[str, Any]:
     """Return the JSON form of a matrix: one object a source."""
     rows = [
         {
@@ -278,13 +278,13 @@ def _matrix_rows(found: AccessMatrix) -> dict[str, Any]:
                     "name": holder.name if holder else None,
                     "least": needed[place],
                 }
-                for holder, needed in found.needed.items()
+                for holder, needed in matrix_shown.needed.items()
             ],
             "principals": {
                 principal.id: {"allowed": decided[place].allowed, "reason": decided[place].reason}
-                for principal, decided in found.principals.items()
+                for principal, decided in matrix_shown.principals.items()
             },
         }
-        for place, row in enumerate(found.sources)
+        for place, row in enumerate(matrix_shown.sources)
     ]
-    return {"schema_version": SCHEMA_VERSION, "policy_hash": found.policy_hash, "sources": rows}
+    return {"schema_version": SCHEMA_VERSION, "policy_hash": matrix_shown.policy_hash, "sources": rows}

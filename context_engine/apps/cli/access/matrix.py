@@ -31,8 +31,8 @@ def rule_words(rule: AccessRule) -> str:
     >>> rule_words(AccessRule(roles=("analyst", "auditor"), groups=("sg",), clearance="confidential"))
     'role analyst or auditor, or group sg; cleared for confidential'
     """
-    held = [_any("role", rule.roles), _any("group", rule.groups)]
-    parts = [", or ".join(filter(None, held))]
+    memberships = [_any("role", rule.roles), _any("group", rule.groups)]
+    parts = [", or ".join(filter(None, memberships))]
     if rule.clearance is not None:
         parts.append(f"cleared for {rule.clearance}")
     return "; ".join(filter(None, parts)) or "nobody"
@@ -40,28 +40,28 @@ def rule_words(rule: AccessRule) -> str:
 
 def principal_words(principal: Principal) -> str:
     """Return what a principal has: "desk: role analyst; group sg; cleared for internal"."""
-    held = [
+    memberships = [
         f"{kind}{'s' * (len(names) != 1)} {', '.join(sorted(names))}"
         for kind, names in (("role", principal.roles), ("group", principal.groups))
         if names
     ]
-    about = "; ".join([*(held or ["no role or group"]), f"cleared for {principal.clearance}"])
+    about = "; ".join([*(memberships or ["no role or group"]), f"cleared for {principal.clearance}"])
     return f"{principal.id}: {about}" if principal.id else about
 
 
-def decision_words(one: SourceAccess, domain: DomainSpec, source: SourceSpec) -> str:
+def decision_words(decision: SourceAccess, domain: DomainSpec, source: SourceSpec) -> str:
     """Return why a source may be searched or not: the condition that forbids it, else the rules that admit."""
     of_domain, of_source = domain.access, source.access
-    if one.reason is AccessReason.DOMAIN_RULE and of_domain is not None:
+    if decision.reason is AccessReason.DOMAIN_RULE and of_domain is not None:
         return f"the domain asks for {rule_words(of_domain)}"
-    if one.reason is AccessReason.SOURCE_RULE and of_source is not None:
+    if decision.reason is AccessReason.SOURCE_RULE and of_source is not None:
         return f"the source asks for {rule_words(of_source)}"
-    if one.reason is AccessReason.CLEARANCE:
+    if decision.reason is AccessReason.CLEARANCE:
         return f"the source is {source.classification}: that clearance is needed"
-    if one.reason is AccessReason.NO_RULE:
+    if decision.reason is AccessReason.NO_RULE:
         return "no rule: open to everybody"
     rules = [f"{whose}: {rule_words(rule)}" for whose, rule in (("domain", of_domain), ("source", of_source)) if rule]
-    return "; ".join(rules) or f"the policy says {one.reason}"
+    return "; ".join(rules) or f"the policy says {decision.reason}"
 
 
 def _any(kind: str, names: Iterable[str]) -> str:
@@ -71,13 +71,13 @@ def _any(kind: str, names: Iterable[str]) -> str:
 _Column = tuple[str, list[Text]]
 
 
-def print_matrix(found: AccessMatrix) -> None:
+def print_matrix(matrix: AccessMatrix) -> None:
     """Print as many tables one below the other as the columns need at the width of the terminal."""
     console = out()
-    holders = [(clean(_heading(one)), [_least(least) for least in needed]) for one, needed in found.needed.items()]
-    may = [(clean(one.id), [sign(each.allowed) for each in may]) for one, may in found.principals.items()]
+    holders = [(clean(_heading(one)), [_least(least) for least in needed]) for one, needed in matrix.needed.items()]
+    may = [(clean(one.id), [sign(each.allowed) for each in may]) for one, may in matrix.principals.items()]
     columns = [*holders, *may]
-    left = console.width - sum(map(_width, rows := _row_columns(found)))
+    left = console.width - sum(map(_width, rows := _row_columns(matrix)))
     while columns:
         fitting = _fitting(columns, left)
         shown = (*rows, *columns[:fitting])
@@ -87,16 +87,16 @@ def print_matrix(found: AccessMatrix) -> None:
     show(
         console, Text("For a role or group: the least clearance that opens the source to it alone; – none does.", "dim")
     )
-    if found.policy_hash:
-        show(console, Text(f"policy {found.policy_hash}", "dim"))
+    if matrix.policy_hash:
+        show(console, Text(f"policy {matrix.policy_hash}", "dim"))
 
 
-def _row_columns(found: AccessMatrix) -> list[_Column]:
+def _row_columns(matrix: AccessMatrix) -> list[_Column]:
     """Return the columns that say what a row is of."""
     return [
-        ("domain", [Text(row.domain) for row in found.sources]),
-        ("source", [Text(row.source.id) for row in found.sources]),
-        ("is", [Text(str(row.source.classification), "dim") for row in found.sources]),
+        ("domain", [Text(row.domain) for row in matrix.sources]),
+        ("source", [Text(row.source.id) for row in matrix.sources]),
+        ("is", [Text(str(row.source.classification), "dim") for row in matrix.sources]),
     ]
 
 
@@ -152,7 +152,7 @@ def access_page(matrix: AccessMatrix, domains: Sequence[DomainSpec], *, demo: bo
 
 def _roles(matrix: AccessMatrix) -> str:
     told = "The least clearance that opens a source to whoever has the role or group alone."
-    heads = [_holder_html(one) for one in matrix.needed]
+    heads = [_holder_html(holder) for holder in matrix.needed]
     cells = [[_least_html(needed[place]) for needed in matrix.needed.values()] for place in range(len(matrix.sources))]
     return _section("By role and group", told, heads, _with_sources(matrix, cells))
 
@@ -174,8 +174,8 @@ def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
 
 def _rules(domains: Iterable[DomainSpec]) -> str:
     items = "".join(f"<div><dt>{name}</dt><dd>{rule}</dd></div>" for name, rule in _written(domains))
-    held = f"<dl>{items}</dl>" if items else "<p>No manifest has a rule.</p>"
-    return f"<section>\n<h2>Rules</h2>\n{held}\n</section>\n"
+    listing = f"<dl>{items}</dl>" if items else "<p>No manifest has a rule.</p>"
+    return f"<section>\n<h2>Rules</h2>\n{listing}\n</section>\n"
 
 
 def _written(domains: Iterable[DomainSpec]) -> Iterator[tuple[str, str]]:
@@ -187,10 +187,10 @@ def _written(domains: Iterable[DomainSpec]) -> Iterator[tuple[str, str]]:
 
 
 def _with_sources(matrix: AccessMatrix, cells: Iterable[Iterable[str]]) -> Iterator[tuple[str, Iterable[str]]]:
-    for row, held in zip(matrix.sources, cells, strict=True):
+    for row, row_cells in zip(matrix.sources, cells, strict=True):
         title = f"<small>{html_text(row.source.title)}</small>" if row.source.title else ""
         named = f"<th scope=row>{html_text(row.source.id)}{title}</th><td>{escape(str(row.source.classification))}</td>"
-        yield f"<td>{html_text(row.domain)}</td>{named}", held
+        yield f"<td>{html_text(row.domain)}</td>{named}", row_cells
 
 
 def _section(
@@ -205,14 +205,14 @@ def _section(
     )
 
 
-def _holder_html(one: Holder | None) -> str:
-    return "anyone" if one is None else f"<small>{one.kind}</small> {html_text(one.name)}"
+def _holder_html(holder: Holder | None) -> str:
+    return "anyone" if holder is None else f"<small>{holder.kind}</small> {html_text(holder.name)}"
 
 
 def _least_html(needed: Classification | None) -> str:
     return "<span class=never>never</span>" if needed is None else f"<span class=class-{needed.rank}>{needed}</span>"
 
 
-def _may(one: SourceAccess, why: str) -> str:
-    word = "<b class=may>may</b>" if one.allowed else "<b class=never>may not</b>"
+def _may(decision: SourceAccess, why: str) -> str:
+    word = "<b class=may>may</b>" if decision.allowed else "<b class=never>may not</b>"
     return f"{word}<small>{html_text(why)}</small>"

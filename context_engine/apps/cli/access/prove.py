@@ -52,7 +52,7 @@ def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions:
     principal = principal_of(context, somebody)
     left_out = _left_out(context)
     with progress_bar("Changing what may not be read") as bar:
-        (found,) = prove_access(
+        (certificate,) = prove_access(
             context.setup,
             context.data_dir,
             [principal],
@@ -63,13 +63,18 @@ def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions:
             told=lambda _, done: bar(done, changes, ""),
         )
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, **found.to_dict(), "left_out": left_out, "demo": context.demo}
+        published = {
+            "schema_version": SCHEMA_VERSION,
+            **certificate.to_dict(),
+            "left_out": left_out,
+            "demo": context.demo,
+        }
         print_json(published)
     else:
-        _print(principal, found)
+        _print(principal, certificate)
     if left_out:
         note(f"not on trial, for they do not stand in the embedded base: {', '.join(left_out)}", style="yellow")
-    click.get_current_context().exit(0 if found.holds else _DIFFERS)
+    click.get_current_context().exit(0 if certificate.holds else _DIFFERS)
 
 
 def forms() -> Mapping[str, Any]:
@@ -94,26 +99,26 @@ def _left_out(context: CliContext) -> list[str]:
     return sorted({source.id for source in sources if not in_embedded_base(source)})
 
 
-def _print(principal: Principal, found: AccessCertificate) -> None:
-    console, total, differing = out(), sum(found.changes.values()), sum(found.differing.values())
+def _print(principal: Principal, certificate: AccessCertificate) -> None:
+    console, total, differing = out(), sum(certificate.changes.values()), sum(certificate.differing.values())
     show(console, Text(clean(principal_words(principal)), "bold"))
-    kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in found.changes.items())
+    kinds = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in certificate.changes.items())
     show(console, Text(f"{total} changes of what it may not read: {kinds}", "dim"))
     if differing:
-        show(console, Text(f"✗ {differing} of {found.answers} answers are not what they were before", "bold red"))
-        for where, count in found.differing.items():
+        show(console, Text(f"✗ {differing} of {certificate.answers} answers are not what they were before", "bold red"))
+        for where, count in certificate.differing.items():
             show(console, Text(clean(f"  {count} first differ at {where}")))
-    elif found.holds:
-        same = f"✓ {found.answers} answers to {found.questions} questions are the same byte by byte"
+    elif certificate.holds:
+        same = f"✓ {certificate.answers} answers to {certificate.questions} questions are the same byte by byte"
         show(console, Text(same, "green"))
     else:
         show(console, Text("✗ Nothing was shown: no change was made that one who may read everything can see", "red"))
-    if found.insider_saw is not None:
-        show(console, Text(f"  One who may read everything saw {found.insider_saw} answers change", "dim"))
-    if found.first is not None:
-        first = found.first
+    if certificate.insider_saw is not None:
+        show(console, Text(f"  One who may read everything saw {certificate.insider_saw} answers change", "dim"))
+    if certificate.first is not None:
+        first = certificate.first
         when = f"after {first.until} changes, not yet after {first.since}" if first.until else "before any change"
         show(console, Text(clean(f"  First {when}: {first.request}")))
         for label, value in (("at", first.where), ("before", first.before), ("after", first.after)):
             show(console, Text(clean(f"  {label:>6}  {value}")))
-    show(console, Text(f"digest {found.digest}", "dim"))
+    show(console, Text(f"digest {certificate.digest}", "dim"))

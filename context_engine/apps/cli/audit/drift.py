@@ -54,14 +54,14 @@ def drift(at: LedgerLocation, record_id: str, timeout: float, as_json: bool) -> 
     """
     with opened_ledger(at) as opened:
         answer = _answer(opened, record_id)
-        found = _drifts(opened, answer, timeout)
+        drifts = _drifts(opened, answer, timeout)
     if as_json:
-        print_json(_published(opened, answer, found))
+        print_json(_published(opened, answer, drifts))
     else:
-        for one in found:
-            show(out(), Text("\n").join(_lines(one)))
-        _summary(answer, found)
-    same = all(one.state == "unchanged" for one in found)
+        for chunk in drifts:
+            show(out(), Text("\n").join(_lines(chunk)))
+        _summary(answer, drifts)
+    same = all(chunk.state == "unchanged" for chunk in drifts)
     click.get_current_context().exit(0 if same else DEGRADED)
 
 
@@ -106,7 +106,7 @@ def _drifts(opened: OpenLedger, answer: ShownAnswer, timeout_s: float) -> tuple[
         )
 
 
-def _published(opened: OpenLedger, answer: ShownAnswer, found: Sequence[ChunkDrift]) -> dict[str, Any]:
+def _published(opened: OpenLedger, answer: ShownAnswer, drifts: Sequence[ChunkDrift]) -> dict[str, Any]:
     from context_engine.audit.review.drift import counts
 
     return {
@@ -116,42 +116,42 @@ def _published(opened: OpenLedger, answer: ShownAnswer, found: Sequence[ChunkDri
         "time": answer.time,
         "day": None if answer.past_day is None else answer.past_day.isoformat(),
         "principal": opened.context.principal.id,
-        "counts": counts(found),
+        "counts": counts(drifts),
         "not_listed": answer.listed_short,
-        "chunks": [one.to_dict() for one in found],
+        "chunks": [chunk.to_dict() for chunk in drifts],
     }
 
 
-def _lines(found: ChunkDrift) -> Iterator[Text]:
+def _lines(drift: ChunkDrift) -> Iterator[Text]:
     """Yield a chunk and its state, and below it what has changed."""
-    shown, state = found.shown, str(found.state)
+    shown, state = drift.shown, str(drift.state)
     title = shown.chunk.title if shown.chunk is not None else None
     version = f" v{shown.document_version}" if shown.document_version else ""
     section = f" §{shown.chunk.section}" if shown.chunk is not None and shown.chunk.section else ""
     name = f"{title or shown.document_id or shown.chunk_id}{version}{section}"
     first = Text(f"{shown.rank:>2}  ").append(state.replace("_", " ").ljust(_WIDTH), _STYLES.get(state, "magenta"))
     yield first.append(clean(f"{name}  ")).append(clean(f"{shown.source_id}/{shown.chunk_id}"), "dim")
-    for detail in _details(found):
+    for detail in _details(drift):
         yield Text("    ").append_text(detail)
 
 
-def _details(found: ChunkDrift) -> Iterator[Text]:
-    if found.superseded_by:
-        yield Text(clean(f"in force now: {found.superseded_by}"))
-    if found.why:
-        yield Text(clean(found.why))
-    if found.cut_into:
-        yield Text(clean(f"its words stand in {', '.join(found.cut_into)} now"))
-    if found.now_id:
-        yield Text(clean(f"it is {found.now_id} now"))
-    for change in found.text:
+def _details(drift: ChunkDrift) -> Iterator[Text]:
+    if drift.superseded_by:
+        yield Text(clean(f"in force now: {drift.superseded_by}"))
+    if drift.why:
+        yield Text(clean(drift.why))
+    if drift.cut_into:
+        yield Text(clean(f"its words stand in {', '.join(drift.cut_into)} now"))
+    if drift.now_id:
+        yield Text(clean(f"it is {drift.now_id} now"))
+    for change in drift.text:
         line = Text(clean(f"… {change.before} " if change.before else ""), "dim")
         line.append(clean(f"[-{change.was}-]") if change.was else "", "red")
         yield line.append(clean(f"{{+{change.now}+}}") if change.now else "", "green")
-    if found.text_changed and not found.text:
+    if drift.text_changed and not drift.text:
         yield Text("its text is another; the record no longer has the former")
-    told = "document_version" if found.superseded_by else ""
-    for field in (one for one in found.fields if one.name != told):
+    told = "document_version" if drift.superseded_by else ""
+    for field in (one for one in drift.fields if one.name != told):
         yield Text(clean(f"{field.name}: {_value(field.was)} → {_value(field.now)}"))
 
 
@@ -160,10 +160,10 @@ def _value(value: Any) -> str:
     return text if len(text) <= _MOST_VALUE else f"{text[:_MOST_VALUE]}…"
 
 
-def _summary(answer: ShownAnswer, found: Sequence[ChunkDrift]) -> None:
+def _summary(answer: ShownAnswer, drifts: Sequence[ChunkDrift]) -> None:
     from context_engine.audit.review.drift import counts
 
-    said = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(found).items() if count)
-    note(f"{counted(len(found), 'chunk')} of the answer of {answer.time}: {said or 'it showed none'}.")
+    summary = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(drifts).items() if count)
+    note(f"{counted(len(drifts), 'chunk')} of the answer of {answer.time}: {summary or 'it showed none'}.")
     if answer.listed_short:
         note(f"{counted(answer.listed_short, 'further chunk')} cannot be named: the candidates were erased.")

@@ -62,15 +62,15 @@ def impact(at: LedgerLocation, shown: bool, as_json: bool, as_csv: bool, **wante
     criteria = _criteria(shown=shown, **wanted)
     with opened_ledger(at) as opened:
         opened.ledger.integrate()
-        found = list(answers(opened.ledger, criteria))
+        affected = list(answers(opened.ledger, criteria))
     asked = {name: value for name, value in wanted.items() if value is not None}
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, "asked": asked, "counts": _counts(found)}
-        print_json({**published, "answers": [one.to_dict() for one in found]})
+        published = {"schema_version": SCHEMA_VERSION, "asked": asked, "counts": _counts(affected)}
+        print_json({**published, "answers": [answer.to_dict() for answer in affected]})
     elif as_csv:
-        write_text(_csv(found))
+        write_text(_csv(affected))
     else:
-        _print(found)
+        _print(affected)
 
 
 def _criteria(
@@ -89,7 +89,7 @@ def _criteria(
     """
     from context_engine.audit.ledger.look_up import MentionCriteria
 
-    if sum(one is not None for one in (document, content, chunk)) != 1:
+    if sum(criterion is not None for criterion in (document, content, chunk)) != 1:
         raise click.UsageError("Say of what: one of --document ID, --content SHA256, --chunk SOURCE/CHUNK.")
     if document_version is not None and document is None:
         raise click.UsageError("--version goes with --document.")
@@ -110,23 +110,23 @@ def _criteria(
     )
 
 
-def _counts(found: Sequence[AffectedAnswer]) -> dict[str, int]:
-    fates = Counter(one.fate for one in found)
-    return {"answers": len(found), **{fate: fates[fate] for fate in ("returned", "merged", "dropped")}}
+def _counts(affected: Sequence[AffectedAnswer]) -> dict[str, int]:
+    fates = Counter(answer.fate for answer in affected)
+    return {"answers": len(affected), **{fate: fates[fate] for fate in ("returned", "merged", "dropped")}}
 
 
-def _rows(found: Sequence[AffectedAnswer]) -> Iterator[dict[str, Any]]:
-    for one in found:
-        facts = one.to_dict()
+def _rows(affected: Sequence[AffectedAnswer]) -> Iterator[dict[str, Any]]:
+    for answer in affected:
+        facts = answer.to_dict()
         for chunk in facts["chunks"]:
             yield {name: chunk[name] if name in chunk else facts[name] for name in _COLUMNS}
 
 
-def _csv(found: Sequence[AffectedAnswer]) -> str:
+def _csv(affected: Sequence[AffectedAnswer]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in _rows(found))
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in _rows(affected))
     return text.getvalue()
 
 
@@ -135,16 +135,16 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
-def _print(found: Sequence[AffectedAnswer]) -> None:
-    if found:
+def _print(affected: Sequence[AffectedAnswer]) -> None:
+    if affected:
         rows = []
-        for one in found:
-            record, chunks = one.record, [chunk for chunk in one.chunks if chunk.fate == one.fate]
-            what = "fetched" if record.kind == "fetch" else one.fate
-            facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], what)
+        for answer in affected:
+            record, chunks = answer.record, [chunk for chunk in answer.chunks if chunk.fate == answer.fate]
+            fate = "fetched" if record.kind == "fetch" else answer.fate
+            facts = (record.time[:19], record.record_id, record.domain or "", (record.caller or "")[:12], fate)
             names = chunks[0].chunk_id + (f" and {len(chunks) - 1} more" if len(chunks) > 1 else "")
-            rows.append((*facts, one.rank or "", names))
+            rows.append((*facts, answer.rank or "", names))
         out().print(table(("!time", "!search", "domain", "caller", "what", ">rank", "chunks"), rows))
-    counts = _counts(found)
-    said = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
-    note(f"{counted(counts['answers'], 'answer')} had to do with it: {said}." if found else "No answer used it.")
+    counts = _counts(affected)
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
+    note(f"{counted(counts['answers'], 'answer')} had to do with it: {summary}." if affected else "No answer used it.")

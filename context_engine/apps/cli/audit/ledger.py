@@ -153,11 +153,11 @@ def read_saved(file: Path) -> dict[str, Any]:
     import json
 
     try:
-        found = json.loads(file.read_bytes())
+        saved = json.loads(file.read_bytes())
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(file)) from None
     except (ValueError, RecursionError):
         raise InvalidRequest(f"{file} holds no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(saved, dict):
         raise InvalidRequest(f"{file} holds no JSON object")
-    return found
+    return saved

@@ -264,8 +264,8 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
     if out is not None:
         written_exactly(out, checkpoint.note)
     if as_json:
-        said = {"newer_records": newer, "not_proved": missing, "problems": problems}
-        print_json({"schema_version": SCHEMA_VERSION, **facts, **said})
+        report = {"newer_records": newer, "not_proved": missing, "problems": problems}
+        print_json({"schema_version": SCHEMA_VERSION, **facts, **report})
     elif out is None:
         write_text(checkpoint.note)
     if newer:
@@ -309,5 +309,5 @@ def head_facts(ledger: Ledger, written: str) -> dict[str, Any]:
         "size": checkpoint.size,
         "root": checkpoint.root.hex(),
         "checkpoint": written,
-        "signed_by": [one.key.text for one in signed],
+        "signed_by": [signature.key.text for signature in signed],
     }

@@ -55,12 +55,12 @@ def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, as
     with opened_ledger(at) as opened:
         ledger = opened.ledger
         ledger.integrate()
-        found, about = ledger_statistics(ledger, since=since, until=until), _about(ledger)
+        statistics, about = ledger_statistics(ledger, since=since, until=until), _about(ledger)
         unsigned = ledger.keyring is None
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, **about, **asdict(found)})
+        print_json({"schema_version": SCHEMA_VERSION, **about, **asdict(statistics)})
     else:
-        _print(found, about)
+        _print(statistics, about)
     if unsigned:
         say_unproved((NO_KEY,))
 
@@ -77,7 +77,7 @@ def _about(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _print(found: LedgerStatistics, about: Mapping[str, Any]) -> None:
+def _print(totals: LedgerStatistics, about: Mapping[str, Any]) -> None:
     console = out()
     head = f"{about['origin']}: {counted(about['size'], 'record')} in the log"
     head += f", {about['pending']} waiting" if about["pending"] else ""
@@ -85,20 +85,25 @@ def _print(found: LedgerStatistics, about: Mapping[str, Any]) -> None:
     head += f"; {counted(about['checkpoints'], 'checkpoint')}"
     head += f", the last at {about['last_checkpoint']}" if about["checkpoints"] else ""
     show(console, Text(clean(head), "bold"))
-    if not found.records:
+    if not totals.records:
         show(console, Text("No record in that time." if about["size"] else "Nothing is recorded yet."))
         return
-    span = f"{counted(found.records, 'record')} from {found.first} to {found.last}"
-    show(console, Text(f"{span}, {counted(found.callers, 'caller')}"))
-    groups = {"kind": found.kinds, "domain": found.domains, "status": found.statuses, "decision": found.decisions}
-    days = dict(list(found.days.items())[-_DAYS_SHOWN:])
+    span = f"{counted(totals.records, 'record')} from {totals.first} to {totals.last}"
+    show(console, Text(f"{span}, {counted(totals.callers, 'caller')}"))
+    groups = {
+        "kind": totals.kinds,
+        "domain": totals.domains,
+        "status": totals.statuses,
+        "decision": totals.decisions,
+    }
+    days = dict(list(totals.days.items())[-_DAYS_SHOWN:])
     for name, counts in {**groups, "day": days}.items():
         console.print()
         show(console, _counts(name, counts))
     console.print()
-    show(console, _stored(found))
-    if found.erased:
-        show(console, Text(f"{counted(found.erased, 'addendum')} erased".replace("addendums", "addenda"), "dim"))
+    show(console, _stored(totals))
+    if totals.erased:
+        show(console, Text(f"{counted(totals.erased, 'addendum')} erased".replace("addendums", "addenda"), "dim"))
 
 
 def _counts(name: str, counts: Mapping[str, int]) -> Table:
@@ -106,9 +111,9 @@ def _counts(name: str, counts: Mapping[str, int]) -> Table:
     return table((name, ">records"), rows)
 
 
-def _stored(found: LedgerStatistics) -> Table:
-    rows = [("entries", "", f"{found.entries / _KIB:,.1f}")]
-    rows += [(kind, str(stored.count), f"{stored.size / _KIB:,.1f}") for kind, stored in found.stored.items()]
+def _stored(statistics: LedgerStatistics) -> Table:
+    rows = [("entries", "", f"{statistics.entries / _KIB:,.1f}")]
+    rows += [(kind, str(stored.count), f"{stored.size / _KIB:,.1f}") for kind, stored in statistics.stored.items()]
     return table(("kept", ">number", ">KiB"), rows)
 
 
@@ -185,12 +190,12 @@ def list_records(
             say_unknown_domain(opened, wanted["domain"])
     if as_json:
         facts = {} if population is None else {"sample": {"seed": seed, "size": len(rows), "population": population}}
-        records = [one.to_dict() for one in listed]
+        records = [record.to_dict() for record in listed]
         published = {"schema_version": SCHEMA_VERSION, "records": records, "more": more, **facts}
         print_json(published)
     elif jsonl:
-        for one in listed:
-            print_json_line(json.dumps(one.to_dict(), ensure_ascii=False))
+        for record in listed:
+            print_json_line(json.dumps(record.to_dict(), ensure_ascii=False))
     elif listed:
         show(out(), _table(listed))
     else:
@@ -270,6 +275,6 @@ def _table(listed: Sequence[Listed]) -> Table:
         outcome = " · ".join(filter(None, (row.status, row.decision, error)))
         of = f"of {row.search_id}" if row.search_id else ""
         caller = row.caller[:_SHORT] if row.caller else "–"
-        what = (row.kind, row.record_id, row.domain or "–", outcome or of or "–", caller)
-        rows.append((row.index, row.time[:_TO_THE_SECOND], *what))
+        described = (row.kind, row.record_id, row.domain or "–", outcome or of or "–", caller)
+        rows.append((row.index, row.time[:_TO_THE_SECOND], *described))
     return table((">index", "time", "kind", "id", "domain", "outcome", "caller"), rows)

@@ -101,8 +101,8 @@ def _report_pruned(plan: PruningPlan, *, removed: bool) -> None:
     if not count:
         outcome("nothing to remove", f"{counted(plan.size - plan.minimum, 'record')} stay")
         return
-    what = f"{counted(count, 'record')}, those up to {plan.before}; {plan.size - plan.border} stay"
-    outcome("removed" if removed else "would be removed", what)
+    described = f"{counted(count, 'record')}, those up to {plan.before}; {plan.size - plan.border} stay"
+    outcome("removed" if removed else "would be removed", described)
 
 
 def _hold(plan: PruningPlan) -> None:
@@ -197,15 +197,15 @@ def erase(
     with opened_ledger(at) as opened:
         wanted = _wanted(opened.ledger, queries, callers, texts, (document, version))
         words = {"reason": reason or _TRIAL, "by": by or _login()}
-        found = _erased(opened.ledger, wanted, words, dry_run=True)
+        erased = _erased(opened.ledger, wanted, words, dry_run=True)
         if not dry_run:
-            if _any(found):
-                make_sure(f"Erase {_what(found)}?", yes=yes)
-            found = _erased(opened.ledger, wanted, words, dry_run=False)
+            if _any(erased):
+                make_sure(f"Erase {_what(erased)}?", yes=yes)
+            erased = _erased(opened.ledger, wanted, words, dry_run=False)
     if as_json:
-        published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **found._asdict()}
+        published = {"schema_version": SCHEMA_VERSION, "dry_run": dry_run, **erased._asdict()}
         print_json(published)
-    _report_erased(found, dry_run=dry_run, as_json=as_json)
+    _report_erased(erased, dry_run=dry_run, as_json=as_json)
 
 
 def _wanted(
@@ -233,38 +233,38 @@ def _erased(ledger: Ledger, wanted: Wanted, words: dict[str, str], *, dry_run: b
     return erase_from(ledger, wanted, **words, clock=ledger.clock, dry_run=dry_run)
 
 
-def _any(found: Erased) -> bool:
-    return bool(found.questions or found.texts or found.cards)
+def _any(erased: Erased) -> bool:
+    return bool(erased.questions or erased.texts or erased.cards)
 
 
-def _what(found: Erased) -> str:
-    parts = [counted(count, noun) for count, noun in ((found.questions, "question"), (found.texts, "text")) if count]
-    return f"{' and '.join(parts) or 'what is known of chunks'} of {counted(found.records, 'record')}"
+def _what(erased: Erased) -> str:
+    parts = [counted(count, noun) for count, noun in ((erased.questions, "question"), (erased.texts, "text")) if count]
+    return f"{' and '.join(parts) or 'what is known of chunks'} of {counted(erased.records, 'record')}"
 
 
-def _report_erased(found: Erased, *, dry_run: bool, as_json: bool) -> None:
+def _report_erased(erased: Erased, *, dry_run: bool, as_json: bool) -> None:
     if not as_json:
-        if not _any(found):
+        if not _any(erased):
             outcome("nothing to erase", "it is not in the ledger, or was erased before")
         else:
-            outcome("would be erased" if dry_run else "erased", _what(found))
+            outcome("would be erased" if dry_run else "erased", _what(erased))
     if dry_run:
         return
-    if found.overwritten is None:
+    if erased.overwritten is None:
         note(
             "PostgreSQL keeps deleted rows until it is vacuumed: run 'VACUUM FULL addendum'. WAL archives, replicas "
             "and backups keep them until they are recycled.",
             style="yellow",
         )
-    elif not found.overwritten:
+    elif not erased.overwritten:
         note(
             "The file could not be written anew while others use it, and may hold copies in unused pages: run the same "
             "command again.",
             style="yellow",
         )
-    elif _any(found):
+    elif _any(erased):
         note("Backups of the ledger keep what they have until they are recycled.")
-    if found.texts:
+    if erased.texts:
         note("A text that a source still holds is recorded again when it is found again.")
 
 

@@ -75,9 +75,9 @@ def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay:
 
     with opened_ledger(at) as opened:
         ledger = opened.ledger
-        found = find_record(ledger, record_id)
-        restored = restore(found.entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
-        contexts = [read_entry(one) for one in context_entries(ledger, record_id)]
+        record = find_record(ledger, record_id)
+        restored = restore(record.entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
+        contexts = [read_entry(entry) for entry in context_entries(ledger, record_id)]
         return _replayed(opened.context, restored, None, contexts)
 
 
@@ -158,15 +158,15 @@ def _print(replayed: Replay) -> None:
         first, second = ("shown", "in the record") if replayed.reason == "answer_altered" else ("recorded", "computed")
         show(console, Text(clean(f"  {path}: {first} {_value(was)}, {second} {_value(now)}")))
     for one in replayed.contexts:
-        said = "identical" if one.identical else one.reason
-        show(console, Text(clean(f"context {one.record_id}: {said}"), "" if one.identical else "yellow"))
+        verdict = "identical" if one.identical else one.reason
+        show(console, Text(clean(f"context {one.record_id}: {verdict}"), "" if one.identical else "yellow"))
     _print_settings(replayed)
     if replayed.changed_scorer is not None:
         was, now = replayed.changed_scorer
-        said = (
+        verdict = (
             f"vectors were compared by {was}, now by {now}" if now else f"vectors were compared by {was}, now by none"
         )
-        show(console, Text(clean(f"{said}: what that changes, the record cannot tell")))
+        show(console, Text(clean(f"{verdict}: what that changes, the record cannot tell")))
 
 
 def _print_settings(replayed: Replay) -> None:
@@ -178,15 +178,15 @@ def _print_settings(replayed: Replay) -> None:
         show(console, Text("no setting has changed since"))
         return
     show(console, Text(f"{counted(len(changed), 'setting')} changed since:"))
-    for one in changed:
-        was, now = (_value(setting_words(one.key, value)) for value in (one.was, one.now))
-        show(console, Text(clean(f"  {one.key}: {was}, now {now} ({one.origin})")))
+    for setting in changed:
+        was, now = (_value(setting_words(setting.key, value)) for value in (setting.was, setting.now))
+        show(console, Text(clean(f"  {setting.key}: {was}, now {now} ({setting.origin})")))
     if replayed.answer_now is not None:
         path, was, now = replayed.answer_now
         show(console, Text(clean(f"the answer would be another: {path}: {_value(was)}, then {_value(now)}"), "yellow"))
-    elif any(one.judged for one in changed):
+    elif any(setting.judged for setting in changed):
         show(console, Text("the answer would be the same, as far as the record can tell"))
-    unjudged = [one.key for one in changed if not one.judged]
+    unjudged = [setting.key for setting in changed if not setting.judged]
     if unjudged:
         show(console, Text(clean(f"what these change, the record cannot tell: {', '.join(unjudged)}"), "dim"))
 

@@ -52,17 +52,17 @@ def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_
 
     with opened_ledger(at) as opened:
         ledger = opened.ledger
-        found = find_record(ledger, record_id)
+        record = find_record(ledger, record_id)
         account = account_of(
-            found.entry,
-            found.index,
+            record.entry,
+            record.index,
             ledger,
             query=query,
             pseudonyms=ledger_pseudonyms(ledger),
             contexts=context_entries(ledger, record_id),
         )
-        passages = _passages(found.entry, ledger) if texts else None
-        proof = _proof(ledger, found.index)
+        passages = _passages(record.entry, ledger) if texts else None
+        proof = _proof(ledger, record.index)
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, **account.to_dict(), "proof": proof}
         if passages is not None:
@@ -100,19 +100,23 @@ def _passages(entry: bytes, ledger: Ledger) -> list[ShownPassage]:
 
     return [
         ShownPassage(
-            one.rank,
-            one.source_id,
-            one.chunk_id,
-            one.content_sha256,
-            None if one.chunk is None else one.chunk.content,
+            chunk.rank,
+            chunk.source_id,
+            chunk.chunk_id,
+            chunk.content_sha256,
+            None if chunk.chunk is None else chunk.chunk.content,
         )
-        for one in recorded_answer(entry, ledger).chunks
+        for chunk in recorded_answer(entry, ledger).chunks
     ]
 
 
 def _proof(ledger: Ledger, index: int | None) -> dict[str, Any]:
     """Return how firmly a record stands: the first checkpoint that covers it, and what that does not prove."""
-    covering = None if index is None else next((one for one in ledger.checkpoints() if one.size > index), None)
+    covering = (
+        None
+        if index is None
+        else next((checkpoint for checkpoint in ledger.checkpoints() if checkpoint.size > index), None)
+    )
     missing = [NO_KEY] if ledger.keyring is None else []
     return {
         "index": index,
@@ -153,7 +157,7 @@ def print_account(console: Console, account: Account, proof: Mapping[str, Any]) 
     _lines(console, "Notices", _notices(account))
     _lines(console, "Settings that differ from the default", _settings(account))
     _table(console, "Contexts", ("id", "time", "tokens", "blocks"), _contexts(account))
-    _lines(console, "Not there any more", (f"{one.kind}: {one.why}" for one in account.missing))
+    _lines(console, "Not there any more", (f"{part.kind}: {part.why}" for part in account.missing))
 
 
 def print_passages(console: Console, passages: Iterable[ShownPassage]) -> None:
@@ -244,7 +248,8 @@ def _rule(entry: Mapping[str, Any]) -> list[str]:
 
 def _sources(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
     return [
-        (one["id"], one["state"], one["chunks"], one["ms"], one.get("error", "")) for one in entry.get("sources", ())
+        (source["id"], source["state"], source["chunks"], source["ms"], source.get("error", ""))
+        for source in entry.get("sources", ())
     ]
 
 
@@ -252,16 +257,16 @@ def _chunks(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
     return [
         (
             rank,
-            f"{one['source']}/{one['chunk']}",
-            one.get("document") or "",
-            one.get("version") or "",
-            one.get("tier", ""),
-            one.get("fetched_at", "")[:10],
-            f"{one['final']:.4f}" if "final" in one else "",
-            (one.get("sha256") or "")[:_HASH],
-            ", ".join(one.get("flags", ())),
+            f"{chunk['source']}/{chunk['chunk']}",
+            chunk.get("document") or "",
+            chunk.get("version") or "",
+            chunk.get("tier", ""),
+            chunk.get("fetched_at", "")[:10],
+            f"{chunk['final']:.4f}" if "final" in chunk else "",
+            (chunk.get("sha256") or "")[:_HASH],
+            ", ".join(chunk.get("flags", ())),
         )
-        for rank, one in enumerate(entry.get("chunks", ()), start=1)
+        for rank, chunk in enumerate(entry.get("chunks", ()), start=1)
     ]
 
 
@@ -287,16 +292,16 @@ def _notices(account: Account) -> list[str]:
     question = account.question or {}
     kept = question.get("result", {}).get("notices")
     if kept:
-        return [str(one["message"]) for one in kept]
+        return [str(notice["message"]) for notice in kept]
     return [f"{code} {subject}".strip() for code, subject in account.entry.get("notices", ())]
 
 
 def _settings(account: Account) -> list[str]:
     defaults = Settings().model_dump(mode="json")
     return [
-        f"{key}: {one['value']} ({one['origin']})"
-        for key, one in (account.settings or {}).items()
-        if key not in defaults or one["value"] != defaults[key]
+        f"{key}: {setting['value']} ({setting['origin']})"
+        for key, setting in (account.settings or {}).items()
+        if key not in defaults or setting["value"] != defaults[key]
     ]
 
 
@@ -307,16 +312,16 @@ def _contexts(account: Account) -> list[Sequence[Any]]:
 
 
 def _context_passages(entry: Mapping[str, Any]) -> list[Sequence[Any]]:
-    return [(one["label"], one["source"], ", ".join(one["chunks"])) for one in entry.get("chunks", ())]
+    return [(chunk["label"], chunk["source"], ", ".join(chunk["chunks"])) for chunk in entry.get("chunks", ())]
 
 
 def _lines(console: Console, title: str, lines: Iterable[str]) -> None:
-    found = list(lines)
-    if not found:
+    shown = list(lines)
+    if not shown:
         return
     console.print()
     show_part(console, Text(clean(title), "bold"))
-    for line in found:
+    for line in shown:
         show_part(console, Text(clean(f"  {line}")))
 
 

@@ -76,21 +76,21 @@ def verify(
 
     with opened_ledger(at) as opened, progress_bar("Verifying …") as progress:
         _integrate(opened.ledger)
-        found = verify_ledger(
+        verification = verify_ledger(
             opened.ledger,
             trusted=[_key(text, "--key") for text in keys],
-            outside=[one for file in files for one in _outside(file)],
+            outside=[checkpoint for file in files for checkpoint in _outside(file)],
             witnesses=[_key(text, "--witness") for text in witnesses],
             workers=workers or min(os.cpu_count() or 1, _MOST_WORKERS),
             log_alone=log_only,
             progress=lambda done, total: progress(done, total, ""),
         )
     if as_json:
-        print_json(_published(found))
+        print_json(_published(verification))
     else:
-        _report(found)
-    say_unproved(found.not_proved)
-    click.get_current_context().exit(0 if found.sound else FAILURE)
+        _report(verification)
+    say_unproved(verification.not_proved)
+    click.get_current_context().exit(0 if verification.sound else FAILURE)
 
 
 def _integrate(ledger: Ledger) -> None:
@@ -134,40 +134,42 @@ def _outside(file: Path) -> Iterator[Outside]:
         yield Outside(str(file), one)
 
 
-def _report(found: Verification) -> None:
+def _report(verification: Verification) -> None:
     console = out()
-    for one in found.findings[:_SHOWN]:
+    for finding in verification.findings[:_SHOWN]:
         show(
             console,
-            Text(clean(f"{one.where}: "), "bold").append(clean(one.problem), "red").append(f" [{one.code}]", "dim"),
+            Text(clean(f"{finding.where}: "), "bold")
+            .append(clean(finding.problem), "red")
+            .append(f" [{finding.code}]", "dim"),
         )
-    more = len(found.findings) - _SHOWN + sum(_beyond(found).values())
+    more = len(verification.findings) - _SHOWN + sum(_beyond(verification).values())
     if more > 0:
         show(console, Text(f"and {counted(more, 'finding')} more; --json has them"))
-    for sentence in found.proved:
+    for sentence in verification.proved:
         show(console, Text(clean(sentence)))
-    said = "sound" if found.sound else "not sound"
-    counts = f"{counted(found.size, 'record')}, {counted(found.counts['checkpoints'], 'checkpoint')}"
-    problems = "" if found.sound else f", {counted(len(found.findings), 'finding')}"
-    show(console, Text(said, "green" if found.sound else "red").append(f": {counts}{problems}", ""))
+    verdict = "sound" if verification.sound else "not sound"
+    counts = f"{counted(verification.size, 'record')}, {counted(verification.counts['checkpoints'], 'checkpoint')}"
+    problems = "" if verification.sound else f", {counted(len(verification.findings), 'finding')}"
+    show(console, Text(verdict, "green" if verification.sound else "red").append(f": {counts}{problems}", ""))
 
 
-def _beyond(found: Verification) -> dict[str, int]:
+def _beyond(verification: Verification) -> dict[str, int]:
     """Return how many findings of a code were not kept."""
-    return {name: count for name, count in found.counts.items() if name.startswith("more ")}
+    return {name: count for name, count in verification.counts.items() if name.startswith("more ")}
 
 
-def _published(found: Verification) -> dict[str, Any]:
+def _published(verification: Verification) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
-        "sound": found.sound,
-        "size": found.size,
-        "findings": _findings(found.findings),
-        "proved": found.proved,
-        "not_proved": found.not_proved,
-        "counts": found.counts,
+        "sound": verification.sound,
+        "size": verification.size,
+        "findings": _findings(verification.findings),
+        "proved": verification.proved,
+        "not_proved": verification.not_proved,
+        "counts": verification.counts,
     }
 
 
-def _findings(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [{"code": one.code, **one.where._asdict(), "problem": one.problem} for one in found]
+def _findings(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    return [{"code": finding.code, **finding.where._asdict(), "problem": finding.problem} for finding in findings]

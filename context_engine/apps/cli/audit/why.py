@@ -89,9 +89,9 @@ def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> _Record
 
     with opened_ledger(at) as opened:
         ledger = opened.ledger
-        found = find_record(ledger, record_id)
-        result = recorded_result(ledger, record_id, found.entry, query)
-        entry = account_of(found.entry, found.index, ledger).entry
+        record = find_record(ledger, record_id)
+        result = recorded_result(ledger, record_id, record.entry, query)
+        entry = account_of(record.entry, record.index, ledger).entry
         say_unproved([NO_KEY] if ledger.keyring is None else [])
     return _Recorded(result, AccessTaken.of_entry(entry))
 
@@ -149,7 +149,7 @@ def _lines(why: Why, result: SearchResult, names: _Names) -> Iterator[str]:
         return
     if why.fate is not None:
         yield f"{chunk} {_fate(why.fate, why.rank, names)}."
-    yield f"  left after each stage: {' → '.join(f'{one.name} {one.left}' for one in why.funnel)}"
+    yield f"  left after each stage: {' → '.join(f'{stage.name} {stage.left}' for stage in why.funnel)}"
     if why.standing is not None:
         yield from _standing(why.standing, result.settings.values)
     yield from _shown(why, names)
@@ -205,7 +205,7 @@ def _standing(standing: Standing, settings: Settings) -> Iterator[str]:
 def _shown(why: Why, names: _Names) -> Iterator[str]:
     """What brought a shown chunk to its rank."""
     if why.also_in:
-        yield f"  merged into it: {names.of_all([(one.source_id, one.chunk_id) for one in why.also_in])}"
+        yield f"  merged into it: {names.of_all([(member.source_id, member.chunk_id) for member in why.also_in])}"
     own = (why.source_id, why.chunk_id)
     passed = [swap.loser for swap in why.swaps if swap.winner == own]
     lost = [swap.winner for swap in why.swaps if swap.loser == own]
@@ -227,9 +227,9 @@ def _changes(search: Search, names: _Names) -> Iterator[str]:
     yield f"  tried in vain: {', '.join(f'{name} ({count})' for name, count in search.tried)}"
 
 
-def _sentence(found: Counterfactual, names: _Names) -> str:
-    told = " and ".join(_change(change, names) for change in found.changes)
-    return f"{told[:1].upper()}{told[1:]} it would have been shown at rank {found.rank}."
+def _sentence(counterfactual: Counterfactual, names: _Names) -> str:
+    told = " and ".join(_change(change, names) for change in counterfactual.changes)
+    return f"{told[:1].upper()}{told[1:]} it would have been shown at rank {counterfactual.rank}."
 
 
 def _change(change: Change, names: _Names) -> str:
@@ -247,15 +247,15 @@ def _change(change: Change, names: _Names) -> str:
     return f"with {change.name} {now} instead of {was}"
 
 
-def _beside(found: Counterfactual, names: _Names) -> Iterator[str]:
+def _beside(counterfactual: Counterfactual, names: _Names) -> Iterator[str]:
     """What else would be so then, and what is not known."""
-    if found.left:
-        yield f"  no longer shown then: {names.of_all(found.left)}"
-    if found.came:
-        yield f"  shown then as well: {names.of_all(found.came)}"
-    if found.unscored:
+    if counterfactual.left:
+        yield f"  no longer shown then: {names.of_all(counterfactual.left)}"
+    if counterfactual.came:
+        yield f"  shown then as well: {names.of_all(counterfactual.came)}"
+    if counterfactual.unscored:
         yield f"  {_UNSCORED}"
-    if found.asks_otherwise:
+    if counterfactual.asks_otherwise:
         yield f"  {_ASKED_OTHERWISE}"
 
 

@@ -83,8 +83,8 @@ def _reranks(reranker: Reranker | None) -> str | None:
     if reranker is None:
         return None
     scores = reranker.rerank(_WORD, [Chunk(content=text) for text in _PASSAGES])
-    given = _PASSAGES if scores is None else list(scores)
-    return None if len(given) == len(_PASSAGES) else f"gave {len(given)} scores for {len(_PASSAGES)} passages"
+    scored = _PASSAGES if scores is None else list(scores)
+    return None if len(scored) == len(_PASSAGES) else f"gave {len(scored)} scores for {len(_PASSAGES)} passages"
 
 
 def _tried(try_it: Callable[[], str | None]) -> str | None:
@@ -119,13 +119,13 @@ def adapter_report(context: CliContext, only: str | None) -> list[StoredAdapter]
     names = context.setup.registry.domains
     try:
         with LocalBase(base_path(context.data_dir)) as base:
-            found = base.adapters() if base.exists() else []
+            stored = base.adapters() if base.exists() else []
     except StoreError:  # its sources have said so
         return []
-    return [one for one in found if one.domain in names and only in (None, one.domain)]
+    return [adapter for adapter in stored if adapter.domain in names and only in (None, adapter.domain)]
 
 
-def blend_notes(context: CliContext, found: Sequence[StoredAdapter], only: str | None) -> Iterator[str]:
+def blend_notes(context: CliContext, adapters: Sequence[StoredAdapter], only: str | None) -> Iterator[str]:
     """Yield the domains whose learnt blend is not used, for the base has its cosines from other scorers.
 
     Args:
@@ -145,7 +145,11 @@ def blend_notes(context: CliContext, found: Sequence[StoredAdapter], only: str |
         blend = context.setup.resolver.base(spec).values.learnt_blend
         if model_id is None or only not in (None, name) or blend is None or blend.cosine is None:
             continue
-        in_force = [one.adapter_id for one in found if one.domain == name and one.in_force and not one.problem]
+        in_force = [
+            adapter.adapter_id
+            for adapter in adapters
+            if adapter.domain == name and adapter.in_force and not adapter.problem
+        ]
         used = in_force if choice == "auto" else [choice] if choice != "off" else []
         scorers = {scorer_name(model_id, adapter_id) for adapter_id in used or (None,)}
         if blend.cosine not in scorers:
@@ -155,12 +159,12 @@ def blend_notes(context: CliContext, found: Sequence[StoredAdapter], only: str |
             )
 
 
-def adapter_text(context: CliContext, found: Sequence[StoredAdapter]) -> Iterator[Text]:
+def adapter_text(context: CliContext, adapters: Sequence[StoredAdapter]) -> Iterator[Text]:
     """Yield a line for each domain that has adapters, and what the settings make of them."""
     choice = context.setup.resolver.base().values.adapter
-    for name, said in adapter_lines(found):
-        yield Text(clean(f"{name}: {said}"), "dim")
-    if found and choice != "auto":
+    for name, state in adapter_lines(adapters):
+        yield Text(clean(f"{name}: {state}"), "dim")
+    if adapters and choice != "auto":
         yield Text(clean(f"! the setting adapter = {choice} overrides what is in force"), "yellow")
 
 
@@ -188,18 +192,18 @@ def privacy_report(setup: Setup) -> PrivacyReport:
 
 def privacy_lines(report: PrivacyReport) -> Iterator[Text]:
     """Yield what a person should know, a line each."""
-    found = report.masking
-    if not found.on:
+    masking = report.masking
+    if not masking.on:
         yield Text("personal data is masked nowhere", "dim")
         return
     outputs = (
-        f"contexts of {', '.join(map(clean, found.contexts))}" if found.contexts else "",
-        f"kept questions of {', '.join(map(clean, found.stored_queries))}" if found.stored_queries else "",
-        "logs" if found.logs else "",
+        f"contexts of {', '.join(map(clean, masking.contexts))}" if masking.contexts else "",
+        f"kept questions of {', '.join(map(clean, masking.stored_queries))}" if masking.stored_queries else "",
+        "logs" if masking.logs else "",
     )
     where = "; ".join(one for one in outputs if one)
-    key = f"key of {found.key}" if found.key else "a random key of each process"
-    yield Text(f"personal data ({', '.join(map(clean, found.kinds))}) is masked in {where}; {key}", "dim")
+    key = f"key of {masking.key}" if masking.key else "a random key of each process"
+    yield Text(f"personal data ({', '.join(map(clean, masking.kinds))}) is masked in {where}; {key}", "dim")
     if report.problem is not None:
         yield Text(f"✗ personal data cannot be masked, so what should be is refused: {clean(report.problem)}", "red")
 
@@ -220,18 +224,18 @@ def audit_lines(report: AuditReport) -> Iterator[Text]:
     if report.problem is None:
         yield Text(f"audit: {clean(audit_summary(report))}; {state}", "dim")
     else:
-        given = "no answer is given" if report.mode == "required" else "answers are given unrecorded"
-        yield Text(f"✗ nothing can be recorded, so {given}: {clean(report.problem)}", "red")
+        consequence = "no answer is given" if report.mode == "required" else "answers are given unrecorded"
+        yield Text(f"✗ nothing can be recorded, so {consequence}: {clean(report.problem)}", "red")
     for one in report.notices:
         yield Text(f"! {clean(one.message)}", "yellow")
 
 
 def _held(state: LedgerState) -> str:
-    held = counted(state.records, "record") + (f" and {state.pending} waiting" if state.pending else "")
+    records = counted(state.records, "record") + (f" and {state.pending} waiting" if state.pending else "")
     if state.checkpoint is None:
-        return f"{held}, no checkpoint"
+        return f"{records}, no checkpoint"
     written = utc_text(datetime.fromtimestamp(int(state.checkpoint.written), UTC))
-    return f"{held}, the last checkpoint at {state.checkpoint.size} of {written}"
+    return f"{records}, the last checkpoint at {state.checkpoint.size} of {written}"
 
 
 class ServiceReport(NamedTuple):
@@ -271,8 +275,8 @@ def service_lines(report: ServiceReport) -> Iterator[Text]:
         return
     yield Text(f"service: {clean(_opened_by(report.opened))}", "dim")
     if report.keys_problem is not None:
-        said = f"the keys of the identity provider cannot be had, so its tokens open nothing: {report.keys_problem}"
-        yield Text(f"! {clean(said)}", "yellow")
+        warning = f"the keys of the identity provider cannot be had, so its tokens open nothing: {report.keys_problem}"
+        yield Text(f"! {clean(warning)}", "yellow")
 
 
 def _opened_by(opened: Openings) -> str:

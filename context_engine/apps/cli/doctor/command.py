@@ -101,7 +101,7 @@ def doctor(
     ok = all(one.ok for one in reports) and all(one.ok for one in models)
     ok = ok and privacy.problem is None and audit.problem is None and service.problem is None
     if as_json:
-        found = {
+        published = {
             "ok": ok,
             "sources": [_published(one) for one in reports],
             "models": [one.to_dict() for one in models],
@@ -113,7 +113,7 @@ def doctor(
             "audit": audit.to_dict(),
             "service": service.to_dict(),
         }
-        print_json(found)
+        print_json(published)
     else:
         _show(reports, notes)
         _show_models(models)
@@ -159,25 +159,25 @@ def _reports(context: CliContext, only: str | None, sample: str | None) -> Itera
             yield examine_source(opener, domain, spec, query=sample, timeout_s=EXAMINE_S)
 
 
-def _published(one: SourceReport) -> dict[str, Any]:
+def _published(report: SourceReport) -> dict[str, Any]:
     """Return the JSON form of a report; what a source says of itself as a whole stands in it where it says any."""
-    found = one.examination or Examination()
-    whole = {
-        "kind": found.kind,
-        "documents": found.documents,
-        "warnings": [warning.message for warning in found.warnings],
-        "details": dict(found.details),
+    examination = report.examination or Examination()
+    summary = {
+        "kind": examination.kind,
+        "documents": examination.documents,
+        "warnings": [warning.message for warning in examination.warnings],
+        "details": dict(examination.details),
     }
     return {
-        "domain": one.domain,
-        "source": one.source_id,
-        "adapter": one.adapter,
-        "problem": one.problem,
-        "records": found.records,
-        "datasets": [_published_part(part) for part in found.parts],
-        "ok": one.ok,
-        "version": found.version,
-        **{key: value for key, value in whole.items() if value not in ("", None, [], {})},
+        "domain": report.domain,
+        "source": report.source_id,
+        "adapter": report.adapter,
+        "problem": report.problem,
+        "records": examination.records,
+        "datasets": [_published_part(part) for part in examination.parts],
+        "ok": report.ok,
+        "version": examination.version,
+        **{key: value for key, value in summary.items() if value not in ("", None, [], {})},
     }
 
 
@@ -233,18 +233,18 @@ def _scope(context: CliContext, only: str | None) -> dict[str, ScopeThreshold]:
 
 
 def _show_scope(scope: dict[str, ScopeThreshold]) -> None:
-    for name, one in scope.items():
-        text = f"scope threshold of {clean(name)}: {one.value:.2f}"
-        show(out(), Text(f"{text}, {one.origin}" if one.origin else f"{text}, as set", "dim"))
+    for name, threshold in scope.items():
+        text = f"scope threshold of {clean(name)}: {threshold.value:.2f}"
+        show(out(), Text(f"{text}, {threshold.origin}" if threshold.origin else f"{text}, as set", "dim"))
 
 
-def _rows(one: SourceReport) -> Iterator[list[Text]]:
-    head = [_cell(one.domain), _cell(one.source_id)]
-    found = one.examination or Examination()
-    if not found.parts:
-        numbers = (found.documents, found.records, found.search_method)
-        yield [_sign(one.ok), *head, _cell(None), _cell(found.kind or one.adapter), *map(_cell, numbers)]
-    for number, part in enumerate(found.parts):
+def _rows(report: SourceReport) -> Iterator[list[Text]]:
+    head = [_cell(report.domain), _cell(report.source_id)]
+    examination = report.examination or Examination()
+    if not examination.parts:
+        numbers = (examination.documents, examination.records, examination.search_method)
+        yield [_sign(report.ok), *head, _cell(None), _cell(examination.kind or report.adapter), *map(_cell, numbers)]
+    for number, part in enumerate(examination.parts):
         first = head if number == 0 else [Text(""), Text("")]
         rest = (part.documents, part.records, part.search_method)
         yield [_sign(part.ok), *first, _cell(part.name or part.id), _cell(part.kind), *map(_cell, rest)]
@@ -258,23 +258,23 @@ def _cell(value: object) -> Text:
     return Text("–", "dim") if value is None or value == "" else Text(clean(str(value)))
 
 
-def _problems(one: SourceReport) -> Iterator[Text]:
-    if one.problem is not None:
-        place = one.source_id or one.domain
-        yield Text(f"✗ {place}: {clean(one.problem)}" if place else f"✗ {clean(one.problem)}", "red")
-    for part in one.examination.parts if one.examination else ():
+def _problems(report: SourceReport) -> Iterator[Text]:
+    if report.problem is not None:
+        place = report.source_id or report.domain
+        yield Text(f"✗ {place}: {clean(report.problem)}" if place else f"✗ {clean(report.problem)}", "red")
+    for part in report.examination.parts if report.examination else ():
         if part.problem is not None:
-            yield Text(f"✗ {clean(_part_name(one, part))}: {clean(part.problem)}", "red")
+            yield Text(f"✗ {clean(_part_name(report, part))}: {clean(part.problem)}", "red")
 
 
 def _warnings(reports: list[SourceReport]) -> Iterator[Text]:
     """Yield each warning once, with the sources and datasets that it is given for."""
     places: dict[tuple[str, str, str], list[str]] = {}
     for one in reports:
-        found = one.examination or Examination()
-        for warning in found.warnings:
+        examination = one.examination or Examination()
+        for warning in examination.warnings:
             places.setdefault(_without_subject(warning), []).append(one.source_id)
-        for part in found.parts:
+        for part in examination.parts:
             for warning in part.warnings:
                 places.setdefault(_without_subject(warning), []).append(_part_name(one, part))
     for (_, _, message), where in places.items():
@@ -293,5 +293,5 @@ def _search_only(reports: list[SourceReport]) -> Iterator[Text]:
             yield Text(f"{clean(one.source_id)}: searches only; cannot be examined", "dim")
 
 
-def _part_name(one: SourceReport, part: Examination) -> str:
-    return f"{one.source_id}, {part.name or 'dataset'} ({part.id})"
+def _part_name(report: SourceReport, part: Examination) -> str:
+    return f"{report.source_id}, {part.name or 'dataset'} ({part.id})"

@@ -53,8 +53,8 @@ def external_is_good(
     notes = _notes(address, token)
     ok = all(one.ok for one in steps)
     if as_json:
-        found = {"ok": ok, "external": {"steps": [one._asdict() for one in steps], "notes": notes}}
-        print_json(found)
+        published = {"ok": ok, "external": {"steps": [one._asdict() for one in steps], "notes": notes}}
+        print_json(published)
     else:
         _show(steps, notes)
     return ok

@@ -47,15 +47,15 @@ def given_collections(options: dict[str, Any]) -> Mapping[str, Collection]:
     from context_engine.evaluation.collections import collection_at, read_collections
 
     file: Path | None = options["collections"]
-    found = dict(read_collections(file)) if file is not None else {}
+    collections = dict(read_collections(file)) if file is not None else {}
     for text in options["collection"]:
-        name, one = collection_at(text)
-        if name in found:
+        name, collection = collection_at(text)
+        if name in collections:
             raise InvalidRequest(f"collection {name!r} is named twice: give another name")
-        found[name] = one
-    if found and (options["queries"] or options["qrels"]):
+        collections[name] = collection
+    if collections and (options["queries"] or options["qrels"]):
         raise InvalidRequest("--queries and --qrels are of one collection: put them into --collections, or leave them")
-    return found
+    return collections
 
 
 def opened_collections(
@@ -83,66 +83,68 @@ def opened_collections(
     return context, sessions
 
 
-def save_runs(folder: Path, found: Collected) -> None:
+def save_runs(folder: Path, measured: Collected) -> None:
     """Write the rankings of each collection as a run file of its name."""
     from context_engine.evaluation.collections import run_file
     from context_engine.evaluation.trec import write_run
 
-    for name, one in found.compared.items():
-        write_run(run_file(folder, name), one.ours.places, one.ours.name)
-    note(f"written: {counted(len(found.compared), 'run')} in {folder}")
+    for name, compared in measured.compared.items():
+        write_run(run_file(folder, name), compared.ours.places, compared.ours.name)
+    note(f"written: {counted(len(measured.compared), 'run')} in {folder}")
 
 
-def finish_collections(found: Collected, options: dict[str, Any], *, demo: bool) -> None:
+def finish_collections(measured: Collected, options: dict[str, Any], *, demo: bool) -> None:
     """Write reports and print; exit code 3 where a source, the embedder or the reranker did not do its part."""
     from context_engine.evaluation.collections import collected_summary
     from context_engine.evaluation.report import collected_report
 
-    report = collected_report(found, title=options["title"] or "Retrieval evaluation")
-    write_reports(report, options, *found.compared.values())
+    report = collected_report(measured, title=options["title"] or "Retrieval evaluation")
+    write_reports(report, options, *measured.compared.values())
     if options["as_json"]:
-        write_json(collected_summary(found), demo=demo)
+        write_json(collected_summary(measured), demo=demo)
     else:
-        _print(found)
-    if any(one.degraded for one in found.compared.values()):
+        _print(measured)
+    if any(compared.degraded for compared in measured.compared.values()):
         click.get_current_context().exit(DEGRADED)
 
 
-def _print(found: Collected) -> None:
+def _print(measured: Collected) -> None:
     """A row for each collection; with a baseline the difference by the primary measure, and what it says."""
     from context_engine.evaluation.collections import verdict_of
 
     console = out()
-    columns = ["!collection", ">!questions", *(f">!{measure}" for measure in found.measures)]
-    columns += [f">!Δ {found.primary}", ">!95 %", "!verdict"] if found.has_baseline else []
+    columns = ["!collection", ">!questions", *(f">!{measure}" for measure in measured.measures)]
+    columns += [f">!Δ {measured.primary}", ">!95 %", "!verdict"] if measured.has_baseline else []
     rows = []
-    for name, one in found.compared.items():
-        row = [Text(name, "bold"), Text(f"{len(one.session.qrels)}")]
-        row += [_mean(found, name, measure) for measure in found.measures]
-        if (pair := found.against(name, found.primary)) is not None:
+    for name, compared in measured.compared.items():
+        row = [Text(name, "bold"), Text(f"{len(compared.session.qrels)}")]
+        row += [_mean(measured, name, measure) for measure in measured.measures]
+        if (pair := measured.against(name, measured.primary)) is not None:
             verdict = verdict_of(pair)
             style = _STYLES.get(verdict, "dim")
             row += [Text(f"{pair.mean:+.4f}", style), Text(f"{pair.low:+.3f} to {pair.high:+.3f}", "dim")]
             row.append(Text(verdict if verdict in _STYLES else f"{verdict} beyond noise", style))
         rows.append(row)
-    means = [Text("mean", "dim"), Text(f"{found.questions}", "dim")]
-    means += [Text(f"{found.mean(measure):.4f}", "dim") for measure in found.measures]
-    if found.has_baseline:
-        means.append(Text(f"{found.mean(found.primary) - found.mean(found.primary, baseline=True):+.4f}", "dim"))
+    means = [Text("mean", "dim"), Text(f"{measured.questions}", "dim")]
+    means += [Text(f"{measured.mean(measure):.4f}", "dim") for measure in measured.measures]
+    if measured.has_baseline:
+        means.append(
+            Text(f"{measured.mean(measured.primary) - measured.mean(measured.primary, baseline=True):+.4f}", "dim")
+        )
     show(console, table(columns, [*rows, means]))
     console.print()
-    show(console, Text(f"{found.questions} judged questions · {found.title}"))
-    for name, one in found.compared.items():
-        for trouble in one.troubles:
+    show(console, Text(f"{measured.questions} judged questions · {measured.title}"))
+    for name, compared in measured.compared.items():
+        for trouble in compared.troubles:
             show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
-    for said in cautions_of(*found.compared.values()):
-        show(console, Text(said, "yellow"))
+    for caution in cautions_of(*measured.compared.values()):
+        show(console, Text(caution, "yellow"))
 
 
-def _mean(found: Collected, name: str, measure: str) -> Text:
+def _mean(measured: Collected, name: str, measure: str) -> Text:
     """A mean; green or red where it differs from the baseline beyond noise."""
     from context_engine.evaluation.collections import verdict_of
 
-    pair = found.against(name, measure)
+    pair = measured.against(name, measure)
     style = "" if pair is None else _STYLES.get(verdict_of(pair), "")
-    return Text(f"{found.compared[name].ours.mean(measure):.4f}", style)
+    return Text(f"{measured.compared[name].ours.mean(measure):.4f}", style)

@@ -79,10 +79,10 @@ def gate(file: Path, location: ConfigLocation, **options: Any) -> None:
         return
     _refuse_limits(file, options)
     gate_file = read_gate(file)
-    found, demo = _evaluated(gate_file, location, options, compared_in=file)
-    result = gate_result(gate_file, found)
+    measured, demo = _evaluated(gate_file, location, options, compared_in=file)
+    result = gate_result(gate_file, measured)
     report = gate_report(result, title=options["title"] or "Retrieval gate")
-    write_reports(report, options, *found.compared.values())
+    write_reports(report, options, *measured.compared.values())
     if options["as_json"]:
         write_json(gate_summary(result), demo=demo)
     else:
@@ -110,14 +110,14 @@ def _evaluated(
     if compared_in is not None:
         check_comparable(gate_file, sessions, compared_in)
     with asking() as progress:
-        found = evaluate_each(
+        measured = evaluate_each(
             sessions,
             read_variant(options["settings"], context.known),
             baseline=None if compared_in is None else gate_file.baseline,
             measures=gate_file.measured,
             progress=progress,
         )
-    return found, context.demo
+    return measured, context.demo
 
 
 def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> None:
@@ -141,12 +141,12 @@ def _write(file: Path, location: ConfigLocation, options: dict[str, Any]) -> Non
         raise InvalidRequest(f"{file} names no baseline, so there is none to write: it tests floors alone")
     check_replaceable(gate_file)
     check_writable(file)
-    found, _ = _evaluated(gate_file, location, {**options, "save_run": gate_file.baseline})
-    check_baseline(gate_file, found, file)
-    keep_baseline(gate_file.baseline, found)
-    note(f"written: {counted(len(found.compared), 'run')} in {gate_file.baseline}")
-    for said in cautions_of(*found.compared.values()):
-        note(said, style="yellow")
+    measured, _ = _evaluated(gate_file, location, {**options, "save_run": gate_file.baseline})
+    check_baseline(gate_file, measured, file)
+    keep_baseline(gate_file.baseline, measured)
+    note(f"written: {counted(len(measured.compared), 'run')} in {gate_file.baseline}")
+    for caution in cautions_of(*measured.compared.values()):
+        note(caution, style="yellow")
     if made:
         written(file, gate_text(file, gate_file))
 
@@ -167,8 +167,8 @@ def _made(file: Path, options: dict[str, Any]) -> GateFile:
     floors = dict(_floor(text) for text in options["floor"])
     otherwise = {"domain": options["domain"], "as_of": options["as_of"] and options["as_of"].isoformat()}
     collections = {
-        name: GateCollection.model_validate({**otherwise, **one.model_dump(exclude_none=True), "floors": floors})
-        for name, one in named.items()
+        name: GateCollection.model_validate({**otherwise, **collection.model_dump(exclude_none=True), "floors": floors})
+        for name, collection in named.items()
     }
     return new_gate(
         file,
@@ -207,14 +207,14 @@ def _print(result: GateResult) -> None:
     console = out()
     columns = ("!collection", "!measure", ">!floor", ">!baseline", ">!now", ">!difference", ">!95 %", "!outcome")
     show(console, table(columns, map(_row, result.checks)))
-    for one in result.fallen:
-        _print_lost(result, one)
+    for check in result.fallen:
+        _print_lost(result, check)
     console.print()
     for name, troubles in result.troubles.items():
         for trouble in troubles:
             show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
-    for said in cautions_of(*result.found.compared.values()):
-        show(console, Text(said, "yellow"))
+    for caution in cautions_of(*result.found.compared.values()):
+        show(console, Text(caution, "yellow"))
     count, fallen = len(result.checks), len(result.fallen)
     if result.holds:
         show(console, Text(f"✓ {counted(count, 'check')} hold on {result.found.questions} judged questions", "green"))
@@ -222,33 +222,33 @@ def _print(result: GateResult) -> None:
         show(console, Text(f"✗ {fallen} of {counted(count, 'check')} fell", "bold red"))
 
 
-def _row(one: MeasureCheck) -> list[Text]:
+def _row(check: MeasureCheck) -> list[Text]:
     from context_engine.evaluation.report import OUTCOMES
 
-    pair, fell = one.pair, one.outcome != "holds"
-    numbers = ("" if value is None else f"{value:.4f}" for value in (one.floor, one.baseline, one.now))
+    pair, fell = check.pair, check.outcome != "holds"
+    numbers = ("" if value is None else f"{value:.4f}" for value in (check.floor, check.baseline, check.now))
     difference = ("", "") if pair is None else (f"{pair.mean:+.4f}", f"{pair.low:+.3f} to {pair.high:+.3f}")
     style = "bold red" if fell else "green"
     return [
-        Text(one.collection, "bold"),
-        Text(one.measure),
+        Text(check.collection, "bold"),
+        Text(check.measure),
         *map(Text, numbers),
         Text(difference[0], style if fell else ""),
         Text(difference[1], "dim"),
-        Text(OUTCOMES[one.outcome], style),
+        Text(OUTCOMES[check.outcome], style),
     ]
 
 
-def _print_lost(result: GateResult, one: MeasureCheck) -> None:
+def _print_lost(result: GateResult, check: MeasureCheck) -> None:
     from context_engine.evaluation.blocks import cut
     from context_engine.evaluation.gate import lost_most
 
-    rows = lost_most(result.found, one.collection, one.measure)
+    rows = lost_most(result.found, check.collection, check.measure)
     if not rows:
         return
     console = out()
     console.print()
-    show(console, Text(f"{one.collection}: lost most by {one.measure}", "bold"))
+    show(console, Text(f"{check.collection}: lost most by {check.measure}", "bold"))
     for row in rows:
         numbers = f"  {row.baseline:.3f} → {row.now:.3f}  "
         show(console, Text(numbers).append(clean(row.question), "bold").append(f"  {clean(cut(row.text))}", "dim"))

@@ -117,9 +117,9 @@ def _key() -> str:
     """Return what the person says; the end of the input is "quit"."""
     while True:
         try:
-            said = click.prompt(_ASKED, prompt_suffix=": ", err=True).strip().lower()[:1]
+            answer = click.prompt(_ASKED, prompt_suffix=": ", err=True).strip().lower()[:1]
         except click.Abort:
             return "q"
-        if said in _KEYS:
-            return str(said)
-        note(f"{said!r} is none of {', '.join(_KEYS)}", style="yellow")
+        if answer in _KEYS:
+            return str(answer)
+        note(f"{answer!r} is none of {', '.join(_KEYS)}", style="yellow")

@@ -200,5 +200,5 @@ def write_json(value: dict[str, Any], *, demo: bool) -> None:
 
 def cautions_of(*compared: Compared) -> list[str]:
     """Return what to know of numbers that were measured under an adapter; nothing where none was in force."""
-    runs = [one.run for each in compared for one in each.both if one.run is not None]
+    runs = [measured.run for each in compared for measured in each.both if measured.run is not None]
     return [_ADAPTED] if any(under_adapter(answer.embedded_by) for run in runs for answer in run.answers) else []

@@ -118,7 +118,7 @@ def _run_each(location: ConfigLocation, options: dict[str, Any], collections: Ma
 
     context, sessions = opened_collections(location, options, collections)
     with asking() as progress:
-        found = evaluate_each(
+        measured = evaluate_each(
             sessions,
             read_variant(options["settings"], context.known),
             baseline=_baseline(options["baseline"], context.known, runs=True),
@@ -128,8 +128,8 @@ def _run_each(location: ConfigLocation, options: dict[str, Any], collections: Ma
             progress=progress,
         )
     if options["save_run"] is not None:
-        save_runs(options["save_run"], found)
-    finish_collections(found, options, demo=context.demo)
+        save_runs(options["save_run"], measured)
+    finish_collections(measured, options, demo=context.demo)
 
 
 @click.command(epilog=COMPARE)
@@ -151,20 +151,20 @@ def compare(ours: Path, theirs: Path, location: ConfigLocation, **options: Any) 
     _finish(compared, options, demo=context.demo)
 
 
-def _baseline(given: tuple[str, ...], setup: Setup, *, runs: bool = False) -> Variant | Path | None:
+def _baseline(values: tuple[str, ...], setup: Setup, *, runs: bool = False) -> Variant | Path | None:
     """Return what is compared with: a set-up, a run file, or of several collections (`runs`) a folder of them."""
     from context_engine.evaluation.variant import Variant, read_variant
 
-    if not given:
+    if not values:
         return None
-    if given == ("default",):
+    if values == ("default",):
         return Variant()
-    if all("=" in one for one in given):
-        return read_variant(given, setup)
-    if len(given) == 1 and (Path(given[0]).is_dir() if runs else Path(given[0]).is_file()):
-        return Path(given[0])
-    what = "folder of runs" if runs else "run file"
-    raise InvalidRequest(f"--baseline takes a {what}, KEY=VALUE or 'default', got {' '.join(given)!r}")
+    if all("=" in value for value in values):
+        return read_variant(values, setup)
+    if len(values) == 1 and (Path(values[0]).is_dir() if runs else Path(values[0]).is_file()):
+        return Path(values[0])
+    expected = "folder of runs" if runs else "run file"
+    raise InvalidRequest(f"--baseline takes a {expected}, KEY=VALUE or 'default', got {' '.join(values)!r}")
 
 
 def _finish(compared: Compared, options: dict[str, Any], *, demo: bool) -> None:
@@ -220,4 +220,4 @@ def _lines(compared: Compared) -> list[Text]:
     lines.append(Text(f"context {used.context:.0f} tokens{share} · p50 {ms(time.p50)} · p95 {ms(time.p95)}"))
     if run.embedder is not None:
         lines.append(Text(str(run.embedder)))
-    return [*lines, *(Text(said, "yellow") for said in cautions_of(compared))]
+    return [*lines, *(Text(caution, "yellow") for caution in cautions_of(compared))]

@@ -103,7 +103,7 @@ def tune(location: ConfigLocation, **options: Any) -> None:
     context, session = opened(location, options)
     found_candidates = candidates(_grid(options["grid"]), session)
     with asking("Searching …") as progress:
-        found = search(
+        tuned = search(
             session,
             found_candidates,
             measure=measure,
@@ -111,14 +111,14 @@ def tune(location: ConfigLocation, **options: Any) -> None:
             top_k=options["top_k"],
             progress=progress,
         )
-    write_reports(tuned_report(found, title=options["title"] or "Settings by cross-validation"), options)
+    write_reports(tuned_report(tuned, title=options["title"] or "Settings by cross-validation"), options)
     if options["as_json"]:
-        write_json(evidence(found), demo=context.demo)
+        write_json(evidence(tuned), demo=context.demo)
     else:
-        _print_tuned(found)
+        _print_tuned(tuned)
     if options["write"] is not None:
-        _write(options["write"], found, force=options["force"])
-    if found.troubles:
+        _write(options["write"], tuned, force=options["force"])
+    if tuned.troubles:
         click.get_current_context().exit(DEGRADED)
 
 
@@ -132,11 +132,11 @@ def _adapter_only(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _grid(given: tuple[str, ...]) -> dict[str, Any]:
+def _grid(assignments: tuple[str, ...]) -> dict[str, Any]:
     from context_engine.evaluation.variant import assignment
 
     grid: dict[str, Any] = {}
-    for text in given:
+    for text in assignments:
         key, values = assignment(text)
         if key in grid:
             raise InvalidRequest(f"--grid {key} is given twice")
@@ -144,36 +144,36 @@ def _grid(given: tuple[str, ...]) -> dict[str, Any]:
     return grid
 
 
-def _print_tuned(found: Tuned) -> None:
-    console, difference = out(), found.difference
+def _print_tuned(tuned: Tuned) -> None:
+    console, difference = out(), tuned.difference
     rows = []
-    for number, fold in enumerate(found.folds, start=1):
+    for number, fold in enumerate(tuned.folds, start=1):
         numbers = (f"{value:.4f}" for value in (fold.trained, fold.held_out, fold.baseline))
-        rows.append((number, len(fold.questions), *numbers, found.candidates[fold.chosen].name))
+        rows.append((number, len(fold.questions), *numbers, tuned.candidates[fold.chosen].name))
     columns = (">!fold", ">!questions", ">!chosen on", ">!held out", ">!as configured", "chosen")
     show(console, table(columns, rows))
     console.print()
-    show(console, Text("best on all questions: ").append(found.candidates[found.best].name, "bold"))
-    line = f"{found.measure} held out: {difference.mean:+.4f} to the configuration, "
+    show(console, Text("best on all questions: ").append(tuned.candidates[tuned.best].name, "bold"))
+    line = f"{tuned.measure} held out: {difference.mean:+.4f} to the configuration, "
     line += f"95 % {difference.low:+.4f} to {difference.high:+.4f}: "
-    verdict = ("better beyond noise", "green") if found.better else ("not better beyond noise", "yellow")
+    verdict = ("better beyond noise", "green") if tuned.better else ("not better beyond noise", "yellow")
     show(console, Text(line).append(*verdict))
-    for trouble in found.troubles:
+    for trouble in tuned.troubles:
         show(console, Text(clean(str(trouble)), "yellow"))
 
 
-def _write(path: Path, found: Tuned, *, force: bool) -> None:
+def _write(path: Path, tuned: Tuned, *, force: bool) -> None:
     from context_engine.evaluation.tuned_report import evidence, merged_config
 
-    if (not found.better or found.troubles) and not force:
+    if (not tuned.better or tuned.troubles) and not force:
         why = "on questions it was not chosen on it is not better than the configuration beyond noise"
-        why = why if not found.better else f"{found.troubles[0]}"
+        why = why if not tuned.better else f"{tuned.troubles[0]}"
         error_line(f"nothing is written: {why} (--force writes it all the same)")
         click.get_current_context().exit(FAILURE)
-    written(path, merged_config(path, found))
+    written(path, merged_config(path, tuned))
     beside = path.with_name(f"{path.stem}.evidence.json")
-    written(beside, json.dumps(evidence(found), indent=2, ensure_ascii=False) + "\n")
-    sources = found.candidates[found.best].sources
+    written(beside, json.dumps(evidence(tuned), indent=2, ensure_ascii=False) + "\n")
+    sources = tuned.candidates[tuned.best].sources
     if sources:
         note(f"Settings of sources belong into the manifests; write them there: {json.dumps(sources)}", style="yellow")
 
@@ -206,15 +206,16 @@ def scope(location: ConfigLocation, **options: Any) -> None:
     as_of = options["as_of"] or (DEMO_DAY if context.demo else None)
     with asking() as progress:
         signals = [_signals(context, some, as_of, progress) for some in (inside, outside)]
-    found = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
+    calibration = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
     texts = {question.id: question.text for question, _ in (*inside, *outside)}
     write_reports(
-        scope_report(found, title=options["title"] or "Scope threshold", texts=texts, notes=messages(notices)), options
+        scope_report(calibration, title=options["title"] or "Scope threshold", texts=texts, notes=messages(notices)),
+        options,
     )
     if options["as_json"]:
-        write_json(found.to_dict(), demo=context.demo)
+        write_json(calibration.to_dict(), demo=context.demo)
     else:
-        _print_scope(found)
+        _print_scope(calibration)
 
 
 def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> list[tuple[str, float]]:
@@ -249,27 +250,27 @@ def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[
     """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
     from context_engine.wiring import scope_in_force
 
-    held = {
+    thresholds = {
         name: scope_in_force(context.known, context.registry.domain(name), context.data_dir, access=context.scope).value
         for name in domains
     }
-    current = held[domains[0]]
-    if len(set(held.values())) == 1:
+    current = thresholds[domains[0]]
+    if len(set(thresholds.values())) == 1:
         return current, []
-    named = ", ".join(f"{name} {value:.2f}" for name, value in held.items())
-    said = f"domains differ in the threshold in force ({named}): shown is that of {domains[0]}; ask one at a time"
-    note(said, style="yellow")
-    detail = {"thresholds": held, "shown": domains[0]}
-    return current, [Notice(NoticeCode.THRESHOLDS_DIFFER, "scope_threshold", said, detail)]
+    named = ", ".join(f"{name} {value:.2f}" for name, value in thresholds.items())
+    warning = f"domains differ in the threshold in force ({named}): shown is that of {domains[0]}; ask one at a time"
+    note(warning, style="yellow")
+    detail = {"thresholds": thresholds, "shown": domains[0]}
+    return current, [Notice(NoticeCode.THRESHOLDS_DIFFER, "scope_threshold", warning, detail)]
 
 
-def _print_scope(found: Calibration) -> None:
+def _print_scope(calibration: Calibration) -> None:
     console = out()
-    rows = ((f"{row.threshold:.2f}", f"{row.kept:.1%}", f"{row.turned_away:.1%}") for row in found.table)
+    rows = ((f"{row.threshold:.2f}", f"{row.kept:.1%}", f"{row.turned_away:.1%}") for row in calibration.table)
     show(console, table((">!threshold", ">!in scope kept", ">!out of scope turned away"), rows))
     console.print()
-    show(console, Text(f"{len(found.inside)} questions in scope, {len(found.outside)} out of scope"))
-    for label, one in (("in force", found.current), (f"keeps {found.keep:.0%}", found.chosen)):
+    show(console, Text(f"{len(calibration.inside)} questions in scope, {len(calibration.outside)} out of scope"))
+    for label, one in (("in force", calibration.current), (f"keeps {calibration.keep:.0%}", calibration.chosen)):
         line = Text(f"{label}: ").append(f"{one.threshold:.2f}", "bold")
         show(console, line.append(f" keeps {one.kept:.1%}, turns away {one.turned_away:.1%}"))
-    show(console, Text(f"separation (area under the ROC curve): {found.separation:.3f}"))
+    show(console, Text(f"separation (area under the ROC curve): {calibration.separation:.3f}"))

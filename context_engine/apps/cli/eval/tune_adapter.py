@@ -34,15 +34,17 @@ def own_start(taught: TaughtBase) -> OwnStart:
     from context_engine.evaluation.learning.own_start import learn_own
 
     with busy("Learning from the base's own pairs; a model on a CPU embeds some 5,000 questions a minute …"):
-        found = learn_own(taught.held, taught.embedder)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.kinds.items()))
-    note(f"{sum(found.kinds.values())} own pairs ({kinds}); {found.choosing} chose {counted(found.rounds, 'round')},")
-    note(f"{found.aside} others were held aside for what follows, found by cosine alone:")
-    gain = found.gain
-    note(f"  AP@10 {found.before:.4f}, learnt {gain.mean:+.4f}, 95 % {gain.low:+.4f} to {gain.high:+.4f}")
-    if found.maps is None:
+        learnt = learn_own(taught.held, taught.embedder)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(learnt.kinds.items()))
+    note(
+        f"{sum(learnt.kinds.values())} own pairs ({kinds}); {learnt.choosing} chose {counted(learnt.rounds, 'round')},"
+    )
+    note(f"{learnt.aside} others were held aside for what follows, found by cosine alone:")
+    gain = learnt.gain
+    note(f"  AP@10 {learnt.before:.4f}, learnt {gain.mean:+.4f}, 95 % {gain.low:+.4f} to {gain.high:+.4f}")
+    if learnt.maps is None:
         note("  no better beyond noise: nothing is taken over from them.")
-    return found
+    return learnt
 
 
 def tune_unjudged(location: ConfigLocation, options: dict[str, Any]) -> None:
@@ -53,23 +55,23 @@ def tune_unjudged(location: ConfigLocation, options: dict[str, Any]) -> None:
     """
     context = open_context(location, domain=options["domain"], one_domain=True)
     with taught_base(context, only_domain(context.registry, options["domain"])) as taught:
-        found = own_start(taught)
+        learnt = own_start(taught)
         if options["as_json"]:
-            write_json({"own_pairs": found.evidence()}, demo=context.demo)
-        if found.maps is None:
+            write_json({"own_pairs": learnt.evidence()}, demo=context.demo)
+        if learnt.maps is None:
             error_line("no adapter is kept: on pairs held aside the model alone is as good")
             click.get_current_context().exit(FAILURE)
         if not options["dry_run"]:
-            _keep(context, taught, found, force=options["force"])
+            _keep(context, taught, learnt, force=options["force"])
 
 
-def _keep(context: CliContext, taught: TaughtBase, found: OwnStart, *, force: bool) -> None:
+def _keep(context: CliContext, taught: TaughtBase, learnt: OwnStart, *, force: bool) -> None:
     from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
     from context_engine.wiring import use_adapter
 
-    assert found.maps is not None
-    name, evidence = taught.domain.domain, {"questions": 0, "own_pairs": found.evidence()}
-    adapter = DomainAdapter(taught.base.model_id, *found.maps)
+    assert learnt.maps is not None
+    name, evidence = taught.domain.domain, {"questions": 0, "own_pairs": learnt.evidence()}
+    adapter = DomainAdapter(taught.base.model_id, *learnt.maps)
     kept = taught.base.keep_adapter(name, adapter, evidence, taught.held.origin)
     if not force:
         outcome("kept", f"{kept.adapter_id}, not in force: no judged question says that it helps")
@@ -226,8 +228,10 @@ def _print(trial: AdapterTrial, *, said_below: bool) -> None:
     if trial.untaught:
         count, named = len(trial.untaught), ", ".join(trial.untaught[:_MOST_NAMED])
         more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
-        said = f"{counted(count, 'other')} taught nothing: what is judged to answer names no passage of the base, or"
-        show(console, Text(clean(f"{said} too many to say which: {named}{more}")))
+        untaught = (
+            f"{counted(count, 'other')} taught nothing: what is judged to answer names no passage of the base, or"
+        )
+        show(console, Text(clean(f"{untaught} too many to say which: {named}{more}")))
     if said_below:
         return
     better = f"better beyond noise on questions held out, {_where(trial)}"

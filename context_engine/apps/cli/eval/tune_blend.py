@@ -44,7 +44,7 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
     check_target(options["write"], one_domain(session))
     engine, _ = open_with_models(session.setup, Variant(), session.data_dir)
     with engine, asking("Asking …") as progress:
-        found = learn_blend(
+        trial = learn_blend(
             session,
             engine,
             measure=measure,
@@ -53,10 +53,10 @@ def tune_blend(location: ConfigLocation, options: dict[str, Any]) -> None:
             progress=progress,
         )
     if not options["as_json"]:
-        _print(found, said_below=_is_refused(found, options))
-        if under_adapter(found.blend.cosine or ""):
+        _print(trial, said_below=_is_refused(trial, options))
+        if under_adapter(trial.blend.cosine or ""):
             show(out(), Text(_SAME_QUESTIONS, "yellow"))
-    _report(found, options, demo=context.demo)
+    _report(trial, options, demo=context.demo)
 
 
 def tune_blend_beside(
@@ -100,43 +100,43 @@ def check_target(path: Path | None, domain: str) -> None:
         check_manifest(path, domain)
 
 
-def _report(found: BlendTrial, options: dict[str, Any], *, demo: bool, said: dict[str, Any] | None = None) -> None:
+def _report(trial: BlendTrial, options: dict[str, Any], *, demo: bool, said: dict[str, Any] | None = None) -> None:
     """Write what was learnt, wherever it is wanted; end with the code that it deserves."""
     from context_engine.evaluation.learning.blend_tune import blend_report
 
-    write_reports(blend_report(found, title=options["title"] or f"A blend learnt for {found.domain}"), options)
+    write_reports(blend_report(trial, title=options["title"] or f"A blend learnt for {trial.domain}"), options)
     if options["as_json"]:
-        value = {"domain": found.domain, "refusal": found.refusal, "learnt_blend": found.blend.model_dump(mode="json")}
+        value = {"domain": trial.domain, "refusal": trial.refusal, "learnt_blend": trial.blend.model_dump(mode="json")}
         write_json(value | ({} if said is None else {"adapter": said}), demo=demo)
     if options["write"] is not None:
-        _write(options["write"], found, options)
-    if found.troubles:
+        _write(options["write"], trial, options)
+    if trial.troubles:
         click.get_current_context().exit(DEGRADED)
 
 
-def _is_refused(found: BlendTrial, options: dict[str, Any]) -> bool:
+def _is_refused(trial: BlendTrial, options: dict[str, Any]) -> bool:
     """Whether it is to be written, and must not be."""
-    return options["write"] is not None and found.refusal is not None and not options["force"]
+    return options["write"] is not None and trial.refusal is not None and not options["force"]
 
 
-def _print(found: BlendTrial, *, said_below: bool) -> None:
+def _print(trial: BlendTrial, *, said_below: bool) -> None:
     """Print what was measured; `said_below`: an error says the refusal."""
     console = out()
     rows = []
-    for measure, row in found.held_out.items():
+    for measure, row in trial.held_out.items():
         mean, low, high = row["difference"]
         numbers = (f"{row['before']:.4f}", f"{row['after']:.4f}", f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}")
         rows.append((measure, *numbers))
     show(console, table(("!measure", ">!without", ">!held out", ">!difference", ">!95 %"), rows))
     console.print()
-    show(console, _terms(found.blend))
+    show(console, _terms(trial.blend))
     console.print()
-    show(console, Text(f"{found.taught} of {len(found.before)} judged questions of {found.domain} taught it"))
+    show(console, Text(f"{trial.taught} of {len(trial.before)} judged questions of {trial.domain} taught it"))
     better = ("better beyond noise on questions it was not learnt on", "green")
-    for trouble in found.troubles:
+    for trouble in trial.troubles:
         show(console, Text(clean(str(trouble)), "yellow"))
     if not said_below:
-        show(console, Text(*(better if found.refusal is None else (clean(found.refusal), "yellow"))))
+        show(console, Text(*(better if trial.refusal is None else (clean(trial.refusal), "yellow"))))
 
 
 def _terms(blend: LearntBlend) -> Table:
@@ -146,10 +146,10 @@ def _terms(blend: LearntBlend) -> Table:
     return table(("!term", ">!weight", ">!mean", ">!deviation"), rows)
 
 
-def _write(path: Path, found: BlendTrial, options: dict[str, Any]) -> None:
+def _write(path: Path, trial: BlendTrial, options: dict[str, Any]) -> None:
     from context_engine.evaluation.learning.blend_file import manifest_with_blend
 
-    if _is_refused(found, options):
-        error_line(f"nothing is written: {found.refusal} (--force writes it all the same)")
+    if _is_refused(trial, options):
+        error_line(f"nothing is written: {trial.refusal} (--force writes it all the same)")
         click.get_current_context().exit(FAILURE)
-    written(path, manifest_with_blend(path, found.domain, found.blend))
+    written(path, manifest_with_blend(path, trial.domain, trial.blend))

@@ -38,13 +38,13 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     """
     _, name = _domain(location, domain)
     with opened_base(location) as base:
-        found = base.adapters(name)
+        adapters = base.adapters(name)
     if as_json:
-        print_json({"domain": name, "adapters": [one._asdict() for one in found]})
-    elif not found:
+        print_json({"domain": name, "adapters": [stored._asdict() for stored in adapters]})
+    elif not adapters:
         note(f"{name} has no adapter: 'context-engine eval tune --adapter' learns one from judged questions.")
     else:
-        show(out(), _table(found))
+        show(out(), _table(adapters))
 
 
 @adapter.command(epilog="\b\nExample:\n  context-engine kb adapter use 3f9a1c0b7e42 --domain NPA")
@@ -91,18 +91,18 @@ def undo(location: ConfigLocation, domain: str | None) -> None:
             return
         with busy("Calibrating …"):
             calibration = calibrate_domain(setup, base, setup.registry.domain(name), judged=judged)
-        found = [one.adapter_id for one in base.adapters(name) if one.in_force]
+        used = [stored.adapter_id for stored in base.adapters(name) if stored.in_force]
     print_calibrations([calibration])
-    _say(name, ", ".join(found) or None)
+    _say(name, ", ".join(used) or None)
 
 
-def adapter_lines(found: Iterable[StoredAdapter]) -> Iterator[tuple[str, str]]:
+def adapter_lines(adapters: Iterable[StoredAdapter]) -> Iterator[tuple[str, str]]:
     """Yield which adapters are in force, or only kept: a name and a line for each domain that has any."""
     by_domain: dict[str, list[StoredAdapter]] = {}
-    for one in found:
-        by_domain.setdefault(one.domain, []).append(one)
+    for stored in adapters:
+        by_domain.setdefault(stored.domain, []).append(stored)
     for domain, kept in by_domain.items():
-        used = [f"{one.adapter_id} in force{_but(one)}" for one in kept if one.in_force]
+        used = [f"{stored.adapter_id} in force{_but(stored)}" for stored in kept if stored.in_force]
         yield f"adapter of {domain}", "; ".join(used) or f"none in force of {len(kept)} kept"
 
 
@@ -115,32 +115,33 @@ def _say(domain: str, adapter_id: str | None) -> None:
     outcome("in force" if adapter_id else "off", f"{domain} is searched with {adapter_id or 'no adapter'}")
 
 
-def _table(found: Iterable[StoredAdapter]) -> Table:
+def _table(adapters: Iterable[StoredAdapter]) -> Table:
     columns = ("adapter", "model", ">questions", "gain, new answers", "gain, known answers", "made", "learnt from", "")
     rows = []
-    for one in found:
-        state = Text("in force" if one.in_force else "", "green").append(_but(one), "red")
-        read = ", ".join(f"partition {key}" for key in one.learnt_from)
-        questions = str(one.evidence.get("questions", "–"))
-        told = (one.adapter_id, one.model_id, questions, _new_answers(one), _known_answers(one), one.made_at[:10], read)
+    for stored in adapters:
+        state = Text("in force" if stored.in_force else "", "green").append(_but(stored), "red")
+        read = ", ".join(f"partition {key}" for key in stored.learnt_from)
+        questions = str(stored.evidence.get("questions", "–"))
+        gains = (_new_answers(stored), _known_answers(stored))
+        told = (stored.adapter_id, stored.model_id, questions, *gains, stored.made_at[:10], read)
         rows.append((*told, state))
     return table(columns, rows)
 
 
-def _but(one: StoredAdapter) -> str:
-    return f", not used: {one.problem}" if one.problem else ""
+def _but(stored: StoredAdapter) -> str:
+    return f", not used: {stored.problem}" if stored.problem else ""
 
 
-def _new_answers(one: StoredAdapter) -> str:
+def _new_answers(stored: StoredAdapter) -> str:
     """Return the measure and what was gained for answers that were never shown, with its interval if known."""
-    gain = _gain(*(one.evidence.get(name) for name in ("before", "after", "interval")))
-    return f"{one.evidence.get('measure', '')} {gain}".strip() if gain else "–"
+    gain = _gain(*(stored.evidence.get(name) for name in ("before", "after", "interval")))
+    return f"{stored.evidence.get('measure', '')} {gain}".strip() if gain else "–"
 
 
-def _known_answers(one: StoredAdapter) -> str:
+def _known_answers(stored: StoredAdapter) -> str:
     """Return what was gained, by the same measure, for answers that were shown in other words."""
-    known: Any = one.evidence.get("known")
-    row = known.get(one.evidence.get("measure")) if isinstance(known, dict) else None
+    known: Any = stored.evidence.get("known")
+    row = known.get(stored.evidence.get("measure")) if isinstance(known, dict) else None
     if not isinstance(row, dict):
         return "–"
     return _gain(row.get("before"), row.get("after"), (row.get("low"), row.get("high"))) or "–"

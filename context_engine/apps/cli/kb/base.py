@@ -128,13 +128,13 @@ JUDGEMENTS: Final = "judgements.jsonl"
 _MOST_JUDGED: Final = 200
 
 
-def calibration_text(found: ScopeCalibration) -> str:
+def calibration_text(calibration: ScopeCalibration) -> str:
     """Return a threshold with what it holds for and what it was made from, as one line."""
-    made = [f"{found.own} sentences and headings", f"{found.outside} off-topic questions"]
-    made += [counted(found.judged, "judged question")] if found.judged else []
-    by = f"text and vectors of {found.model_id}" if found.model_id else "text"
-    old = "" if found.signal == SIGNAL_VERSION else "; of an earlier version, not used: run 'kb calibrate'"
-    return f"{found.threshold:.2f} by {by}, from {', '.join(made)}{old}"
+    made = [f"{calibration.own} sentences and headings", f"{calibration.outside} off-topic questions"]
+    made += [counted(calibration.judged, "judged question")] if calibration.judged else []
+    by = f"text and vectors of {calibration.model_id}" if calibration.model_id else "text"
+    old = "" if calibration.signal == SIGNAL_VERSION else "; of an earlier version, not used: run 'kb calibrate'"
+    return f"{calibration.threshold:.2f} by {by}, from {', '.join(made)}{old}"
 
 
 def judged_questions(setup: Setup) -> Mapping[str, Sequence[JudgedQuestion]]:
@@ -151,12 +151,14 @@ def judged_questions(setup: Setup) -> Mapping[str, Sequence[JudgedQuestion]]:
     path = setup.config.paths.config_file(JUDGEMENTS)
     if path is None:
         return {}
-    found: dict[str, list[JudgedQuestion]] = {}
+    by_domain: dict[str, list[JudgedQuestion]] = {}
     answered = positive(read_qrels(path))
-    for one in read_questions(path):
-        if one.domain is not None and one.id in answered:
-            found.setdefault(one.domain, []).append(JudgedQuestion(one.text, holders(answered[one.id])))
-    return {domain: texts[-_MOST_JUDGED:] for domain, texts in found.items()}
+    for question in read_questions(path):
+        if question.domain is not None and question.id in answered:
+            by_domain.setdefault(question.domain, []).append(
+                JudgedQuestion(question.text, holders(answered[question.id]))
+            )
+    return {domain: texts[-_MOST_JUDGED:] for domain, texts in by_domain.items()}
 
 
 def print_calibrations(domains: Iterable[DomainCalibration]) -> bool:

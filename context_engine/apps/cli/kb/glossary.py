@@ -39,8 +39,8 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
     spec = context.setup.registry.domain(only_domain(context.setup.registry, domain))
     texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}
-    found = glossary_of(text for some in texts.values() for text in some)
-    draft = {term: names for term, names in found.items() if term.casefold() not in known}
+    defined = glossary_of(text for some in texts.values() for text in some)
+    draft = {term: names for term, names in defined.items() if term.casefold() not in known}
     if as_json:
         print_json({"domain": spec.domain, "glossary": draft})
     else:
@@ -87,5 +87,5 @@ def _explain(spec: DomainSpec, texts: Mapping[str, Sequence[str]], draft: Mappin
     left_out = [source.id for source in spec.sources if source.id not in texts]
     if left_out:
         note(f"not read, because untrusted or not in the embedded base: {', '.join(left_out)}")
-    held = counted(sum(map(len, texts.values())), "chunk")
-    note(f"{counted(len(draft), 'term')} of {held}: paste what is right into the domain's manifest.")
+    chunks = counted(sum(map(len, texts.values())), "chunk")
+    note(f"{counted(len(draft), 'term')} of {chunks}: paste what is right into the domain's manifest.")

@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 def stats(location: ConfigLocation, as_json: bool) -> None:
     """Show what the base holds."""
     with opened_base(location) as base:
-        found = base.stats()
+        facts = base.stats()
     if as_json:
-        sources = {name: one._asdict() for name, one in found.sources.items()}
-        scope = [{"domain": domain, "partition": key, **asdict(one)} for domain, key, one in found.calibrations]
-        adapters = [one._asdict() for one in found.adapters]
+        sources = {name: one._asdict() for name, one in facts.sources.items()}
+        scope = [{"domain": domain, "partition": key, **asdict(one)} for domain, key, one in facts.calibrations]
+        adapters = [one._asdict() for one in facts.adapters]
         parts = {"sources": sources, "calibrations": scope, "adapters": adapters}
-        print_json({**asdict(found), **parts})
+        print_json({**asdict(facts), **parts})
         return
     console = out()
-    show(console, _facts(found))
+    show(console, _facts(facts))
     console.print()
-    rows = ((name, held.documents, held.chunks) for name, held in found.sources.items())
+    rows = ((name, held.documents, held.chunks) for name, held in facts.sources.items())
     show(console, table(("source", ">documents", ">chunks"), rows))
-    if len(found.partitions) > 1:
+    if len(facts.partitions) > 1:
         console.print()
-        show(console, _partitions(found.partitions))
+        show(console, _partitions(facts.partitions))
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb verify || context-engine kb rebuild")
@@ -90,9 +90,9 @@ def rebuild(location: ConfigLocation) -> None:
     with opened_base(location, embedder=True) as base:
         with busy("Rebuilding the index …"):
             damaged = base.rebuild()
-        found = base.stats()
+        facts = base.stats()
         _calibrate(location, base)
-    show(out(), Text("rebuilt", "green").append(f": {found.documents} documents, {found.chunks} chunks", ""))
+    show(out(), Text("rebuilt", "green").append(f": {facts.documents} documents, {facts.chunks} chunks", ""))
     if damaged:
         note(f"{counted(damaged, 'document')} with damaged rows: run 'context-engine ingest' now to write them again.")
 
@@ -111,8 +111,8 @@ def repartition(location: ConfigLocation) -> None:
             moved = base.repartition()
         if moved:
             _calibrate(location, base, anew=False)
-    what = f"{counted(moved, 'document')} moved" if moved else "every document stands where the rules say"
-    show(out(), Text("repartitioned" if moved else "nothing to do", "green").append(f": {what}", ""))
+    summary = f"{counted(moved, 'document')} moved" if moved else "every document stands where the rules say"
+    show(out(), Text("repartitioned" if moved else "nothing to do", "green").append(f": {summary}", ""))
 
 
 def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) -> bool:
@@ -121,8 +121,8 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
 
     setup = open_context(location, build_demo=False, operator=True).setup
     with busy("Calibrating …"):
-        found = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=anew))
-    return print_calibrations(found)
+        calibrations = list(calibrate_domains(setup, base, judged=judged_questions(setup), anew=anew))
+    return print_calibrations(calibrations)
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb adopt my-bank-1f2e3d4c")
@@ -142,55 +142,57 @@ def adopt(location: ConfigLocation, name: str) -> None:
     show(out(), Text("adopted", "green").append(f": {path}", ""))
 
 
-def _facts(found: BaseStats) -> Table:
+def _facts(stats: BaseStats) -> Table:
     behind = (
         "unreadable: run 'kb rebuild'"
-        if found.lag is None
+        if stats.lag is None
         else "up to date"
-        if not found.lag
-        else f"{found.lag} behind"
+        if not stats.lag
+        else f"{stats.lag} behind"
     )
     rows = (
-        ("path", found.path),
-        ("documents", str(found.documents)),
-        ("chunks", str(found.chunks)),
-        ("size", _size(found.bytes)),
-        ("commits", str(found.generation)),
+        ("path", stats.path),
+        ("documents", str(stats.documents)),
+        ("chunks", str(stats.chunks)),
+        ("size", _size(stats.bytes)),
+        ("commits", str(stats.generation)),
         ("index", behind),
-        ("vectors", _vectors(found)),
-        ("schema, analyser", f"{found.schema_version}, {found.analyser_version}"),
-        *adapter_lines(found.adapters),
-        *_calibrations(found),
+        ("vectors", _vectors(stats)),
+        ("schema, analyser", f"{stats.schema_version}, {stats.analyser_version}"),
+        *adapter_lines(stats.adapters),
+        *_calibrations(stats),
     )
     return table(("", ""), rows, header=False)
 
 
-def _partitions(found: Sequence[PartitionStats]) -> Table:
+def _partitions(partitions: Sequence[PartitionStats]) -> Table:
     """Who may read how much: each row is an index of its own."""
     rows = []
-    for one in found:
-        admits = "whom the rules admit" if one.rules else "everybody"
-        sources = ", ".join(one.sources)
-        rows.append((one.key, admits, one.classification or "none", sources, one.documents, one.chunks))
+    for partition in partitions:
+        admits = "whom the rules admit" if partition.rules else "everybody"
+        sources = ", ".join(partition.sources)
+        rows.append(
+            (partition.key, admits, partition.classification or "none", sources, partition.documents, partition.chunks)
+        )
     return table((">partition", "open to", "clearance", "sources", ">documents", ">chunks"), rows)
 
 
-def _calibrations(found: BaseStats) -> Iterator[tuple[str, str]]:
+def _calibrations(stats: BaseStats) -> Iterator[tuple[str, str]]:
     """Yield what each domain was calibrated to in each partition: for the text alone, with an embedder for both."""
-    if not found.calibrations:
+    if not stats.calibrations:
         yield "scope threshold", "not calibrated, a measured default is used: run 'kb calibrate'"
-    parted = len({one.partition for one in found.calibrations}) > 1
-    for domain, partition, one in found.calibrations:
+    parted = len({calibration.partition for calibration in stats.calibrations}) > 1
+    for domain, partition, calibration in stats.calibrations:
         where = f" in partition {partition}" if parted else ""
-        yield f"scope threshold of {domain}{where}", calibration_text(one)
+        yield f"scope threshold of {domain}{where}", calibration_text(calibration)
 
 
-def _vectors(found: BaseStats) -> str:
-    if found.model_id is None:
+def _vectors(stats: BaseStats) -> str:
+    if stats.model_id is None:
         return "none: no embedder is configured, or nothing was ingested with it"
-    how = f"searched in {found.cells} cells" if found.cells else "searched exactly"
-    missing = f", {found.chunks - found.embedded} chunks without" if found.embedded < found.chunks else ""
-    return f"{found.embedded} of {found.model_id}, {found.dimension} dimensions in {found.vector_form}, {how}{missing}"
+    how = f"searched in {stats.cells} cells" if stats.cells else "searched exactly"
+    missing = f", {stats.chunks - stats.embedded} chunks without" if stats.embedded < stats.chunks else ""
+    return f"{stats.embedded} of {stats.model_id}, {stats.dimension} dimensions in {stats.vector_form}, {how}{missing}"
 
 
 def _size(count: int) -> str:

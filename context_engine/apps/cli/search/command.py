@@ -205,16 +205,16 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     from context_engine.settings import call_layer
     from context_engine.settings.interpolate import Unparsed
 
-    given: dict[str, Any] = {}
+    assigned: dict[str, Any] = {}
     for text in options["settings"]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise click.UsageError(f"--set takes KEY=VALUE, got {text!r}")
-        if name.strip() in given:
+        if name.strip() in assigned:
             raise click.UsageError(f"--set {name.strip()} is given twice")
-        given[name.strip()] = Unparsed(value)
+        assigned[name.strip()] = Unparsed(value)
     options_of = {"top_k": "stage2_top_k", "min_relevance": "min_relevance_score", "budget": "context_max_tokens"}
-    layer: Layer = call_layer(given)
+    layer: Layer = call_layer(assigned)
     overrides = {key: setting.value for key, setting in layer.items()}
     for option, key in options_of.items():
         if options[option] is not None:

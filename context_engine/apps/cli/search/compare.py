@@ -81,20 +81,20 @@ def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | N
     from context_engine.service.comparing import compare as compared
     from context_engine.service.contract.comparison import ComparisonAnswer
 
-    found = compared(answer.result, mask=answer.mask, budget=options["budget"], enhanced=answer.read)
+    comparison = compared(answer.result, mask=answer.mask, budget=options["budget"], enhanced=answer.read)
     if as_json:
-        print_json(ComparisonAnswer(data=found).model_dump_json())
+        print_json(ComparisonAnswer(data=comparison).model_dump_json())
     else:
-        print_comparison(out(), found, answer.result)
+        print_comparison(out(), comparison, answer.result)
     if save is not None:
-        append_comparison(save, found)
+        append_comparison(save, comparison)
         note(f"appended to {save}")
     click.get_current_context().exit(answer.code)
 
 
 def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _Answer:
     record, file, question = options["record"], options["file"], options["question"]
-    if sum(one is not None for one in (query, record, file)) != 1:
+    if sum(value is not None for value in (query, record, file)) != 1:
         raise click.UsageError("Give a QUERY, --record or --file: one of them.")
     if question is not None and record is None:
         raise click.UsageError("--question is for --record.")
@@ -110,9 +110,9 @@ def _check_nothing_is_searched(options: dict[str, Any]) -> None:
     """Refuse options of a search beside an answer that was given already."""
     names = {"domain": "--domain", "top_k": "--top-k", "filters": "--filter", "as_of": "--as-of", "settings": "--set"}
     names |= {"persona": "--persona", "min_relevance": "--min-relevance"}
-    given = [name for key, name in names.items() if options[key] not in (None, ())]
-    if given:
-        raise click.UsageError(f"{' and '.join(given)} cannot change an answer that was given: leave it out.")
+    named = [name for key, name in names.items() if options[key] not in (None, ())]
+    if named:
+        raise click.UsageError(f"{' and '.join(named)} cannot change an answer that was given: leave it out.")
 
 
 def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _Answer:
@@ -137,8 +137,8 @@ def _of_record(at: LedgerLocation, record_id: str, question: str | None) -> _Ans
     from context_engine.audit.review.stored import find_record, recorded_result
 
     with opened_ledger(at) as opened:
-        found = find_record(opened.ledger, record_id)
-        result = recorded_result(opened.ledger, record_id, found.entry, question)
+        record = find_record(opened.ledger, record_id)
+        result = recorded_result(opened.ledger, record_id, record.entry, question)
         return _Answer(result, None, opened.context.setup.mask(), 0)
 
 

@@ -80,13 +80,13 @@ def answer_page(result: SearchResult, *, demo: bool = False) -> str:
 
 
 def _head(result: SearchResult, *, demo: bool) -> str:
-    found = f"{counted(len(result.chunks), 'passage')} of {counted(len(result.fates), 'candidate')}"
+    counts = f"{counted(len(result.chunks), 'passage')} of {counted(len(result.fates), 'candidate')}"
     decision = f"{_DECISIONS[result.decision]}; {_STATUS[result.status]}."
     day = f"Asked on {_day(result.now)}" + ("" if result.today else f", as of {_day(result.as_of)}")
     notes = ["DEMO: an invented bank, none of it is true."] * demo + list(_cautions(result))
     return (
         f"<p class=over>{html_text(result.domain)}</p>\n<h1 dir=auto>{html_text(result.query)}</h1>\n"
-        f"<p class='lead {result.decision}'><b>{escape(decision)}</b> {found}, from "
+        f"<p class='lead {result.decision}'><b>{escape(decision)}</b> {counts}, from "
         f"{counted(len(result.sources), 'source')}. {escape(day)}.</p>\n"
         + "".join(f"<p class=note>{escape(note)}</p>\n" for note in notes)
     )
@@ -98,7 +98,9 @@ def _day(day: date) -> str:
 
 def _cautions(result: SearchResult) -> Iterator[str]:
     """What a reader must know before the passages."""
-    highest = max((chunk.classification for chunk in result.chunks), key=lambda one: one.rank, default=None)
+    highest = max(
+        (chunk.classification for chunk in result.chunks), key=lambda classification: classification.rank, default=None
+    )
     if highest is not None and highest.rank > Classification.INTERNAL.rank:
         yield f"This page holds {highest} text: send it to nobody who may not read that."
     for sources in result.failed_alike:
@@ -114,7 +116,7 @@ def _passage(chunk: RankedChunk, source: str, result: SearchResult) -> str:
         if chunk.url
         else html_text(name)
     )
-    under = [one for one in dict.fromkeys((title, heading(chunk.chunk))) if one and one != name]
+    under = [line for line in dict.fromkeys((title, heading(chunk.chunk))) if line and line != name]
     unverified = chunk.trust_class is TrustClass.UNTRUSTED
     kind = "passage untrusted" if unverified else "passage"
     return (
@@ -188,7 +190,7 @@ def _state(source: SourceStatus) -> str:
 def _warnings(result: SearchResult) -> str:
     if not result.warnings:
         return ""
-    items = "".join(f"<li>{html_text(one)}</li>" for one in dict.fromkeys(result.warnings))
+    items = "".join(f"<li>{html_text(warning)}</li>" for warning in dict.fromkeys(result.warnings))
     return _section("What a reader should know", f"<ul>{items}</ul>")
 
 

@@ -80,8 +80,8 @@ def _addresses(console: Console, result: SearchResult) -> list[Text]:
     """Return the addresses of the passages, each on a line, where no terminal opens them from the table."""
     if console.is_terminal and console.color_system is not None and not console.legacy_windows:
         return []
-    found = [(chunk.rank, chunk.url) for chunk in result.chunks if chunk.url is not None]
-    return [Text(), *(Text(f"{rank}  {url}") for rank, url in found)] if found else []
+    addresses = [(chunk.rank, chunk.url) for chunk in result.chunks if chunk.url is not None]
+    return [Text(), *(Text(f"{rank}  {url}") for rank, url in addresses)] if addresses else []
 
 
 def summary(result: SearchResult) -> Text:
@@ -110,12 +110,12 @@ def _failure(sources: Sequence[SourceStatus]) -> Text:
     """Return the line for sources that failed in the same way."""
     first = sources[0]
     code = (first.error or {}).get("code", "error")
-    what = "failed" if first.state == "failed" else "failed in part"
+    state = "failed" if first.state == "failed" else "failed in part"
     if len(sources) == 1:
-        line = Text(f"source {first.source_id} {what}", "yellow")
+        line = Text(f"source {first.source_id} {state}", "yellow")
         return line.append(f" (tier {first.authority_tier}, {code}): {clean(first.problem)}", "")
     names = ", ".join(f"{source.source_id} (tier {source.authority_tier})" for source in sources)
-    line = Text(f"{len(sources)} sources {what}", "yellow")
+    line = Text(f"{len(sources)} sources {state}", "yellow")
     return line.append(f" ({code}): {clean(first.problem)}: {clean(names)}", "")
 
 
@@ -141,7 +141,7 @@ def _table(result: SearchResult, width: int, places: Places | None) -> Table:
 def _row(chunk: RankedChunk, query: str, width: int, link: str | None) -> list[RenderableType]:
     name, title = document_name(chunk.chunk, chunk.chunk_id)
     bold = Text(name, _linked("bold", link))
-    under = joined([Text(one) for one in dict.fromkeys((title, heading(chunk.chunk))) if one != name])
+    under = joined([Text(line) for line in dict.fromkeys((title, heading(chunk.chunk))) if line != name])
     about = joined([Text(clean(chunk.source_id), "dim"), *marks(chunk)])
     also = Text(clean(also_in(chunk)), "dim")
     numbers = [Text(str(chunk.rank)), confidence_text(chunk.confidence), tier_text(chunk.authority_tier)]
@@ -191,8 +191,8 @@ def _snippet(chunk: RankedChunk, query: str, room: int) -> Text:
     content = clean(chunk.content)
     sample = content[:_SAMPLE]
     letters = max(room, 30) * len(sample) // max(cell_len(sample), 1)
-    found = snippet(content, query, letters * _LINES - 10, heading(chunk.chunk))
-    text = Text(found.text)
-    for start, end in found.marks:
+    piece = snippet(content, query, letters * _LINES - 10, heading(chunk.chunk))
+    text = Text(piece.text)
+    for start, end in piece.marks:
         text.stylize("bold yellow", start, end)
     return text

@@ -81,8 +81,8 @@ def snippet(content: str, query: str, width: int, known: str = "") -> Snippet:
     """
     text = _without(readable(content[:_MOST_CHARS]), known)
     units = _units(text, frozenset(terms(query)))
-    whole = len(text) <= width or not units
-    start = 0 if whole else units[_best_start(text, units, width - 4)].start
+    all_of_it = len(text) <= width or not units
+    start = 0 if all_of_it else units[_best_start(text, units, width - 4)].start
     lead = "… " if start else ""
     end = _end(text, units, start, width - len(lead) - 2)
     piece = lead + text[start:end] + (" …" if end < len(text) else "")
