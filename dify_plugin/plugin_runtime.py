@@ -32,7 +32,7 @@ _logger.propagate = False
 
 
 def caller_of(tool: Tool) -> Caller:
-    """Return who calls: the app and the user that Dify itself names, and no field of the form."""
+    """Return the caller: the app and the user that Dify itself names, never a form field."""
     session = tool.session
     return Caller(
         principal=tool.runtime.user_id,
@@ -58,7 +58,7 @@ def answered(
 def documented(
     tool: Tool, parameters: Mapping[str, Any], call: Callable[[Mapping[str, Any], Reading], ToolOutput]
 ) -> Generator[ToolInvokeMessage, None, None]:
-    """Yield what a tool makes of a file; it needs no engine.
+    """Yield the output of a tool that processes a file, without an engine.
 
     Args:
         tool: the tool.
@@ -74,7 +74,7 @@ def documented(
 
 
 def _plain(value: Any) -> Any:
-    """Return a file as Dify sent it, before its SDK made an object of it."""
+    """Return a file as Dify sent it, not as the SDK's object."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value.model_dump(mode="json") if isinstance(value, File) else value
@@ -96,7 +96,7 @@ def messages(tool: Tool, answer: ToolOutput) -> Generator[ToolInvokeMessage, Non
 
 
 def domain_options(tool: Tool) -> list[ParameterOption]:
-    """Return the domains as the options of a select: those that need no role, for Dify names no app here."""
+    """Return the domains that need no role as options of a select, because Dify names no app here."""
 
     caller = caller_of(tool)
 

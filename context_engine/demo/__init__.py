@@ -48,7 +48,7 @@ _PAUSE_S: Final = 0.1
 
 @cache
 def fingerprint() -> str:
-    """Return what a base of this bank depends on, in 12 hex digits.
+    """Return a fingerprint of everything that a base of this bank depends on, in 12 hex digits.
 
     That is documents, manifests, analyser, schema, signal, and the code that reads and cuts documents and calibrates: a
     number that somebody has to raise when chunks come out otherwise would be forgotten.
@@ -63,12 +63,12 @@ def fingerprint() -> str:
 
 
 def data_dir(folder: Path) -> Path:
-    """Return the demo's own folder below the user's data folder; an update of the package has another one."""
+    """Return the demo's folder below the user's data folder; each version of the package has its own."""
     return folder / f"demo-{__version__}-{fingerprint()}"
 
 
 def ensure_base(folder: Path, registry: Registry, progress: Progress | None = None) -> Path:
-    """Return the demo's data folder, its base built if it is not there yet.
+    """Return the demo's data folder, building its base if it does not exist yet.
 
     Of several processes that start at once one builds and the others wait for it; a build that was broken off is
     gone on with.
@@ -101,7 +101,7 @@ def ensure_base(folder: Path, registry: Registry, progress: Progress | None = No
 
 
 def _locked(place: Path, ready: Path) -> WriterLock | None:
-    """Return the right to build, None where another process has built it meanwhile."""
+    """Return the writer lock, or None if another process has built the base meanwhile."""
     until = time.monotonic() + _PATIENCE_S
     while True:
         try:

@@ -53,10 +53,10 @@ def search_answer(
     """Return a search's answer.
 
     Args:
-        result: what was found; its `context_max_tokens` is the budget of the text.
+        result: the search result; its `context_max_tokens` is the budget of the text.
         form: of the text.
         demo: the knowledge is the fictitious bank's, and everything says so.
-        notices: begin `result` with a passage that says what is missing, where the search is not whole.
+        notices: begin `result` with a passage about missing sources if the search is incomplete.
         register_required: the decision is `incomplete` where a tier-1 source failed.
         mask: masks personal data where the domain sets `mask_contexts`.
         read: makes what a model reads, and records it: `Engine.context`. None: it is made with the mask alone.

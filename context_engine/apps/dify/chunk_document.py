@@ -93,7 +93,7 @@ _SET_ASIDE: Final = frozenset(
         NoticeCode.SYMBOLS_LEFT_OUT,
     }
 )
-"""Notices of what a document holds and no chunk does."""
+"""Notices about passages that are in a document and in no chunk."""
 
 _MOST_NAMED: Final = 5
 
@@ -106,8 +106,8 @@ def chunk_report(
     """Return the report of how documents were cut, ready for JSON.
 
     Args:
-        found: what the file gave.
-        cuts: its documents as they were cut, with what the form states of them.
+        cut_file: the file's documents.
+        cuts: its documents, cut, with the metadata stated in the form.
         form: how they were to be cut.
         made: the chunks as they are given back.
         count: counts tokens.

@@ -39,10 +39,10 @@ class ChunkForm:
     Attributes:
         structure: of the chunks: that of the knowledge base.
         parent_mode: what a parent is: "paragraph" (a section) or "full-doc".
-        chunk_line: whether a line says where a chunk is from.
+        chunk_line: whether a chunk begins with a line about its origin.
         rule: how it is cut; None: as the document says or shows.
         options: sizes.
-        said: fields of a chunk that the form states, over what the document says of itself.
+        said: chunk fields stated in the form; they override the document's own.
     """
 
     structure: Structure

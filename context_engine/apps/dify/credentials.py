@@ -155,7 +155,7 @@ class Redactor:
     """Masks secrets in texts.
 
     Args:
-        secrets: what must not be shown; None and texts shorter than four characters are passed over.
+        secrets: texts to mask; None and texts shorter than four characters are ignored.
     """
 
     def __init__(self, secrets: tuple[str | None, ...] = ()) -> None:

@@ -85,7 +85,7 @@ class Fitted(NamedTuple):
 
 
 class _Cuts:
-    """Counts what is cut."""
+    """Cuts values, and counts the cuts."""
 
     def __init__(self, most_text: int, most_items: int | None) -> None:
         self.most_text, self.most_items = most_text, most_items
@@ -121,7 +121,7 @@ def fitted(name: str, value: Any, *, limit: int = MOST_BYTES) -> Fitted:
     """Return a JSON value of at most `limit` bytes; very long texts are cut first, then very long lists, then more.
 
     Args:
-        name: what it is called in the sentence about the cut.
+        name: of the value, for the sentence about the cut.
         value: never changed.
         limit: bytes; at least a few KiB.
     """

@@ -37,7 +37,7 @@ _MOST_SHOWN: Final = 40
 _MOST_DIGITS: Final = 4000
 _DEFAULT_TOP_K: Final = 4
 _FAILED_SCORE: Final = 0.01
-"""Of a notice that stands alone: below what other knowledge bases of the same node have found."""
+"""The score of a notice alone, below the results of other knowledge bases in the same node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def failed_answer(title: str, problem: str, *, search_id: str = "", source_ids: 
 
     Args:
         title: of the record, in a few words.
-        what: failed, and what to do.
+        problem: what failed, and what to do.
         search_id: where a search was begun.
         source_ids: those that did not answer.
     """

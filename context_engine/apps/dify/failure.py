@@ -118,7 +118,7 @@ def _named(name: str, message: str) -> ToolFailure:
 SERVER: Final = "context-engine"
 
 TOOLS_VERSION: Final = 1
-"""Of what this plugin asks a server for; a server says the version that it answers."""
+"""The API version that this plugin needs; a server states the version it offers."""
 
 _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

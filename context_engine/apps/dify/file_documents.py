@@ -84,7 +84,7 @@ class GivenFile:
         name: its file name, as `shown_name` writes it; ends in `suffix`.
         suffix: says what it is, in lower case with its dot; "" where nothing says so.
         address: http or https URL, a secret.
-        size: its bytes as Dify says; None where it does not.
+        size: in bytes, as Dify states it, or None.
     """
 
     name: str
@@ -266,7 +266,7 @@ def file_documents(
     """Download a file, read it, and return its documents, cut.
 
     Args:
-        given: the file.
+        file: the file.
         rule: how it is cut; None takes that from the document.
         options: how it is cut, and what it may cost; the usual if None.
         authorities: PEM of certificates to trust when it is fetched, beside the usual ones.

@@ -134,7 +134,7 @@ class SearchForm:
         form: of the context.
         fail_if_missing: whether a source that does not answer fails the search.
         register_required: whether the decision is `incomplete` where a tier-1 source failed.
-        notices: whether `result` begins with what is missing.
+        notices: whether `result` begins with a passage about missing sources.
     """
 
     request: SearchRequest
@@ -148,7 +148,7 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
     """Read the fields; an absent, None or empty field takes its default.
 
     Args:
-        fields: of the form, whoever filled them in: none of them says who asks.
+        fields: of the form; none of them identifies the caller, because anybody may have filled them in.
         registry: as the principal may know it.
         caller: for the record.
         principal: who asks.

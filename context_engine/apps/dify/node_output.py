@@ -98,7 +98,7 @@ def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str
     `content` as it is.
 
     Args:
-        notices: begin with a passage that says what is missing, where the search is not whole.
+        notices: begin with a passage about missing sources if the search is incomplete.
     """
     notice = missing_knowledge(result) if notices else None
     records = [] if notice is None else [_notice_record(notice, result)]

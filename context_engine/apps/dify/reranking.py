@@ -167,7 +167,7 @@ class _Given:
         self._answer = SourceAnswer(chunks=chunks, notes=notices, failures=(failure,) if missing else ())
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Return what was given.
+        """Return the given passages.
 
         Raises:
             SourceUnavailable: a notice among the passages says that the source did not answer.

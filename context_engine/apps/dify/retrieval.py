@@ -1,4 +1,4 @@
-"""A request of the External Knowledge API over an engine, whoever has let it in: the plugin's endpoint, or a server.
+"""A request of the External Knowledge API answered by an engine, in the plugin's endpoint or in a server.
 
 Dify's node shows any status but 200 as "succeeded, nothing found": what could not be searched is said in a record.
 """

@@ -31,7 +31,7 @@ class Tools:
     """The tools of a deployment.
 
     Attributes:
-        audit: what `domains` says of the records.
+        audit: the audit mode that `domains` reports.
         request_id: of the request to a server; None: there is none.
     """
 

@@ -128,7 +128,7 @@ def dify_kb_adapter(
         connection: returns a connection by name, its files read anew.
         clock: the time.
         timeout_s: seconds for one call of the function.
-        access: decides what may be searched.
+        access: the policy that decides which sources may be searched.
         principal: for whom.
     """
     return DifyAdapter(registry, connection, clock, timeout_s, access, principal)

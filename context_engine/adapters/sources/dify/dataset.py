@@ -106,7 +106,7 @@ class SearchMethod(NamedTuple):
 
     Attributes:
         name: Dify's `search_method`.
-        kind: what its scores mean; None where they mean nothing.
+        kind: of its scores; None if they are meaningless.
         scorer: scores of one kind and one scorer are comparable; None: only within one answer.
         reranking: further keys of the retrieval model.
     """

@@ -78,9 +78,9 @@ class DatasetDocument(NamedTuple):
 
     Attributes:
         key: None for a document that does not say which one of ours it is.
-        content_hash: None where it is not whole.
-        digest: what was written to it; None where that was not noted.
-        characters: what Dify counts in it now; None where it does not say.
+        content_hash: None if the document is incomplete.
+        digest: of the chunks written to it; None if not recorded.
+        characters: Dify's current count, or None.
         age: sorts the documents of a dataset, the oldest first.
         ours: whether this package made it.
         empty: made through the API and holding nothing, neither text nor metadata: what a run leaves that is killed

@@ -43,10 +43,10 @@ class ServerFacts:
 
     Attributes:
         connection: its name.
-        version: what it states; None where it states none.
+        version: as the server states it, or None.
         max_connections: calls to it at once.
         search_timeout_s: seconds that a search may take.
-        seconds: what it took for each dataset of the source; empty where it was not reached.
+        seconds: for a call to each dataset of the source; empty if it was not reached.
     """
 
     connection: str
@@ -294,7 +294,7 @@ def server_notes(examined: Sequence[tuple[str, Examination]]) -> Iterator[str]:
     The advice is for the domain whose searches ask it the most.
 
     Args:
-        examined: (domain, what was found out) of each source.
+        examined: (domain, examination) of each source.
     """
     yield STORES_QUERIES
     by_name: dict[str, dict[str, list[ServerFacts]]] = {}

@@ -39,7 +39,7 @@ class DatasetFetch:
     """Fetches from datasets of one workspace, each call patient to the deadline of its ticket.
 
     Attributes:
-        claims: reads what documents say of themselves.
+        claims: reads the claims in documents' metadata.
         access: the connection.
     """
 

@@ -322,7 +322,7 @@ def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None
     """Return whether records may be withheld, so that more must be requested.
 
     Args:
-        field: that the manifest maps to the classification; None where it maps none.
+        field: the metadata field that the manifest maps to the classification, or None.
         fields: of the dataset; what this package wrote says its classification under that name.
     """
     claims = field is not None or (MARKED in fields and "classification" in fields)

@@ -105,7 +105,7 @@ class DifySink:
             what is empty and says nothing of itself is removed.
         indexing_s: how long a document may be indexed.
         sleep: waits.
-        tell: told what failed and is tried again.
+        tell: receives messages about failures that are retried.
 
     Attributes:
         refusals: documents that Dify did not take.

@@ -39,7 +39,7 @@ class TargetDataset:
         form: how its chunks are written: the form of their line, and what it says.
         dataset_id: None until it is known to exist.
         created: whether this run made it.
-        notices: what could not be kept.
+        notices: values that could not be stored.
     """
 
     def __init__(self, spec: SourceSpec, writes: Writes, named: Mapping[str, str]) -> None:
@@ -143,11 +143,11 @@ class Inventory:
     """The documents of a dataset that this package wrote.
 
     Attributes:
-        held: of each document the newest that is as it was written; where none is, the newest.
-        damaged: of those held, what is not as it was written: chunks are missing, doubled or changed.
-        old: of those held, what an earlier release wrote, which noted no measure: nothing can be said of it.
+        held: the newest intact copy of each document, or the newest copy if none is intact.
+        damaged: held copies that differ from what was written: chunks missing, doubled or changed.
+        old: held copies of an earlier release, which recorded no digest and so cannot be verified.
         doubled: further documents of the same key that are whole.
-        unfinished: what a run is writing, or was writing when it was broken off.
+        unfinished: documents that a run is writing, or was writing when it was interrupted.
         empty: documents that say and hold nothing.
         names: of the documents that must not be written over.
     """

@@ -128,7 +128,7 @@ class DocumentUpload:
         name: in Dify; "" until one is chosen.
         dify_id, batch: "" until it is made.
         state: of its indexing, as Dify said last.
-        lost: why it has to be made again; "" where it has not.
+        lost: why it must be uploaded again, or "".
         collided: whether it met another run's document; then it gets a name that the other will hardly choose.
     """
 

@@ -63,7 +63,7 @@ class Writes:
         workspace: the connection.
         clock: the time.
         sleep: waits.
-        tell: told what failed and is tried again.
+        tell: receives messages about failures that are retried.
     """
 
     def __init__(
