@@ -14,7 +14,7 @@ from context_engine.audit.formats.checkpoint import Checkpoint
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.formats.strict import to_base64
 from context_engine.audit.ledger.derive import ChunkIdentity, identity_hash
-from context_engine.audit.ledger.seals import row_mac
+from context_engine.audit.ledger.seals import pending_mac, row_mac
 from tests.unit.audit.checks.logs import KEY, ORIGIN, STOLEN_NAME, Hand, key_change, open_log, search
 
 __all__ = ["ATTACKS", "Attack", "Case", "Seen"]
@@ -599,6 +599,15 @@ def _(case: Case) -> Seen:
     insert = "INSERT INTO pending (record_id, entry, leaf, mac, key_id, written) VALUES ('x', ?, ?, ?, ?, 0)"
     case.hand(insert, entry, leaf_hash(entry), bytes(32), KEY.key_id)
     return Seen({("pending_mac", "pending", "x")})
+
+
+@attack("let a record wait under a key of one's own", "beside")
+def _(case: Case) -> Seen:
+    entry = other(case.hand.entry(0))
+    leaf, key = leaf_hash(entry), STOLEN_NAME
+    insert = "INSERT INTO pending (record_id, entry, leaf, mac, key_id, written) VALUES ('y', ?, ?, ?, ?, 0)"
+    case.hand(insert, entry, leaf, pending_mac(key.derived("mac"), leaf), key.key_id)
+    return Seen({("pending_mac", "pending", "y")})
 
 
 @attack("let a record wait a second time, under another id")

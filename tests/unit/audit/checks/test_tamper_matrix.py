@@ -20,6 +20,8 @@ from tests.unit.audit.checks.logs import copied, make_log, open_log
 
 SMALL = [(one, size) for size in (1, 2) for one in ATTACKS if one.least <= size]
 ALONE = [one for one in ATTACKS if one.kind == "whole"]
+TWO_TILES = 300
+"""The fewest records for every attack: one tile of level 0 is full, so that there is a tile above it."""
 HUGE = 100_000
 
 
@@ -93,6 +95,11 @@ def test_an_attack_on_a_small_log_is_found(
     assert_seen(*attacked(made(records), tmp_path / "ledger.db", [one], records))
 
 
+@pytest.mark.parametrize("one", [one for one in ATTACKS if one.least > 2], ids=lambda one: str(one.name))
+def test_an_attack_on_a_log_of_two_tiles_is_found(made: Callable[[int], Made], tmp_path: Path, one: Attack) -> None:
+    assert_seen(*attacked(made(TWO_TILES), tmp_path / "ledger.db", [one], 5))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("one", ATTACKS, ids=lambda one: str(one.name))
@@ -131,7 +138,7 @@ def test_an_attack_on_a_hundred_thousand_records_is_found(
 
 
 @pytest.mark.parametrize(
-    "records", [1, 2, pytest.param(1000, marks=pytest.mark.slow), pytest.param(HUGE, marks=pytest.mark.slow)]
+    "records", [1, 2, TWO_TILES, pytest.param(1000, marks=pytest.mark.slow), pytest.param(HUGE, marks=pytest.mark.slow)]
 )
 def test_of_an_untouched_log_nothing_is_found(made: Callable[[int], Made], records: int) -> None:
     found = check(made(records).place, made(records).kept)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
-from context_engine.audit.checks.findings import MOST_FINDINGS, Finding, Findings, Place
+from context_engine.audit.checks import verify as verifying
+from context_engine.audit.checks.findings import MOST_FINDINGS, Finding, Findings, Place, Verification
+from context_engine.audit.checks.stretch import Plan, Stretch, check_stretch
 from context_engine.audit.checks.verify import Outside, verify
 from context_engine.audit.formats.checkpoint import Checkpoint, cosign, parse_note
 from context_engine.audit.formats.keys import COSIGNATURE, Keyring, SigningKey, VerifierKey
+from context_engine.audit.ledger.database import Database
 from context_engine.audit.ledger.erase import Wanted, erase
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
@@ -268,6 +275,58 @@ def test_records_that_come_while_a_ledger_is_checked_are_no_findings(place: Path
         found = verify(ledger, log_alone=log_alone, progress=grow)
         assert (found.findings, found.size) == ((), 300)
         assert verify(ledger).size == 900
+
+
+@pytest.mark.parametrize(("sound", "looks"), [(True, [2]), (False, [2, 1])])
+def test_what_several_processes_find_is_looked_at_again_by_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch, sound: bool, looks: list[int]
+) -> None:
+    done: list[int] = []
+
+    def look(*given: Any) -> Verification:
+        done.append(given[5])  # workers
+        return Verification(sound=sound or given[5] == 1, findings=(), proved=(), not_proved=())
+
+    monkeypatch.setattr(verifying, "_checked", look)
+    make_log(place, 3)
+    with open_log(place) as ledger:
+        assert verify(ledger, workers=2).sound
+    assert done == looks
+
+
+def test_one_process_does_not_look_a_second_time(place: Path) -> None:
+    make_log(place, 3)
+    Hand(place)("UPDATE log SET entry = x'7b7d' WHERE idx = 1")
+    told: list[int] = []
+    with open_log(place) as ledger:
+        assert not verify(ledger, progress=lambda done, _total: told.append(done)).sound
+    assert told == [3]
+
+
+def test_stretches_that_are_read_at_different_moments_are_looked_at_in_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes read at moments of their own: here a connection for each stretch stands for them."""
+
+    def at_different_moments(database: Database, connection: Connection, plan: Plan, workers: int) -> Iterator[Stretch]:
+        for tiles in plan.extent.stretches:
+            with nullcontext(connection) if workers == 1 else database.connect() as own:
+                yield check_stretch(own, tiles, plan)
+
+    monkeypatch.setattr(verifying, "_STRETCH", 1)
+    monkeypatch.setattr(verifying, "check_stretches", at_different_moments)
+    make_log(place, 300)
+    with open_log(place) as ledger, open_log(place) as writer:
+        looks: list[int] = []
+
+        def grow(done: int, _all: int) -> None:
+            looks.append(done)
+            if len(looks) == 1:
+                writer.append([search(number) for number in range(90_000, 90_020)])
+                writer.checkpoint()
+
+        assert verify(ledger, workers=2, progress=grow).findings == ()
+    assert looks == [256, 300, 256, 320]
 
 
 @pytest.mark.slow
