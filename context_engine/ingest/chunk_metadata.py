@@ -27,26 +27,26 @@ _INSTEAD: Final[Mapping[str, tuple[str, ...]]] = {
     "entity_id": ("entity_id", "document_id"),
     "created_at": ("created_at", "created"),
 }
-"""Fields of the chunking table and where each is found, first that is there."""
+"""Fields of the chunking table, and the document fields that may hold each, in order of preference."""
 _PLACES: Final = ("sheet", "table")
 _MOST_NAMED: Final = 100
 _MOST_VALUE: Final = 2_000
 _MOST_ALL: Final = 16_000
-"""Characters as JSON of one field, and of all fields, that every chunk carries without being told to."""
+"""Most characters, as JSON, of one field (_MOST_VALUE) and of all fields (_MOST_ALL) copied to every chunk."""
 
 
 def chunk_metadata(
     piece: Piece, base: Chunk, fields: Mapping[str, Any], strategy: ChunkingStrategy, tokens: int, now: datetime | None
 ) -> dict[str, Any]:
-    """Return what stands in the metadata of a chunk beside what its whole document carries.
+    """Return the metadata of one chunk that is not shared by the whole document.
 
     Args:
         piece: the piece the chunk is made of.
         base: what the chunks of the document have in common.
-        fields: what the document says about itself.
-        strategy: names the fields that every chunk of the type carries where they are known.
-        tokens: of the piece.
-        now: the moment of a chunk whose document does not say when it was created; the clock's if None.
+        fields: the declared fields of the document.
+        strategy: names the metadata fields that chunks of this type carry if known.
+        tokens: number of tokens of the piece.
+        now: used as `created_at` if the document does not state it; the clock's if None.
     """
     out: dict[str, Any] = {
         **_asked(piece, base, fields, strategy, now),
@@ -66,7 +66,7 @@ def chunk_metadata(
 
 
 def neighbours(chunk_ids: Sequence[str], position: int) -> dict[str, str]:
-    """Return the ids of the chunks before and after, as far as there are any."""
+    """Return the ids of the previous and the next chunk, if any."""
     out: dict[str, str] = {}
     if position:
         out["previous_chunk_id"] = chunk_ids[position - 1]
@@ -76,7 +76,7 @@ def neighbours(chunk_ids: Sequence[str], position: int) -> dict[str, str]:
 
 
 def reference(section: str | None, fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a clause of a notice is cited by: section 4 of notice 637 is found by `637(4)` and `637(4)(b)`."""
+    """Return the citation of a clause of a numbered notice: section 4 of notice 637 is `637(4)`."""
     notice = str(fields.get("notice_id") or "")
     return {"reference": f"{notice}({section})"} if section and notice.isalnum() else {}
 
@@ -84,7 +84,7 @@ def reference(section: str | None, fields: Mapping[str, Any]) -> dict[str, str]:
 def _asked(
     piece: Piece, base: Chunk, fields: Mapping[str, Any], strategy: ChunkingStrategy, now: datetime | None
 ) -> dict[str, Any]:
-    """Return the fields that the chunking table asks for, as far as the document gives them."""
+    """Return the fields that the chunking table asks for and the document provides."""
     of_piece: dict[str, Any] = {
         "section_number": piece.section,
         "section": piece.section,
@@ -106,14 +106,14 @@ def _asked(
 
 
 def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
-    """Return for each piece the metadata that says where in the file it stands; {} where the format does not tell.
+    """Return the location in the file for each piece, as metadata; {} if the format has none.
 
-    `page` is the page (or slide) that a piece begins on, `page_end` the one it ends on where that is another; `line`
-    the line of a text file that it begins on. A piece of a record stands where its record does.
+    `page` is the page (or slide) on which a piece begins, `page_end` the one on which it ends if different, `line` the
+    line of a text file on which it begins. A piece of a record has the location of its record.
 
     Args:
         loaded: the document.
-        pieces: of its text, in order; all numbers are counted from 1.
+        pieces: the pieces of its text, in order. All numbers in the result are 1-based.
     """
     if loaded.record or (loaded.location and "line" not in loaded.location):
         return [dict(loaded.location) for _ in pieces]
@@ -123,7 +123,7 @@ def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dic
 
 
 def span_pages(pages: Sequence[tuple[int, int]], span: tuple[int, int]) -> dict[str, int]:
-    """Return the pages that a span of a text begins and ends on, as a chunk's metadata says it.
+    """Return `page` and `page_end` of a span of a text, as chunk metadata.
 
     >>> span_pages(((0, 1), (900, 2)), (10, 950)), span_pages((), (10, 950))
     ({'page': 1, 'page_end': 2}, {})
@@ -145,7 +145,7 @@ def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[st
 
 
 class SharedMetadata(NamedTuple):
-    """What every chunk of a document carries, and what is to be said of the rest."""
+    """The metadata that every chunk of a document carries, and a notice about fields that are left out."""
 
     metadata: dict[str, Any]
     notices: tuple[Notice, ...] = ()
@@ -156,8 +156,8 @@ def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Se
 
     Args:
         loaded: the document.
-        fields: what it says about itself, or the record.
-        named: the fields that the manifest's rule names.
+        fields: its declared fields, or the record.
+        named: fields that the manifest rule requests for every chunk.
     """
     wanted = (*ID_FIELDS[True], *_PLACES) if loaded.record else tuple(fields)
     out: dict[str, Any] = {}
@@ -178,12 +178,12 @@ def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Se
 
 
 def piece_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:
-    """Return for each piece of a record the fields whose whole text stands in it.
+    """Return for each piece of a record the fields whose whole text it holds; {} for other documents.
 
     Args:
-        loaded: the document; nothing is a piece's own where it is no record.
+        loaded: the document.
         fields: the record.
-        pieces: of its text, in order.
+        pieces: the pieces of its text, in order.
     """
     if not loaded.record:
         return [{} for _ in pieces]

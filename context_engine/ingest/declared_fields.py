@@ -1,4 +1,4 @@
-"""What a document claims about itself, read into typed values; what cannot be read is a warning, never a guess."""
+"""The fields that a document declares about itself as typed values; an unusable value gives a notice, never a guess."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DECLARED_FIELDS: Final = frozenset(
         *("fetched_at", "ttl_seconds", "classification", "source_type", "authority_tier", "trust_class"),
     )
 )
-"""Fields that become fields of the chunk."""
+"""Declared fields that become fields of the chunk, not metadata."""
 RECORD_FIELDS: Final = DECLARED_FIELDS | {"entity_id"}
-"""Fields of a record that its text leaves out: they stand on the chunk."""
+"""Fields of a record that are left out of its text, because the chunk carries them."""
 ALIASES: Final[Mapping[str, str]] = {
     "document_version": "version",
     "doc_id": "document_id",
@@ -30,7 +30,7 @@ ID_FIELDS: Final[Mapping[bool, tuple[str, ...]]] = {
     True: ("entity_id", "document_id", "id"),
     False: ("document_id", "entity_id"),
 }
-"""Where the identity of a record (True) or of another document (False) stands, first that is there."""
+"""The fields that may hold the id of a record (True) or another document (False), in order of preference."""
 _DATE_FORMS: Final = ("%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%Y年%m月%d日", "%Y/%m/%d")
 _MOST_ID: Final = 200
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class DeclaredFields:
     """Reads fields one by one and keeps a notice for each that cannot be read.
 
     Args:
-        fields: front matter or a record, laid over the header of the text.
+        fields: a record, or header fields overridden by front matter.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
@@ -56,7 +56,7 @@ class DeclaredFields:
         return self._read(name, _date, "a date such as 2026-01-15")
 
     def moment(self, name: str) -> datetime | None:
-        """Return a moment in UTC; one without a zone is taken as UTC."""
+        """Return a datetime in UTC; one without a time zone is taken as UTC."""
         return self._read(name, _moment, "a moment such as 2026-03-02T10:00:00Z")
 
     def seconds(self, name: str) -> int | None:
@@ -76,7 +76,7 @@ class DeclaredFields:
         return self._read(name, lambda value: TrustClass(str(value).strip().upper()), f"one of {', '.join(TrustClass)}")
 
     def classification(self, name: str) -> Classification | None:
-        """Return a classification; one that is not known counts as restricted, so that nothing leaks by a misprint."""
+        """Return a classification; an unknown one counts as restricted, so that a typo leaks nothing."""
         value = self._fields.get(name)
         if value is None or not str(value).strip():
             return None
@@ -104,7 +104,7 @@ class DeclaredFields:
 
 
 def json_value(value: Any) -> Any:
-    """Return a value as JSON can hold it: dates and moments as ISO text, NaN and infinity as None."""
+    """Return a value as JSON can hold it: dates and datetimes as ISO text, NaN and infinity as None."""
     if isinstance(value, datetime):
         return utc_text(value) if value.tzinfo else value.isoformat()
     if isinstance(value, date):

@@ -1,4 +1,4 @@
-"""Other forms of a document than a list of chunks: questions with answers, and parents with child chunks."""
+"""Documents as question-answer pairs, and as parent texts with child chunks."""
 
 from __future__ import annotations
 
@@ -21,29 +21,28 @@ _ANSWER: Final = ("answer", "a", "答案", "回答", "答")
 _MOST_SHOWN: Final = 5
 _MOST_WORDS: Final = 80
 MOST_PARENT: Final = 4000
-"""Most tokens of a parent that is a section: what Dify itself allows for a chunk."""
+"""Most tokens of a parent that is a section; Dify allows no more for a chunk."""
 
 
 class AnsweredQuestion(NamedTuple):
-    """A question and its answer; the answer's `content` is what it says."""
+    """A question and the chunk that answers it."""
 
     question: str
     answer: Chunk
 
 
 class AnsweredQuestions(NamedTuple):
-    """The questions of a document, in order, and what is to be said of the rest."""
+    """The questions of a document, in order, and a notice about text outside of them."""
 
     pairs: tuple[AnsweredQuestion, ...]
     notices: tuple[Notice, ...] = ()
 
 
 def answered_questions(document: PreparedDocument) -> AnsweredQuestions:
-    """Return the questions of a document that have an answer; none where it asks nothing, or says more beside them.
+    """Return the answered questions of a document; none if most of its text is something else.
 
-    A record asks where it has a field `question` and a field `answer` (or `q` and `a`); its other fields stand below
-    the answer. Other documents ask as `core.chunking.outline` says; what stands outside of questions and answers is
-    named in a notice.
+    A record is a pair if it has the fields `question` and `answer` (or `q` and `a`); its other fields follow the
+    answer. In other documents `core.chunking.outline` finds the questions. A notice names the text that is left out.
     """
     return _of_record(document) if document.loaded.record else _of_text(document)
 
@@ -94,7 +93,7 @@ def _answer(document: PreparedDocument, question: QuestionAnswer) -> Chunk:
 
 
 def _outside(text: str, questions: Iterable[QuestionAnswer]) -> list[str]:
-    """Return what each section says outside of questions and answers; headings say nothing by themselves."""
+    """Return the text of each section outside of questions and answers, without headings."""
     kept: list[str] = []
     place = 0
     for question in questions:
@@ -116,10 +115,10 @@ def _left_out(parts: Sequence[str]) -> tuple[Notice, ...]:
 
 
 class Parent(NamedTuple):
-    """A text and the passages of it that are searched.
+    """A text and its passages, which are what is searched.
 
     Attributes:
-        chunk: the parent; its content is the text from its first passage to its last.
+        chunk: the parent; its content spans from its first passage to its last.
         children: its passages, in order; at least one.
     """
 
@@ -128,24 +127,24 @@ class Parent(NamedTuple):
 
 
 class Parents(NamedTuple):
-    """The parents of a document, in order, and what is to be said of them."""
+    """The parents of a document, in order, and notices about sections that had to be split."""
 
     parents: tuple[Parent, ...]
     notices: tuple[Notice, ...] = ()
 
 
 def parents_of(document: PreparedDocument, chunks: Sequence[Chunk], count: Count, most: int = MOST_PARENT) -> Parents:
-    """Return the sections that a document is divided into, each with the chunks that it was cut into.
+    """Return the sections of a document as parents of its chunks.
 
-    A section is the first heading level that divides the document, with all that stands below it; one of more than
-    `most` tokens is divided at the headings in it, and where it has none, between chunks. A record, or a document cut
-    in windows, has no sections: its chunks are filled into parents of at most `most` tokens.
+    Sections begin at the first heading level that divides the document. One of more than `most` tokens is divided at
+    its subheadings or, if it has none, between chunks. A record, or a document cut in windows, has no sections: its
+    chunks are grouped into parents of at most `most` tokens.
 
     Args:
-        document: which was cut.
-        chunks: all of its chunks, in order; each stands below one parent.
+        document: the document that was cut.
+        chunks: all of its chunks, in order; each gets one parent.
         count: counts tokens.
-        most: tokens of a parent; one that is a single chunk may have more.
+        most: most tokens of a parent; a parent of a single chunk may have more.
     """
     if not chunks:
         return Parents(())
@@ -156,7 +155,7 @@ def parents_of(document: PreparedDocument, chunks: Sequence[Chunk], count: Count
 
 
 def whole_document(document: PreparedDocument, chunks: Sequence[Chunk]) -> Parent:
-    """Return the whole document, without its tables of contents, as the one parent of its chunks (at least one)."""
+    """Return the whole document, without its tables of contents, as the only parent of its chunks (at least one)."""
     content = _text(document, 0, len(document.loaded.text))
     return Parent(document.base._replace(content=content), tuple(chunks))
 
@@ -169,7 +168,7 @@ class _Division:
         self._document, self._count, self._most = document, count, most
 
     def sections(self, chunks: Sequence[Chunk], level: int) -> Iterator[Sequence[Chunk]]:
-        """Yield the chunks of each section of a level, and of those below it where a section is too long."""
+        """Yield the chunks of each section of a level; of its subsections if it is too long."""
         for path, section in groupby(chunks, lambda chunk: chunk.heading_path[:level]):
             group = list(section)
             if self._fits(group):
@@ -182,7 +181,7 @@ class _Division:
                 self.notices.append(_split(path[-1] if path else self._document.base.title or "", len(parts)))
 
     def filled(self, chunks: Sequence[Chunk]) -> Iterator[Sequence[Chunk]]:
-        """Yield runs of chunks, each as long as it may be."""
+        """Yield runs of chunks, each as long as a parent may be."""
         group: list[Chunk] = []
         for chunk in chunks:
             if group and not self._fits([*group, chunk]):
@@ -192,7 +191,7 @@ class _Division:
         yield group
 
     def parent(self, chunks: Sequence[Chunk]) -> Parent:
-        """Return the parent of chunks that follow each other."""
+        """Return the parent of consecutive chunks."""
         first, last = chunks[0], chunks[-1]
         path = _shared([chunk.heading_path for chunk in chunks])
         section = first.section if len(chunks) == 1 else _number(path)
@@ -215,7 +214,7 @@ class _Division:
 
 
 def _first_level(chunks: Sequence[Chunk]) -> int:
-    """Return how many headings deep a document is divided: 2 where all of it stands below one heading."""
+    """Return the heading level at which to divide: 2 if the whole document stands below one heading."""
     paths = [chunk.heading_path for chunk in chunks if chunk.heading_path]
     return len(_shared(paths)) + 1 if paths else 1
 
@@ -227,7 +226,7 @@ def _shared(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _text(document: PreparedDocument, start: int, end: int) -> str:
-    """Return what a document says between two offsets of its text, without tables of contents."""
+    """Return the text between two offsets, without tables of contents."""
     parts = (document.loaded.text[slice(*span)].strip() for span in between(document.contents, start, end))
     return "\n\n".join(part for part in parts if part)
 

@@ -1,4 +1,4 @@
-"""How a document is cut, what its title is, and which tables of contents are set aside."""
+"""How a document is cut, what its title is, and which tables of contents are left out of its chunks."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from context_engine.ingest.loaded_document import LoadedDocument, contents_left_
 _MOST_TOKENS: Final = 512
 _MOST_TITLE: Final = 300
 _MOST_LINE: Final = 120
-_TOP: Final = 4_000  # characters in which the heading that names the document is looked for
-_MOST_BEFORE: Final = 300  # what a reader sees above that heading: a document's number, a version, a logo
+_TOP: Final = 4_000  # the heading that names a document stands within so many characters
+_MOST_BEFORE: Final = 300  # characters that may stand above it: a document number, a version, a logo
 _NO_TITLE_END: Final = tuple(".;,")
 _SECTION: Final = re.compile(
     r"(?:(?:table of )?contents|introduction|purpose|scope|overview|background|summary|executive summary|abstract"
@@ -41,20 +41,20 @@ _SECTION: Final = re.compile(
     r"|(?:slide|sheet|page|part|chapter|section|tabelle|feuil|hoja|foglio|blad)\s*\d+|readme)\W*",
     re.IGNORECASE,
 )
-"""Headings that name a part of many documents, and no document."""
+"""Headings that name a part of a document ("Introduction"), never the document itself."""
 _MARGINS: Final = re.compile(r"\A(?:Page (?:header|footer|header and footer): .*(?:\n+|\Z))+")
-"""What loaders write of page heads and feet; above the text, they name a bank or a form as often as a document."""
+"""Page headers and footers as loaders write them; they name a bank or a form as often as the document."""
 _GAP: Final = re.compile(r"_+|(?<![A-Z0-9])-+|-+(?![0-9])|%20")
 
 
 def set_aside(loaded: LoadedDocument) -> tuple[ContentsTable, ...]:
-    """Return the tables of contents of a document that says something beside them."""
+    """Return the tables of contents to leave out; none if the document has no other text."""
     tables = () if loaded.record else contents_of(loaded.text)
     return tables if without_contents(loaded.text, tables).strip() else ()
 
 
 def contents_notices(loaded: LoadedDocument, contents: Sequence[ContentsTable], body: str) -> tuple[Notice, ...]:
-    """Return what is to be said of the tables of contents of a document, which otherwise says `body`."""
+    """Return the notice about tables of contents that are left out; `body` is the rest of the text."""
     rows = [row for table in contents for row in loaded.text[table.start : table.end].splitlines() if row.strip()]
     lines = [without_markup(row).lstrip("# ") for row in rows]
     pages = sorted({page for table in contents for page in _pages(loaded, table)})
@@ -73,7 +73,7 @@ def structure_shown(
     strategies: Mapping[str, ChunkingStrategy] | None,
     body: str,
 ) -> TextStructure | None:
-    """Return what a document shows where nothing says how it is cut: no profile, and no type that has a row."""
+    """Return the structure found in the text; None if the rule's profile or a known type already decides the cut."""
     declared_type = declared.text("doc_type")
     table = DEFAULT_STRATEGIES if strategies is None else strategies
     if rule is not None and (rule.profile or "doc_type" in rule.model_fields_set):
@@ -90,10 +90,10 @@ def strategy_of(
     strategies: Mapping[str, ChunkingStrategy] | None,
     most: int | None,
 ) -> ChunkingStrategy:
-    """Return the profile that the rule names, else what the structure asks for, else the row of the declared type.
+    """Return the rule's profile, else the strategy for the structure, else the table row of the declared type.
 
     Args:
-        most: tokens of a chunk; None: 512 for the table, and a profile's own size.
+        most: most tokens of a chunk; None: 512, or the profile's own size.
     """
     if rule is not None and rule.profile:
         profile = get_profile(rule.profile, strategies)
@@ -103,14 +103,14 @@ def strategy_of(
 
 
 def document_title(loaded: LoadedDocument, declared_title: str | None) -> str:
-    """Return the title of a document: its own word, first heading, property, first line, file name, first that is told.
+    """Return the title: the declared one, else the first heading, file property, first line or file name.
 
-    A heading names the document where it stands on top and is not one of several of its rank with a number ("1 Scope",
-    "2 Limits"), nor the name of a part that every document has ("Introduction").
+    A heading is the title if it stands at the top and is neither one of several numbered headings of its rank
+    ("1 Scope", "2 Limits") nor a common section name ("Introduction").
 
     Args:
-        loaded: the document; a record is called by the first line of its text.
-        said: the title among its fields.
+        loaded: the document; the title of a record is the first line of its text.
+        declared_title: the title among its fields.
     """
     if loaded.record:
         return loaded.text.split("\n", 1)[0][:_MOST_TITLE]
@@ -120,9 +120,9 @@ def document_title(loaded: LoadedDocument, declared_title: str | None) -> str:
 
 
 def readable_name(loaded: LoadedDocument) -> str:
-    """Return the name of a document's file as words: `hr-travel_policy_v3.md` is "hr travel policy v3".
+    """Return the file name as words: `hr-travel_policy_v3.md` is "hr travel policy v3"; a sheet's name follows.
 
-    A hyphen before a digit stays where a code may stand: `NPA-001`, `sp800-63b`. A sheet's name stands behind.
+    A hyphen before a digit stays where it may be part of a code: `NPA-001`, `sp800-63b`.
     """
     name = loaded.file_stem
     words = " ".join(_GAP.sub(" ", name).split()) or name
@@ -149,7 +149,7 @@ def _names(heading: Heading, every: tuple[Heading, ...]) -> bool:
 
 
 def _first_line(text: str) -> str | None:
-    """Return the line that a text begins with, where it stands alone as a title does and is no numbered heading."""
+    """Return the first line if it stands alone like a title and is not a numbered heading."""
     if any(not text[: first.start].strip() for first in headings(text)[:1]):
         return None
     line, _, rest = _MARGINS.sub("", text.lstrip()).partition("\n")

@@ -1,4 +1,4 @@
-"""From a loaded document to chunks: identity, declared fields, metadata, and a hash that tells whether it changed."""
+"""Turn a loaded document into chunks: identity, declared fields, metadata, and a hash that detects changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from context_engine.ingest.document_structure import (
 from context_engine.ingest.loaded_document import LoadedDocument, file_notice
 
 CutBy = StructureKind | Literal["declared"]
-"""What decided how a document is cut: what it shows, or its declared type or a profile."""
+"""What decided how a document is cut: its structure, or "declared" for its type or a profile."""
 _MOST_TITLE: Final = 300
 _ANY: Final = sys.maxsize
 _INVALID: Final = "its text held characters that are not valid Unicode, or NUL: they were replaced by U+FFFD"
@@ -64,12 +64,12 @@ class PreparedDocument:
     Attributes:
         document_id: front matter, else the record's id, else what the text says, else the file's name.
         version: "" where it has none.
-        named: whether the document itself gives its id.
+        named: whether the document states its own id.
         content_hash: SHA-256 over everything its chunks are made of.
         strategy: how it is cut.
-        structure: what shows how to cut it; None where its type or a profile says so.
-        contents: tables of contents, which stand in no chunk.
-        base: a chunk with all that the document's chunks have in common.
+        structure: the structure that decided the strategy; None if its type or a profile did.
+        contents: tables of contents, which are left out of the chunks.
+        base: a chunk with everything the document's chunks have in common.
         notices: what the loader guessed or left out, and declared fields that could not be used.
     """
 
@@ -107,20 +107,20 @@ def prepare(
 ) -> PreparedDocument:
     """Return a document with its identity, declared fields and hash; nothing is cut yet.
 
-    What a document declares is kept as it stands: whether it may raise authority or lower a classification is decided
-    when the chunk is retrieved. The rule's classification is the least the document gets, the rule's tier the highest.
+    Declared values are kept as they stand: whether they may raise authority or lower a classification is decided at
+    retrieval. The rule's classification is the least the document gets, the rule's tier its highest authority.
 
     Args:
         loaded: the document.
-        rule: the manifest's rule it came by; None takes the type from the document.
+        rule: the manifest rule that matched its file; None takes the type from the document.
         counter: counts tokens.
-        strategies: the chunking table, the built-in one if None.
-        max_chunk_tokens: no chunk is longer, whatever the table or a profile says; None: 512 for the table, and a
+        strategies: the chunking table; the built-in one if None.
+        max_chunk_tokens: upper bound for every chunk, whatever the table or a profile says; None: 512, or the
             profile's own size.
-        document_id: an id to use instead of the file's name, where the document gives none.
+        document_id: the id to use instead of the file's name if the document states none.
 
     Raises:
-        ConfigError: the rule names a profile that is not known.
+        ConfigError: the rule names an unknown profile.
     """
     loaded, repairs = _sound(loaded)
     fields = _fields(loaded)
@@ -165,7 +165,7 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     Args:
         document: a prepared document.
         counter: counts tokens.
-        now: stands in `created_at` where the strategy asks for it and the document does not say; the clock's if None.
+        now: used for `created_at` if the strategy asks for it and the document does not state it; the clock's if None.
     """
     pieces = cut(document.loaded.text, document.strategy, counter.count, document.contents)
     chunk_ids = _chunk_ids(document, pieces)
@@ -178,7 +178,7 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
 
 
 def _sound(loaded: LoadedDocument) -> tuple[LoadedDocument, tuple[Notice, ...]]:
-    """Return a document whose text and fields every output can hold, and what was changed; no field is too many."""
+    """Replace characters that no output can hold; return the document and notices of the changes."""
     text = sanitized_text(loaded.text)
     fields, changes = sanitized_mapping(loaded.fields, most_values=_ANY, most_characters=_ANY)
     if text is loaded.text and fields is loaded.fields:
@@ -224,7 +224,7 @@ def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
-    """Return front matter over header, by the names of DECLARED_FIELDS; a record's fields keep their names."""
+    """Return header fields overridden by front matter, named as in DECLARED_FIELDS; a record keeps its own names."""
     if loaded.record:
         return dict(loaded.fields)
     named: dict[str, Any] = {}
@@ -238,7 +238,7 @@ def _fields(loaded: LoadedDocument) -> dict[str, Any]:
 
 
 def _doc_type(loaded: LoadedDocument, rule: DocumentRule | None, declared: DeclaredFields) -> str:
-    """Return the rule's type where it states one, else the document's own, else by the kind of file."""
+    """Return the rule's type if it states one, else the document's, else the default for its kind of file."""
     if rule is not None and "doc_type" in rule.model_fields_set:
         return rule.doc_type
     return declared.text("doc_type") or ("entity_record" if loaded.record else "default")
@@ -269,7 +269,7 @@ def _base(rule: DocumentRule | None, declared: DeclaredFields, identity: str, do
 
 
 def _tier(rule: DocumentRule | None, declared: DeclaredFields) -> int | None:
-    """Return the lower of what the rule and the document say: the higher number."""
+    """Return the lower authority of rule and document, which is the higher number."""
     tiers = [declared.tier("authority_tier"), rule.tier if rule else None]
     return max((tier for tier in tiers if tier), default=None)
 
@@ -280,7 +280,7 @@ def _classification(rule: DocumentRule | None, declared: DeclaredFields) -> Clas
 
 
 def _unused(chunk_id: str, used: dict[str, int]) -> str:
-    """Return the id, or the id with the first free `~n`; `used` holds the last number tried for each."""
+    """Return the id, with the first free `~n` if it is taken; `used` holds the last number tried for each id."""
     number = used.get(chunk_id, 0) + 1
     while (free := chunk_id if number == 1 else f"{chunk_id}~{number}") in used:
         number += 1
@@ -292,7 +292,7 @@ def _unused(chunk_id: str, used: dict[str, int]) -> str:
 def _content_hash(
     loaded: LoadedDocument, fields: Mapping[str, Any], base: Chunk, strategy: ChunkingStrategy, counter: TokenCounter
 ) -> str:
-    own = json_value(fields) if loaded.record else {}  # 5 and "5" read alike, and are two values to a filter
-    place = {} if loaded.record else dict(loaded.location)  # a row put in above others does not change them
+    own = json_value(fields) if loaded.record else {}  # 5 and "5" give the same text but are two values to a filter
+    place = {} if loaded.record else dict(loaded.location)  # a row inserted above others must not change their hashes
     parts = [CHUNKER_VERSION, counter.name, strategy.to_dict(), base.to_dict(), own, loaded.text, place, *loaded.pages]
     return hashlib.sha256(canonical_json(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,9 +1,10 @@
-"""The files of a folder, the sources that take each, and file names as text that is valid and safe to show.
+r"""The files of a folder, the sources that take each file, and file names as valid and safe text.
 
-A file system's names are bytes. `shown_name` reads them as UTF-8; every byte that is not UTF-8, and every byte of a
-control, line-breaking or direction character, is written `\\xHH` in lower case. A backslash that already stands before
-such a form is written `\\x5c`, so no two names are shown alike. Other names stay as they are: upper and lower case, and
-the composed and decomposed forms of a letter, are different names here as they are on the disk."""
+File names on disk are bytes. `shown_name` decodes them as UTF-8; every byte that is not UTF-8, and every byte of a
+control, line-breaking or direction character, becomes `\xHH` in lower case. A backslash that already stands before
+such a form becomes `\x5c`, so no two names look alike. Nothing else changes: upper and lower case, and the composed and
+decomposed forms of a letter, are different names here as on the disk.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ _HIDDEN: Final = re.compile(
     r"|\\(?=x[0-9a-f]{2})"
 )
 _ESCAPED: Final = re.compile(rb"\\x([0-9a-f]{2})")
-_NOT_READ: Final = (".", "~$")  # the latter says that somebody has the Office file of that name open
+_NOT_READ: Final = (".", "~$")  # Office creates "~$NAME" while somebody has NAME open
 
 
 def shown_name(name: str | os.PathLike[str]) -> str:
-    r"""Return a file's name or path, as Python's own functions give it, as text that every output can hold.
+    r"""Return a file's name or path, as Python's functions report it, as text that every output can hold.
 
     >>> shown_name("Gesch\udce4ftsbericht.md"), shown_name("Bericht.md")
     ('Gesch\\xe4ftsbericht.md', 'Bericht.md')
@@ -38,7 +39,7 @@ def shown_name(name: str | os.PathLike[str]) -> str:
 
 
 def original_name(shown: str) -> bytes:
-    r"""Return the bytes of the name that `shown_name` gave this text for.
+    r"""Return the bytes of the file name that `shown_name` turned into this text.
 
     >>> original_name("Gesch\\xe4ftsbericht.md")
     b'Gesch\xe4ftsbericht.md'
@@ -47,7 +48,7 @@ def original_name(shown: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """Return a name's bytes whatever the locale; half a pair of UTF-16, which Windows allows, as its three."""
+    """Return a name's bytes in any locale; a lone UTF-16 surrogate, which Windows allows, becomes three bytes."""
     try:
         return os.fsencode(text)
     except UnicodeEncodeError:
@@ -59,14 +60,12 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callable[[str], None]) -> Iterator[Path]:
-    """Yield the files of a folder in the order of their paths.
-
-    Hidden ones, those by which Office marks a file as open ("~$rates.xlsx"), and linked folders are left out.
+    """Yield the files of a folder, ordered by path, without hidden files, Office lock files and linked folders.
 
     Args:
         root: the folder.
-        unread: told of a folder that cannot be listed.
-        linked: told of a folder that is a link, by its path below `root` as it is shown.
+        unread: called for each folder that cannot be listed.
+        linked: called for each folder that is a link, with its shown path below `root`.
     """
     files: list[Path] = []
     for folder, folders, names in os.walk(root, onerror=lambda error: unread(error, root)):
@@ -80,9 +79,9 @@ def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callab
 
 
 def names_of(file: Path, root: Path, *, alone: bool) -> list[str]:
-    """Return the names a file may go by, as they are on the disk.
+    """Return the names by which rules may match a file, as they are on the disk.
 
-    A file given alone goes by every end of its full path, shortest first.
+    Every tail of the full path, shortest first, for a file that was given alone; else the path below `root`.
     """
     if not alone:
         return [file.relative_to(root).as_posix()]
@@ -91,7 +90,7 @@ def names_of(file: Path, root: Path, *, alone: bool) -> list[str]:
 
 
 class Assignment(NamedTuple):
-    """A source that takes a file, by which rule, and the path under which it knows the file, as it is shown."""
+    """A source that takes a file, the rule that matched, and the shown path that it matched."""
 
     source_id: str
     rule: DocumentRule | None
@@ -99,13 +98,12 @@ class Assignment(NamedTuple):
 
 
 def assign(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assignment]:
-    """Return the sources that include a file; within a source the first rule that matches counts.
+    """Return the sources that include a file, each with its first matching rule.
 
-    A rule marked `otherwise` counts only where no other rule of any of the sources includes the file.
+    A rule marked `otherwise` applies only if no other rule of any source includes the file.
 
     Args:
-        paths: the names the file may go by, the first that matches counts: its path relative to the folder, or, for
-            a file given alone, the ends of its full path. A glob may name them as they are or as they are shown.
+        paths: the names of the file, tried in order (see `names_of`). A glob may match a name as it is or as shown.
         specs: the sources.
     """
     return _taken(paths, specs, otherwise=False) or _taken(paths, specs, otherwise=True)
@@ -131,7 +129,7 @@ def _taken(paths: Sequence[str], specs: Sequence[SourceSpec], *, otherwise: bool
 def matches(path: str, glob: str) -> bool:
     """Return whether a relative path matches a glob: `*` and `?` stay inside a folder, `**/` is any number of folders.
 
-    A letter with an accent matches whether it is written as one character or as two.
+    The composed and decomposed forms of a letter match each other.
 
     >>> matches("npa/sops/a.md", "npa/**/*.md"), matches("npa/sops/a.md", "npa/*.md")
     (True, False)

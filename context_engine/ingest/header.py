@@ -1,4 +1,4 @@
-"""What a document says about itself: YAML front matter, labelled lines at its top, and file properties."""
+"""Fields that a document states about itself: YAML front matter, labelled lines at its top, and file properties."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _NO_TITLE: Final = re.compile(
 _NO_AUTHOR: Final = re.compile(
     r"(?i)(?:python-docx|openpyxl|microsoft office user|administrator|admin|user|owner|author|unknown|root|\W*)"
 )
-_LIBRARY_DATE: Final = datetime(2013, 12, 23, 23, 15, tzinfo=UTC)  # stands in python-docx's template
+_LIBRARY_DATE: Final = datetime(2013, 12, 23, 23, 15, tzinfo=UTC)  # the date in python-docx's template
 _FIRST_YEAR: Final = 1990
 _MOST: Final = 300
 _LABEL: Final = re.compile(r"(?<!\S)([^\W\d_][^\W\d_.]*\.?(?: [^\W\d_]+\.?){0,3}) ?: ?")
@@ -89,7 +89,7 @@ class FrontMatter(NamedTuple):
 
 
 class _FrontMatterLoader(yaml.SafeLoader):
-    """The safe loader without aliases: a few of them can describe gigabytes."""
+    """The safe loader without aliases, a few of which can expand to gigabytes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -99,12 +99,12 @@ class _FrontMatterLoader(yaml.SafeLoader):
 
 
 def front_matter(text: str) -> FrontMatter:
-    """Return the fields between two lines `---` at the start of a text; no fields where it does not start with one.
+    """Return the fields between two lines `---` at the start of a text; none if it does not start with one.
 
-    Identifiers and versions stay as they are written: YAML would read 3.10 as 3.1 and 0637 as 415.
+    Identifiers and versions stay as written: YAML would read 3.10 as 3.1 and 0637 as 415.
 
     Raises:
-        BrokenFrontMatter: it has no end, is not YAML, not a mapping, or over 64 KiB.
+        BrokenFrontMatter: it has no end, is not a YAML mapping, or is over 64 KiB.
     """
     first = text.find("\n")
     if first < 0 or text[:first].rstrip() != "---":
@@ -138,11 +138,11 @@ def _mapping(source: str) -> dict[str, Any]:
 
 
 def header_fields(text: str) -> dict[str, str]:
-    """Return what labelled lines at the start of a text say, by the names that front matter uses.
+    """Return the values of labelled lines at the start of a text, by their front matter names.
 
-    Read are `Version: 3.2`, `**Version:** 3.2`, `| Version | 3.2 |`, `Version 3.2` alone on its line, and several on
-    one line between `|`, `;`, tabs or wide gaps, in the first 40 lines, up to the first heading below the title. The
-    first line of a kind counts.
+    Recognised forms are `Version: 3.2`, `**Version:** 3.2`, `| Version | 3.2 |`, `Version 3.2` alone on its line, and
+    several on one line between `|`, `;`, tabs or wide gaps. The first 40 lines are read, up to the first heading below
+    the title; the first line for a field counts.
 
     >>> header_fields("# Notice\\n\\nNotice No.: 637\\nEffective date: 2026-01-15\\n")
     {'notice_id': '637', 'effective_from': '2026-01-15'}
@@ -160,7 +160,7 @@ def header_fields(text: str) -> dict[str, str]:
 
 
 def _labels_of_line(line: str) -> Iterator[tuple[str, str]]:
-    """Yield (label, value) of a line: a row of a table, or its parts where each has a label, else the whole line."""
+    """Yield (label, value) of a table row, of each part of a line if all parts have a label, else of the whole line."""
     if row := _ROW.match(line):
         yield row[1], row[2]
         return
@@ -181,13 +181,13 @@ def _pair(part: str) -> tuple[str, str] | None:
 
 
 def real_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties title, version, author, created and modified, without what a program fills in by itself.
+    """Return title, version, author, created and modified, without values that a program filled in by itself.
 
-    Left out are names of files and programs as titles, names of libraries and accounts as authors, the date of a
-    library's template, and dates before 1990.
+    Left out are file and program names as titles, library and account names as authors, the date of a library's
+    template, and dates before 1990.
 
     Args:
-        given: texts, and moments as datetime; one without a zone is taken as UTC.
+        properties: texts and datetimes; a datetime without a time zone is taken as UTC.
     """
     out: dict[str, Any] = {}
     for name, refused in (("title", _NO_TITLE), ("author", _NO_AUTHOR), ("version", re.compile(r"\W*"))):
@@ -205,7 +205,7 @@ def real_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def moment(text: str) -> datetime | None:
-    """Return a moment that a program wrote as ISO 8601, None for anything else."""
+    """Parse an ISO 8601 datetime; None for anything else."""
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError:
@@ -213,7 +213,7 @@ def moment(text: str) -> datetime | None:
 
 
 def labelled(line: str) -> list[str]:
-    """Return the labels of a page's head, which stand side by side, as lines of their own, with fewer and fewer words.
+    """Split labels that stand side by side in a page header into lines, each with ever fewer words before it.
 
     >>> labelled("Harbour Bank Version: 3.2 Owner: Risk")
     ['Harbour Bank Version: 3.2', 'Bank Version: 3.2', 'Version: 3.2', 'Owner: Risk']

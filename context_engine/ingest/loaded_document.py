@@ -1,4 +1,4 @@
-"""What a loader gives: a document as it stands in a file, or why there is none, and notices about it."""
+"""What loaders return: a document as it stands in a file, or the reason why there is none, and notices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.core.models import Notice, NoticeCode, messages
 
 TEMPLATES: Final = frozenset(("erb", "tmpl"))
-"""Suffixes of texts in which a program fills in values; what the text is says the suffix before: `limits.md.erb`."""
+"""Suffixes of templates, in which a program fills in values; the suffix before says what they are: `limits.md.erb`."""
 _FILLED_IN: Final = frozenset(("md", "markdown", "htm", "html", "txt"))
 NO_TEXT: Final = "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
 _WORD: Final = re.compile(r"\w+")
@@ -22,10 +22,10 @@ class Skipped(NamedTuple):
     """A file or line that gave no document.
 
     Attributes:
-        path: relative to the folder that is ingested, as `shown_name` writes it.
-        line: 1-based line of the file, None where the whole file is meant.
-        error: False for what was read and holds nothing, and for what nobody asked for (no rule, an unknown kind of
-            file), True for what should have worked.
+        path: relative to the ingested folder, as `shown_name` writes it.
+        line: 1-based line of the file; None for the whole file.
+        error: whether it should have worked. False for a file that holds no text, matches no rule, or is of an
+            unknown kind.
     """
 
     path: str
@@ -42,20 +42,20 @@ class LoadedDocument:
     """A document as it stands in a file.
 
     Attributes:
-        path: relative to the folder that is ingested, with "/", as `shown_name` writes it.
-        text: what is cut; for a record its fields as text.
-        offset: characters of the file that stand before `text` (front matter), so that spans are offsets in the file.
-        fields: front matter, or the record; values are JSON values, dates and moments.
-        header: what the first lines of the text say about the document ("Version: 3.2"); `fields` goes before it.
-        properties: whether `fields` are properties that a program keeps, and headings are told for sure (not in a PDF,
-            where they are guessed by their type): then a heading says better what the document is called.
+        path: relative to the ingested folder, with "/", as `shown_name` writes it.
+        text: the text that is cut; for a record, its fields as text.
+        offset: characters of the file before `text` (front matter), so that spans are offsets in the file.
+        fields: front matter, or the record; the values are JSON values, dates and datetimes.
+        header: fields from labelled lines at the top of the text ("Version: 3.2"); `fields` override them.
+        properties: whether `fields` are file properties and headings are reliable (not in a PDF, where they are
+            guessed from the type): then a heading is preferred as the title.
         record: whether the document is an entity record.
-        line: 1-based line or row of the record in its file; in a JSON array its number.
-        part: the sheet a record stands in, where the file has several.
-        pages: (offset in `text` where a page begins, its 1-based number), ascending; empty where there are no pages.
-        location: where it stands in the file, as the metadata of its chunks says it: `sheet` and `row` of a workbook,
-            `line` of a text file (of a text, the line it begins on); empty where the format does not tell.
-        notices: what of the file is not in `text`, or was guessed; without a subject they are about the document.
+        line: 1-based line or row of the record in its file; its number in a JSON array.
+        part: the sheet of a record, if the file has several.
+        pages: (offset in `text` where a page begins, its 1-based number), ascending; empty if there are no pages.
+        location: location metadata for its chunks: `sheet` and `row` of a workbook, `line` of a text file (for a text,
+            its first line); empty if the format has none.
+        notices: what of the file is not in `text`, or was guessed; without a subject they concern the document.
     """
 
     path: str
@@ -102,28 +102,28 @@ class LoadedDocument:
 
 
 def file_notice(code: NoticeCode, message: str, **detail: Any) -> Notice:
-    """Return a notice about the document at hand; who reports it knows its place and fills in the subject."""
+    """Return a notice without a subject; the caller that reports it knows the document's place and fills it in."""
     return Notice(code, "", message, detail)
 
 
 def without_text(name: str, notices: Sequence[Notice], *, pictures: bool) -> Skipped:
-    """Return what is said of an office document in which no text was found.
+    """Return the report on an office document without text.
 
     Args:
-        name: of the file.
+        name: the file.
         notices: what of it was not read.
-        pictures: whether it holds pictures or other objects, in which text may stand; else it was read and is empty.
+        pictures: whether it holds pictures or other objects that may contain text; otherwise it is empty, no error.
     """
     unread = pictures or bool(notices)
     return Skipped(name, "; ".join((NO_TEXT if unread else "has no text", *messages(notices))), error=unread)
 
 
 def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
-    """Return the page that a character stands on, None where there are no pages or it stands before the first.
+    """Return the page of a character; None if there are no pages or it stands before the first.
 
     Args:
         pages: (offset where a page begins, its number), ascending.
-        offset: of the character.
+        offset: the offset of the character.
 
     >>> page_at(((0, 1), (900, 2)), 899), page_at(((0, 1), (900, 2)), 900), page_at((), 5)
     (1, 2, None)
@@ -133,7 +133,7 @@ def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
 
 
 def missing(lines: Sequence[str], text: str) -> list[str]:
-    """Return the lines that have a word the text does not have; numbers at their end, a page's, do not count.
+    """Return the lines with a word that the text does not have; a page number at the end of a line does not count.
 
     >>> missing(["1 Scope ... 3", "Waivers 12"], "1 Scope: all desks")
     ['Waivers 12']
@@ -145,18 +145,18 @@ def missing(lines: Sequence[str], text: str) -> list[str]:
 
 
 def quoted(parts: Sequence[str]) -> str:
-    """Return texts one after the other, and how many characters more there are where they are long."""
+    """Join texts for a message, cut after 10,000 characters with a count of the rest."""
     text = " / ".join(" ".join(part.split()) for part in parts)
     return text if len(text) <= _MOST else f"{text[:_MOST].rstrip()} … ({len(text) - _MOST:,} characters more)"
 
 
 def contents_left_out(lines: Sequence[str], text: str, pages: Sequence[int] = ()) -> Notice:
-    """Return that a table of contents is left out; what only it says is quoted.
+    """Return the notice that a table of contents is left out; lines that are not in the text are quoted.
 
     Args:
-        lines: of the table.
-        text: what the document says without it.
-        pages: that the table stands on, ascending; none where there are no pages.
+        lines: the lines of the table.
+        text: the text of the document without it.
+        pages: the pages of the table, ascending; empty if there are no pages.
     """
     left = f"a table of contents is left out: {len(lines)} lines{_on(pages)}"
     alone = missing(lines, text)

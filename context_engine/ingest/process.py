@@ -1,12 +1,13 @@
-"""A process that reads files for us: both ends of the pipe, and the few processes kept for reuse.
+"""A worker process that reads files: both ends of the pipe, and the few processes kept for reuse.
 
-It is started by command, not forked: a fork would copy the locks that other threads hold at that moment. It leads a
-process group of its own, so that what a loader starts ends with it; and it has its own folder for temporary files,
-which is deleted however the process ends.
+It is started by command, not forked: a fork would copy the locks that other threads hold at that moment. It leads its
+own process group, so that programs that a loader starts end with it. It has its own folder for temporary files, which
+is deleted however the process ends.
 
 Memory is limited where the system reports the size of a process and can bound its address space (Linux): a file may
-take `file_memory_mb` beyond what the process held before the first file. Only the soft limit is set, so that a program
-which a loader starts may set its own. Elsewhere only the limits on time and output hold."""
+take `file_memory_mb` beyond what the process held before its first file. Only the soft limit is set, so that a program
+that a loader starts may set its own. Elsewhere only the limits on time and output apply.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +33,15 @@ from context_engine.ingest.reading import CutDocument, load_file, read_file
 logger = logging.getLogger(__name__)
 
 READY: Final = b"R"
-"""The task is understood; the first file is begun."""
+"""The task was received; reading of the first file begins."""
 ITEMS: Final = b"I"
-"""Items of a file; more of it follow."""
+"""Items of a file; more will follow."""
 DONE: Final = b"D"
-"""The last items of a file; the next is begun."""
+"""The last items of a file; the next file begins."""
 FULL: Final = b"M"
 """The file takes more memory than it may."""
 ERROR: Final = b"E"
-"""A flaw that ends the run: the exception."""
+"""An exception that ends the run."""
 _HEAD: Final = struct.Struct(">cQ")
 _MOST_IDLE: Final = 2
 _MOST_KEPT: Final = 128 << 20
@@ -53,7 +54,7 @@ _MOST_ITEMS: Final = 64
 _MOST_CHARS: Final = 256 * 1024
 _MOST_SILENCE_S: Final = 1.0
 _ORPHAN_S: Final = 60
-"""How long a process outlives whoever should give it a task, or should have ended it."""
+"""How long a worker waits for a task, or outlives a file's time limit, before the system ends it."""
 
 
 def write_frame(stream: IO[bytes], kind: bytes, body: bytes = b"") -> None:
@@ -64,20 +65,20 @@ def write_frame(stream: IO[bytes], kind: bytes, body: bytes = b"") -> None:
 
 
 def frame_of(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """Return the next message: its kind and body; None where the other side has ended."""
+    """Return the next message as (kind, body); None if the other side has ended."""
     try:
         head = stream.read(_HEAD.size)
         if len(head) < _HEAD.size:
             return None
         kind, size = _HEAD.unpack(head)
         body = stream.read(size)
-    except (OSError, ValueError):  # the latter: closed by another thread
+    except (OSError, ValueError):  # ValueError: closed by another thread
         return None
     return (kind, body) if len(body) == size else None
 
 
 class Process:
-    """One process; `used` says whether it has read files before."""
+    """A worker process; `used` is whether it has read files before."""
 
     def __init__(self) -> None:
         self.used = False
@@ -90,14 +91,14 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=self._environment(),
-            start_new_session=os.name == "posix",  # Ctrl-C in the terminal reaches us, and we end it
+            start_new_session=os.name == "posix",  # Ctrl-C in the terminal must reach only us; we end the worker
         )
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         self._in, self._out = self._popen.stdin, self._popen.stdout
 
     def ask(self, task: bytes) -> None:
-        """Hand over a task, with what the process must share with us to do it; one that died is found out later."""
+        """Send a task with our import path, folder and environment; `answer` finds out if the process has died."""
         message = pickle.dumps((sys.path, _folder(), self._environment(), task))
         try:
             write_frame(self._in, READY, message)
@@ -105,14 +106,14 @@ class Process:
             logger.debug("a process ended before it was given a file to read")
 
     def answer(self) -> tuple[bytes, bytes] | None:
-        """Return its next message; None where it has ended."""
+        """Return its next message; None if it has ended."""
         message = frame_of(self._out)
         if message and message[0] == READY:
             self._base = _resident(self._popen.pid)
         return message
 
     def grown(self) -> int:
-        """Return the bytes of memory that it and what it started hold beyond what it began with; 0 if not known."""
+        """Return the bytes of memory that it and its children gained since its task began; 0 if unknown."""
         return _resident(self._popen.pid) - self._base if self._base else 0
 
     def alive(self) -> bool:
@@ -121,11 +122,11 @@ class Process:
             return not self._ended and self._popen.poll() is None
 
     def kill(self) -> None:
-        """End it and what it started; whoever waits for its answer gets None."""
+        """End it and its children; a thread that waits in `answer` gets None."""
         with self._lock:
             if self._ended or self._popen.returncode is not None:
                 return
-            started = _family(self._popen.pid)  # some may lead a group of their own
+            started = _family(self._popen.pid)  # some may lead their own group
             self._popen.kill()
             for pid in started if os.name == "posix" else ():
                 try:
@@ -134,7 +135,7 @@ class Process:
                     continue
 
     def end(self) -> None:
-        """End it and let go of it; may be called twice."""
+        """End it and release its resources; may be called twice."""
         self.kill()
         with self._lock:
             self._ended = True
@@ -142,7 +143,7 @@ class Process:
             for pipe in (self._in, self._out):
                 try:
                     pipe.close()
-                except OSError:  # something was still to be written
+                except OSError:  # unwritten data is left in the pipe
                     continue
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -152,7 +153,7 @@ class Process:
 
 
 def borrowed() -> Process:
-    """Return a process that waits for a task, else a new one: to start one takes as long as a hundred small files."""
+    """Return an idle process, else a new one; starting one takes as long as reading a hundred small files."""
     while True:
         with _idle_lock:
             process = _idle.pop() if _idle else None
@@ -164,7 +165,7 @@ def borrowed() -> Process:
 
 
 def give_back(process: Process) -> None:
-    """Keep a process that has done its task for the next; it ends by itself when there is none for a while."""
+    """Keep a process for the next task; it ends by itself if none comes for a while."""
     process.used = True
     with _idle_lock:
         if len(_idle) < _MOST_IDLE and process.grown() < _MOST_KEPT:
@@ -180,11 +181,11 @@ def _end_idle() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # they are the parent's
+    os.register_at_fork(after_in_child=_idle.clear)  # they belong to the parent
 
 
 def _scratch() -> str | None:
-    """Return a new folder for temporary files; None where none can be made, which most files can do without."""
+    """Return a new folder for temporary files; None if none can be made, which most files do not need."""
     try:
         return tempfile.mkdtemp(prefix="context-engine-")
     except OSError:
@@ -192,7 +193,7 @@ def _scratch() -> str | None:
 
 
 def _folder() -> str | None:
-    """Return the current folder; None where it is gone."""
+    """Return the current folder; None if it was deleted."""
     try:
         return str(Path.cwd())
     except OSError:
@@ -200,7 +201,7 @@ def _folder() -> str | None:
 
 
 def _resident(pid: int) -> int:
-    """Return the resident bytes of a process and of all that it started; 0 where the system does not tell."""
+    """Return the resident bytes of a process and its descendants; 0 if the system does not report them."""
     total = 0
     for member in _family(pid):
         try:
@@ -211,7 +212,7 @@ def _resident(pid: int) -> int:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process, those it started, those they started and so on, as far as the system tells."""
+    """Return a process and its descendants, as far as the system reports them."""
     family = [pid]
     for member in family:
         try:
@@ -223,11 +224,11 @@ def _family(pid: int) -> list[int]:
 
 
 def serve() -> None:
-    """Do the tasks that standard input brings and write what comes of them to standard output."""
+    """Do the tasks from standard input and write the results to standard output."""
     tasks, out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)  # what a loader starts must not read our tasks
-    os.dup2(2, 1)  # whatever a library prints must not stand among the messages
+    os.dup2(null, 0)  # a program that a loader starts must not read our tasks
+    os.dup2(2, 1)  # output that a library prints must not mix with the messages
     while True:
         _alarm(_ORPHAN_S)
         message = frame_of(tasks)
@@ -237,8 +238,8 @@ def serve() -> None:
         try:
             _do(message[1], out)
         except OSError:
-            os._exit(1)  # nobody reads any more
-        except Exception as error:  # noqa: BLE001  it is raised again where the run is
+            os._exit(1)  # the reader is gone
+        except Exception as error:  # noqa: BLE001  raised again in the process of the run
             write_frame(out, ERROR, _pickled(error))
 
 
@@ -252,7 +253,7 @@ def _do(message: bytes, out: BinaryIO) -> None:
     os.environ.update(environment)
     options, known, jobs, cutting = pickle.loads(task)
     if cutting:
-        options.counter.count("")  # what it loads at first use is not the first file's
+        options.counter.count("")  # what it loads at first use must not count as the first file's memory
     base = _size()
     write_frame(out, READY)
     guard = int(options.settings.file_timeout_s) + _ORPHAN_S
@@ -275,7 +276,7 @@ def _do(message: bytes, out: BinaryIO) -> None:
 
 
 def _grouped(items: Iterator[Any]) -> Iterator[tuple[bytes, list[Any]]]:
-    """Yield a file's items in groups, for a file of records gives thousands; whoever waits hears of us every second."""
+    """Yield a file's items in groups, since a file of records has thousands; at least once a second as a heartbeat."""
     group: list[Any] = []
     size, heard = 0, time.monotonic()
     for item in items:
@@ -288,7 +289,7 @@ def _grouped(items: Iterator[Any]) -> Iterator[tuple[bytes, list[Any]]]:
 
 
 def _limit(most: int | None) -> None:
-    """Bound the address space of this process, anew for each file, for a loader may have changed it; None: do not."""
+    """Bound the address space of this process, for each file anew since a loader may change it; None lifts the bound."""
     try:
         import resource
 
@@ -300,7 +301,7 @@ def _limit(most: int | None) -> None:
 
 
 def _size() -> int:
-    """Return the bytes of address space this process holds; 0 where the system does not tell."""
+    """Return the bytes of address space of this process; 0 if the system does not report them."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
@@ -308,7 +309,7 @@ def _size() -> int:
 
 
 def _alarm(seconds: int) -> None:
-    """Have the system end this process after a while if whoever should do so is gone; 0: not any more."""
+    """Have the system end this process after some seconds, in case the parent is gone; 0 cancels that."""
     if hasattr(signal, "alarm"):
         signal.alarm(seconds)
 
@@ -317,6 +318,6 @@ def _pickled(error: Exception) -> bytes:
     try:
         body = pickle.dumps(error)
         pickle.loads(body)
-    except Exception:  # noqa: BLE001  some cannot be handed over
+    except Exception:  # noqa: BLE001  some cannot be pickled
         return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     return body

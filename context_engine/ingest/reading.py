@@ -1,4 +1,4 @@
-"""Read one file: load it, prepare its documents, cut those that changed, all within the limits of the settings."""
+"""Read one file: load it, prepare its documents and cut those that changed, within the limits of the settings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import MOST_BYTES, load
 from context_engine.ingest.report import documents
 
-_SHARE: Final = 2 << 20  # bytes: a table of 2 GB is read to its end
+_SHARE: Final = 2 << 20  # bytes; output limits grow with the file, so that a 2 GB table can be read to its end
 BATCH = 200
 Known = Mapping[str, Mapping[tuple[str, str], str]]
-"""{source id: {(document id, version): content hash}} of what is held already."""
+"""What the sources already hold: {source id: {(document id, version): content hash}}."""
 Loaded = tuple[Assignment, LoadedDocument | Skipped]
 
 
 def too_long(count: int, settings: IngestSettings) -> str:
-    """Return why a file was left that took too long, after so many documents.
+    """Return why reading a file stopped when it took too long; `count` documents were kept.
 
     >>> too_long(0, IngestSettings())
     'took longer than 30 s to be read: nothing of it is kept. Split it, or raise file_timeout_s in ingest.json'
@@ -35,28 +35,28 @@ def too_long(count: int, settings: IngestSettings) -> str:
 
 
 def too_much(count: int, settings: IngestSettings) -> str:
-    """Return why a file was left that took too much memory, after so many documents."""
+    """Return why reading a file stopped when it took too much memory; `count` documents were kept."""
     return f"takes more than {settings.file_memory_mb:,} MB of memory to be read: {_end(count, 'file_memory_mb')}"
 
 
 def lost(count: int, settings: IngestSettings) -> str:
-    """Return why a file was left whose process ended, after so many documents."""
+    """Return why reading a file stopped when its process ended; `count` documents were kept."""
     ended = "the process that read it ended, perhaps for want of memory"
     return f"{ended} (file_memory_mb is {settings.file_memory_mb:,}): {_end(count, 'file_memory_mb')}"
 
 
 def most_chars(file: Path, settings: IngestSettings) -> int:
-    """Return the characters a file may give: `file_max_chars` for every 2 MB it has, at least once."""
+    """Return how many characters may be read from a file: `file_max_chars` per 2 MB of its size, at least once."""
     return settings.file_max_chars * _shares(file)
 
 
 def most_chunks(file: Path, settings: IngestSettings) -> int:
-    """Return the chunks a file may be cut into: `file_max_chunks` for every 2 MB it has, at least once."""
+    """Return how many chunks a file may be cut into: `file_max_chunks` per 2 MB of its size, at least once."""
     return settings.file_max_chunks * _shares(file)
 
 
 def over(count: int, most: int, unit: str) -> str:
-    """Return why a file was left that gives too many "chars" or "chunks", after so many documents."""
+    """Return why reading a file stopped when it gave too many "chars" or "chunks"; `count` documents were kept."""
     return f"gives more than {most:,} {unit.replace('chars', 'characters')}: {_end(count, f'file_max_{unit}')}"
 
 
@@ -78,13 +78,13 @@ class IngestOptions:
 
     Attributes:
         strategies: the chunking table; the built-in one if None.
-        max_chunk_tokens: no chunk is longer; None: 512 for the table, and a profile's own size.
+        max_chunk_tokens: most tokens of a chunk; None: 512, or the profile's own size.
         counter: counts tokens.
-        most_bytes: files above are refused.
+        most_bytes: larger files are refused.
         batch: documents written between two commits.
-        jobs: processes beside this one that load and cut; 0 takes as many as pay, four at most. What is written, and
-            in which order, is the same.
-        settings: how files are read, and what one may cost.
+        jobs: worker processes that load and cut; 0 picks one to four by the size of the files. The output and its
+            order do not depend on it.
+        settings: how files are read, and their limits.
     """
 
     strategies: Mapping[str, ChunkingStrategy] | None = None
@@ -97,10 +97,10 @@ class IngestOptions:
 
 
 class FileJob(NamedTuple):
-    """A file and the sources that take it; `names[0]` is what it is called in reports, as `shown_name` writes it.
+    """A file and the sources that take it; reports call it `names[0]`.
 
     Attributes:
-        documents: what the file held, where it is loaded already; else None, and it is read.
+        documents: the documents of a file that is already loaded; None if it has to be read.
     """
 
     file: Path
@@ -111,7 +111,7 @@ class FileJob(NamedTuple):
 
 
 class CutDocument(NamedTuple):
-    """A document for a source; `chunks` is None where the source holds it unchanged."""
+    """A document for a source; `chunks` is None if the source already holds it unchanged."""
 
     taker: Assignment
     document: PreparedDocument
@@ -119,32 +119,32 @@ class CutDocument(NamedTuple):
 
 
 Item = CutDocument | tuple[str, Skipped]
-"""What one file gives: a document for a source, or (source id, why there is none)."""
+"""One result of reading a file: a document for a source, or (source id, why there is none)."""
 
 
 def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
-    """Yield a file's documents for every source that takes it, and (source id, why not) for what gave none.
+    """Yield a file's documents for every source that takes it, and (source id, reason) for each part without one.
 
-    What came before a limit of output is given; the document that goes over it and all behind it is not, and said.
+    Documents before an output limit are kept; the one that exceeds it and all that follow are reported instead.
     """
     for taker in job.takers:
         yield from _cut(_loaded(job, taker, options), job, options, known)
 
 
 def load_file(job: FileJob, options: IngestOptions) -> Iterator[Loaded]:
-    """Yield what `read_file` cuts."""
+    """Yield the documents of a file without cutting them: the first half of `read_file`."""
     for taker in job.takers:
         yield from _loaded(job, taker, options)
 
 
 def cut_file(loaded: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
-    """Yield what `load_file` gave, cut: with it the same as `read_file`."""
+    """Cut the documents from `load_file`: the second half of `read_file`."""
     for _, of_one in groupby(loaded, key=lambda loaded_item: loaded_item[0].source_id):
         yield from _cut(of_one, job, options, known)
 
 
 def _cut(loaded_items: Iterable[Loaded], job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
-    """Yield what was loaded for one source, cut, up to the limit of chunks; an unchanged document counts as one."""
+    """Cut the documents of one source, up to the limit of chunks; an unchanged document counts as one chunk."""
     most = most_chunks(job.file, options.settings)
     made = kept = 0
     for taker, loaded in loaded_items:
@@ -180,7 +180,7 @@ def _loaded(job: FileJob, taker: Assignment, options: IngestOptions) -> Iterator
 def prepared(
     taker: Assignment, loaded: LoadedDocument, options: IngestOptions, document_id: str | None = None
 ) -> PreparedDocument:
-    """Return a document as the options say; `document_id` stands in where it gives no id of its own."""
+    """Prepare a document by the options; `document_id` is used if it states no id of its own."""
     return prepare(
         loaded,
         taker.rule,

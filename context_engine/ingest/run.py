@@ -1,4 +1,4 @@
-"""One run: find the files, load, cut and write what changed."""
+"""Ingest a folder: find its files, load, cut and write the documents that changed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 MOST_SAMPLES: Final = 5
 _NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
 Progress = Callable[[int, int, str], None]
-"""Called before each file and once at the end: files done, files in all, the path of the file."""
+"""Called before each file and once at the end with files done, files in total, and the path of the file."""
 
 
 class RefusingSink(Sink, Protocol):
-    """A sink that may refuse single documents; a refused document is as it was.
+    """A sink that may refuse single documents; it keeps its previous version of a refused document.
 
     Attributes:
-        refusals: (source id, document id, version, why) of each.
+        refusals: (source id, document id, version, reason) of each.
     """
 
     refusals: Sequence[tuple[str, str, str, str]]
@@ -56,35 +56,35 @@ def ingest(
     progress: Progress | None = None,
     memory: ScanCache | None = None,
 ) -> IngestReport:
-    """Bring a folder's documents into a base; what did not change is left alone, so a broken run is run again.
+    """Write a folder's documents to a sink, only those that changed; an interrupted run can simply be repeated.
 
-    A folder, file or line that cannot be read is skipped and reported, and the run goes on. A file that no rule of the
-    sources includes is skipped; a file that several sources include goes to each.
+    A folder, file or line that cannot be read is skipped and reported, and the run goes on. A file that no rule
+    includes is skipped; a file that several sources include goes to each.
 
     Args:
         path: a folder, or one file.
-        specs: the sources; their `documents` rules say which files are theirs.
-        sink: where chunks go.
-        source_id: put every supported file into this one of the sources, whatever the rules say.
+        specs: the sources; their `documents` rules select the files.
+        sink: receives the chunks.
+        source_id: put every supported file into this source, whatever the rules say.
         options: how documents are cut and written.
-        prune: remove a source's documents that the folder no longer holds. Kept are those of a file that could not be
-            read and those below a folder that could not be listed; and all of a source, if they are more than a few,
-            where the folder holds nothing of it any more. Without it the report says what it would remove.
-        allow_empty: with `prune`: a source of which the folder holds nothing may lose all of its documents.
+        prune: remove documents that the folder no longer holds. Documents of unreadable files and folders are kept,
+            and all of a source, if more than a few, when the folder holds nothing of it any more. Without `prune` the
+            report says what it would remove.
+        allow_empty: with `prune`, a source may lose all of its documents if the folder holds nothing of it.
         dry_run: write nothing.
-        progress: told of each file.
+        progress: called for each file.
         memory: files that it knows as unchanged are not read.
 
     Raises:
-        InvalidRequest: the path does not exist, `source_id` is not among the sources, `prune` with a single file, or
-            `allow_empty` without `prune`.
-        StoreError: the sink cannot write; what was committed before stays.
+        InvalidRequest: the path does not exist, `source_id` is not among the sources, `prune` is given with a single
+            file, or `allow_empty` without `prune`.
+        StoreError: the sink cannot write; documents committed before stay.
     """
     place = Path(path)
     wanted = (specs,) if isinstance(specs, SourceSpec) else tuple(specs)
     _check(place, wanted, source_id, prune)
     if allow_empty and not prune:
-        raise InvalidRequest("allow_empty says what prune may do (--prune --allow-empty): give both, or neither")
+        raise InvalidRequest("allow_empty only has an effect with prune (--prune --allow-empty): give both, or neither")
     run = _Run(wanted, sink, options or IngestOptions(), dry_run)
     started = time.monotonic()
     root = place if place.is_dir() else place.resolve().parent
@@ -118,15 +118,15 @@ def _read_files(jobs: Sequence[FileJob], run: _Run, memory: ScanCache | None, pr
         made = run.file(job, next(reading)[1] if kept is None else _alone(job, run))
         if memory:
             memory.learn(job, made)
-    next(reading, None)  # lets the processes go
+    next(reading, None)  # returns the processes for reuse
 
 
 def _no_progress(done: int, total: int, path: str) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def _alone(job: FileJob, run: _Run) -> Iterator[Item]:
-    """Yield what a file gives that was thought to be known."""
+    """Read a file whose remembered documents cannot be used."""
     for _, items in read_all([job], run.options, run.before):
         yield from items
 
@@ -151,7 +151,7 @@ def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prun
 
 @dataclass(slots=True)
 class _Run:
-    """The counts of one run, and what of each source was there before and has been seen since."""
+    """The state of one run: its counts, what each source held before, and what was seen in the folder."""
 
     specs: Sequence[SourceSpec]
     sink: Sink
@@ -165,14 +165,18 @@ class _Run:
     uncommitted: int = 0
     skipped: dict[Skipped, None] = field(default_factory=dict)  # in order, each once
     notices: list[Notice] = field(default_factory=list)
-    untyped: Counter[tuple[str, NoticeCode, str]] = field(default_factory=Counter)  # of a source: code and reason
+    untyped: Counter[tuple[str, NoticeCode, str]] = field(
+        default_factory=Counter
+    )  # documents by (source id, code, reason)
     cut_by: Counter[CutBy] = field(default_factory=Counter)
     samples: list[Chunk] = field(default_factory=list)
     scan: FolderScan = field(default_factory=FolderScan)
     kept: list[KeptDocuments] = field(default_factory=list)
     before: dict[str, Mapping[tuple[str, str], str]] = field(default_factory=dict)
     seen: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
-    written: dict[tuple[str, str, str], int] = field(default_factory=dict)  # chunks, where a sink may refuse
+    written: dict[tuple[str, str, str], int] = field(
+        default_factory=dict
+    )  # chunks of each document, if the sink may refuse some
 
     def read_sources(self, source_ids: Sequence[str]) -> None:
         """Read what the sources hold."""
@@ -180,7 +184,7 @@ class _Run:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
     def keep(self, file: ScannedFile) -> bool:
-        """Count the documents of a file that did not change; False if one of them stands elsewhere by now."""
+        """Count the documents of an unchanged file; False if another file already gave one of them."""
         documents = file.documents
         if any(
             (document.document_id, document.version) in self.seen.get(document.source_id, {}) for document in documents
@@ -196,7 +200,7 @@ class _Run:
         return True
 
     def file(self, job: FileJob, items: Iterator[Item]) -> ScannedFile | None:
-        """Take what one file gave and return it; None where some of it was refused."""
+        """Take the items of one file and return what to remember of it; None if part of it was skipped."""
         if not job.takers:
             self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
         left, noticed, untyped = len(self.skipped), len(self.notices), self.untyped.copy()
@@ -212,7 +216,7 @@ class _Run:
         return ScannedFile(made, self.notices[noticed:], more)
 
     def unlisted(self, error: OSError, root: Path) -> None:
-        """Report a folder that cannot be listed: what it holds is not known."""
+        """Report a folder that cannot be listed, so its content is unknown."""
         folder = Path(error.filename or root)
         shown = shown_name(folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder)
         self.scan.closed.add(shown)
@@ -224,7 +228,7 @@ class _Run:
         self._skip(Skipped(shown, "is a link to a folder, which is not followed", error=False))
 
     def _unread(self, file: str, source_id: str, skipped: Skipped) -> None:
-        """Report what of a file gave no document to a source."""
+        """Report a part of a file that gave no document to a source."""
         if skipped.error:
             self.scan.unread.setdefault(source_id, set()).add(file)
         self._skip(skipped)
@@ -254,8 +258,8 @@ class _Run:
         return [ScannedDocument(taker.source_id, *key, document.content_hash, seen[key], document.cut_by)]
 
     def _report_document(self, taker: Assignment, document: PreparedDocument, place: str) -> None:
-        """Note what is reported of a document: what could not be read of it, and a type that is not known."""
-        of_file = document.loaded.notices  # about the file, not its first record
+        """Collect the notices about a document: its own, and those about an unknown or assumed type."""
+        of_file = document.loaded.notices  # they concern the file, not its first record
         for notice in document.notices:
             self.notices.append(notice._replace(subject=document.loaded.path if notice in of_file else place))
         doc_type = document.base.doc_type or "default"
@@ -294,7 +298,7 @@ class _Run:
             self.commit()
 
     def prune(self, specs: Sequence[SourceSpec], *, allow_empty: bool) -> None:
-        """Remove what the sources hold and the folder no longer does."""
+        """Remove documents that the sources hold and the folder no longer does."""
         gave_any = any(self.seen.values())
         for spec in specs:
             plan = self.held.plan(spec.id, self.seen.get(spec.id, {}), gave_any=gave_any, allow_empty=allow_empty)
@@ -305,11 +309,11 @@ class _Run:
                 self.uncommitted += 1
 
     def report_gone(self, specs: Sequence[SourceSpec]) -> None:
-        """Note what `prune` would remove."""
+        """Report what `prune` would remove."""
         for spec in specs:
             try:
                 gone = self.held.gone(spec.id, self.seen.get(spec.id, {}))
-            except SourceError as error:  # nothing was to be written to it
+            except SourceError as error:  # this run writes nothing to that source, so it can go on
                 logger.info("what source %s holds is not known: %s", spec.id, error)
                 continue
             self.kept += [gone] if gone else []
@@ -320,13 +324,13 @@ class _Run:
         return HeldDocuments(self.sink, self.scan)
 
     def commit(self) -> None:
-        """Make durable what was written since the last commit."""
+        """Commit what was written since the last commit."""
         if self.uncommitted:
             self.sink.commit()
             self.uncommitted = 0
 
     def report(self, files: int, elapsed_s: float) -> IngestReport:
-        """Return the counts; what the sink refused counts as refused alone."""
+        """Return the report; documents that the sink refused count only as refused."""
         refused = tuple(RefusedDocument(*refusal) for refusal in getattr(self.sink, "refusals", ()))
         for document in refused:
             key = (document.document_id, document.version)

@@ -1,15 +1,15 @@
-"""Files loaded and cut by other processes, each within its limits, and given back in the order of the files.
+"""Load and cut files in worker processes, each within its limits, and return the results in the order of the files.
 
-Loading and cutting are work for the processor, so threads would not help; and only a process can be ended from outside
-when a file takes too long or too much. Each process takes every n-th file. What it has read waits in a short queue and
-in its pipe, so memory stays bounded however large the folder is; while the queue is full no file's time runs.
+Loading and cutting are bound by the processor, so threads would not help; and only a process can be ended from outside
+when a file takes too much time or memory. Each process takes every n-th file. Its results wait in a short queue and in
+its pipe, so memory stays bounded however large the folder is. While the queue is full, no file's time runs.
 
-A file that goes over its time or memory, or that its process does not survive, is one line; a new process goes on
-behind it. What a file of records gave before is kept.
+A file that exceeds its time or memory, or that its process does not survive, gives one error; a new process goes on
+with the next file. Documents that a file of records gave before are kept.
 
-`concurrent.futures.ProcessPoolExecutor` was tried on the same poison files: one that ended its process cost all ten
-files of the run (BrokenProcessPool), with `max_tasks_per_child=1` too. One that hung could not be cancelled, what it
-had given before was lost, and the program that it had started lived on.
+`concurrent.futures.ProcessPoolExecutor` was tried on the same hostile files: one that ended its process cost all ten
+files of the run (BrokenProcessPool), also with `max_tasks_per_child=1`. One that hung could not be cancelled, its
+earlier results were lost, and the program that it had started lived on.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _TICK_S: Final = 0.2
 _MEGABYTE: Final = 1 << 20
 _SHARE_OF_TIME: Final = 128 << 10
 Loss = Callable[[int, IngestSettings], str]
-"""What is said of a file that is left after so many documents."""
+"""Returns why reading of a file stopped, given how many documents it gave before."""
 
 
 def read_all(
     jobs: Sequence[FileJob], options: IngestOptions, known: Known
 ) -> Generator[tuple[FileJob, Iterator[Item]]]:
-    """Yield each file with what it gave; the items of a file are to be read before the next file is asked for.
+    """Yield each file with its items; consume the items of a file before asking for the next file.
 
-    A token counter that cannot be handed to another process counts here: the files are loaded there all the same.
+    If the token counter cannot be pickled, files are loaded in the workers but cut in this process.
 
     Args:
         jobs: the files.
-        options: how they are cut, by how many processes, and what one may cost.
-        known: what the sources hold, read once.
+        options: how they are cut, by how many processes, and their limits.
+        known: what the sources already hold.
     """
     read = [job for job in jobs if job.takers]
     width = min(options.jobs or _worthwhile(read), len(read))
@@ -84,13 +84,13 @@ def read_all(
 def read_one(
     file: Path, rule: DocumentRule | None, options: IngestOptions, *, name: str | None = None
 ) -> Generator[Item]:
-    """Yield what one file gives, cut as by a rule, within its limits.
+    """Load and cut one file by a rule, within its limits.
 
     Args:
         file: the file.
         rule: how it is cut; None takes that from the document.
-        options: how it is cut, and what it may cost.
-        name: what documents are named by, as `shown_name` writes it; the file's own if None.
+        options: how it is cut, and its limits.
+        name: the path for its documents, as `shown_name` writes it; the file's own name if None.
     """
     name = shown_name(file.name) if name is None else name
     yield from _read(FileJob(file, file.absolute().parent, (name,), (Assignment("", rule, name),)), options)
@@ -99,12 +99,12 @@ def read_one(
 def cut_loaded(
     documents: Sequence[LoadedDocument], rule: DocumentRule | None, options: IngestOptions
 ) -> Generator[Item]:
-    """Yield documents that are loaded already (at least one, of one file), cut as by a rule, within its limits.
+    """Cut documents of one file that are already loaded (at least one) by a rule, within the limits.
 
     Args:
-        documents: in the order of their file.
+        documents: the documents, in the order of their file.
         rule: how they are cut; None takes that from each document.
-        options: how they are cut, and what that may cost.
+        options: how they are cut, and the limits.
     """
     name = documents[0].path
     yield from _read(FileJob(Path(name), Path(), (name,), (Assignment("", rule, name),), tuple(documents)), options)
@@ -117,7 +117,7 @@ def _read(job: FileJob, options: IngestOptions) -> Generator[Item]:
 
 
 def _worthwhile(jobs: Sequence[FileJob]) -> int:
-    """Return how many processes pay: starting one takes as long as cutting a megabyte or two."""
+    """Return how many processes are worth starting: one start takes as long as cutting a megabyte or two."""
     size = sum(_bytes(job) for job in jobs)
     return max(min(size // _PER_PROCESS, os.cpu_count() or 1, _MOST_PROCESSES), 1)
 
@@ -145,7 +145,7 @@ def _watch(shares: Sequence[_Share], ended: threading.Event) -> None:
 
 
 class _Task(NamedTuple):
-    """What every process is told beside its files; `cutting`: whether it cuts what it loads."""
+    """What every process receives besides its files; `cutting` is whether it also cuts what it loads."""
 
     options: IngestOptions
     known: Known
@@ -157,7 +157,7 @@ class _Task(NamedTuple):
 
 
 class _ShareMessage(NamedTuple):
-    """What a file gave: pickled items, and whether that is all; or a loss; or a flaw that ends the run."""
+    """Pickled items of a file, `last` for its last ones; or `again` before it is re-read; or a loss; or an exception."""
 
     items: bytes = b""
     last: bool = False
@@ -174,10 +174,10 @@ class _Verdict(NamedTuple):
 
 
 class _Share:
-    """Every n-th file and the process that reads them; a thread takes what it gives.
+    """Every n-th file and the process that reads them; a thread receives its messages.
 
-    A file that its process did not survive, or that lacked memory, is read once more by a fresh one unless it was that
-    process's first: what was read before it may have left little.
+    A file that its process did not survive, or that ran out of memory, is read once more by a fresh process unless it
+    was the first file of a fresh one: files before it may have used up the memory.
     """
 
     def __init__(self, jobs: Sequence[FileJob], task: _Task) -> None:
@@ -188,15 +188,15 @@ class _Share:
         self._stopped = False
         self._process: Process | None = None
         self._verdict: _Verdict | None = None
-        self._number = 0  # files that are through
-        self._since: float | None = None  # since when the process is waited for; None while it waits for us
-        self._spent = 0.0  # seconds the file took before
+        self._number = 0  # files that are finished
+        self._since: float | None = None  # when waiting for the process began; None while it waits for us
+        self._spent = 0.0  # seconds that the current file has taken so far
         self._allowed = 0.0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def items(self, job: FileJob) -> Iterator[Any]:
-        """Yield what the next file of the share gave."""
+        """Yield the items of the next file of the share."""
         given_out = skip = 0
         while True:
             message = self._messages.get()
@@ -219,7 +219,7 @@ class _Share:
                 return
 
     def check(self, now: float) -> None:
-        """End the process if its file takes too much."""
+        """End the process if its file exceeds its time or memory."""
         since, number, process = self._since, self._number, self._process
         if since is None or process is None:
             return
@@ -254,11 +254,11 @@ class _Share:
                 elif loss:
                     self._next()
                     self._put(_ShareMessage(loss=loss))
-        except BaseException as flaw:  # noqa: BLE001  it is raised where the items are read
+        except BaseException as flaw:  # noqa: BLE001  raised where the items are read
             self._put(_ShareMessage(flaw=flaw))
 
     def _one_process(self, *, new: bool) -> tuple[Loss | None, bool]:
-        """Read files with one process; return what ended it (None: all are read), and whether that was its first."""
+        """Read files with one process; return why it ended (None: all are read), and whether at its first file."""
         with self._lock:
             if self._stopped:
                 return None, True
@@ -280,11 +280,11 @@ class _Share:
                     process.end()
 
     def _read(self, process: Process) -> Loss | None:
-        """Take what a process gives until its files are read; return what ended it before, None if nothing did."""
+        """Receive the messages of a process; return why it ended early, None if it read all of its files."""
         self._since = self._verdict = None
         self._spent, begun = 0.0, False
         while self._left:
-            self._since = time.monotonic() if begun else None  # its start is nobody's time
+            self._since = time.monotonic() if begun else None  # starting up counts for no file
             answer = process.answer()
             self._spent += time.monotonic() - self._since if self._since else 0.0
             self._since = None
@@ -311,12 +311,12 @@ class _Share:
         self._allowed = _allowed(self._left[0], self._settings) if self._left else 0.0
 
     def _put(self, message: _ShareMessage) -> None:
-        """Hand a message over; waits while enough of them wait to be read, for nothing once the share is stopped."""
+        """Queue a message; wait while the queue is full, unless the share is stopped."""
         if not self._stopped:
             self._room.acquire()
             self._messages.put(message)
 
 
 def _allowed(job: FileJob, settings: IngestSettings) -> float:
-    """Return the seconds a file may take in all: a file of records that goes on giving some, as often as 128 kB."""
+    """Return the total seconds for a file that keeps giving records: its time limit for every 128 KiB of its size."""
     return settings.file_timeout_s * len(job.takers) * max(_bytes(job) / _SHARE_OF_TIME, 1.0)
