@@ -1,8 +1,8 @@
-"""What a base holds that its folder does not: which of these documents may be removed, and why the others are kept.
+"""Decide which documents that a base holds and its folder does not may be removed.
 
-A document is known to be gone where its file is, or where its file was read and no longer gives it. A file that could
-not be read says nothing of its own documents, a folder that could not be listed nothing of those below it; neither says
-anything of others. A folder that holds nothing of a source any more may be the wrong one, or one that is not mounted.
+A document is gone if its file is gone, or if its file was read and no longer gives it. Nothing is known of the
+documents of a file that could not be read, or of those below a folder that could not be listed: they are kept. A folder
+that holds nothing of a source any more may be the wrong folder, or not be mounted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from context_engine.core.protocols import FileTrackingSink, Sink
 from context_engine.ingest.report import DocumentKey, KeptDocuments
 
 MOST_UNCONFIRMED: Final = 10
-"""A source may lose so many documents, all that it has, without a confirmation."""
+"""A source with at most so many documents may lose all of them without a confirmation."""
 _GONE: Final = "no longer in the folder: if it holds all of the source, run again with --prune to remove them"
 _EMPTIED: Final = (
     "kept: the folder holds nothing of this source any more, so it may be the wrong folder, or not be mounted. If all "
@@ -27,12 +27,12 @@ _EMPTIED: Final = (
 
 @dataclass(slots=True)
 class FolderScan:
-    """What a run met in its folder, by paths below it, as they are shown.
+    """What a run found in its folder, by shown paths below it.
 
     Attributes:
         listed: every file.
-        closed: folders that were not listed: they could not be, or are links; "." is the folder itself.
-        unread: files that could not be read to their end, by source.
+        closed: folders that could not be listed, or are links; "." is the folder itself.
+        unread: files that could not be read completely, by source.
     """
 
     listed: set[str] = field(default_factory=set)
@@ -40,28 +40,28 @@ class FolderScan:
     unread: dict[str, set[str]] = field(default_factory=dict)
 
     def closed_above(self, path: str) -> str | None:
-        """Return the folder that was not listed and holds, or held, a file."""
+        """Return the unlisted folder above a path, if any."""
         return next((folder for folder in sorted(self.closed) if folder == "." or path.startswith(f"{folder}/")), None)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldDocuments:
-    """What the sources hold, beside what a run met in its folder.
+    """Compares the documents of the sources with the scan of the folder.
 
     Attributes:
-        sink: what holds them.
-        scan: what the run met.
+        sink: holds the documents.
+        scan: what the run found.
     """
 
     sink: Sink
     scan: FolderScan
 
     def file_of(self, source_id: str, key: DocumentKey) -> str | None:
-        """Return the file that a held document came from, None where the sink does not know."""
+        """Return the file that a held document came from; None if the sink does not know."""
         return self.sink.file_of(source_id, *key) if isinstance(self.sink, FileTrackingSink) else None
 
     def is_unread(self, source_id: str, key: DocumentKey) -> bool:
-        """Whether a held document came from a file that could not be read now; its id is not free."""
+        """Whether a held document came from a file that could not be read now, so that its id is still taken."""
         unread = self.scan.unread.get(source_id, set())
         return bool(unread) and self.file_of(source_id, key) in unread
 
@@ -69,9 +69,9 @@ class HeldDocuments:
         """Decide which documents of a source are to be removed.
 
         Args:
-            seen: the documents of the source that the folder gave.
-            gave_any: whether it gave any, of whatever source.
-            allow_empty: a source of which it gave none may lose all.
+            seen: the documents of the source that were found in the folder.
+            gave_any: whether any document of any source was found.
+            allow_empty: whether a source without any document in the folder may lose all of its documents.
         """
         documents = self.sink.documents(source_id)
         few = gave_any and len(documents) <= MOST_UNCONFIRMED
@@ -85,7 +85,7 @@ class HeldDocuments:
         )
 
     def gone(self, source_id: str, seen: Collection[DocumentKey]) -> KeptDocuments | None:
-        """Return the documents of a source that could be removed and are not asked to be; None where there are none."""
+        """Return the documents of a source that `prune` would remove; None if there are none."""
         gone = self.sink.documents(source_id).keys() - set(seen)
         file_of = partial(self.file_of, source_id)
         removable = plan_prune(source_id, gone, file_of, self.scan, emptied=False, confirmed=True).removed
@@ -111,11 +111,11 @@ def plan_prune(
     """Decide which documents of a source may be removed.
 
     Args:
-        gone: what the source holds and the run did not see.
-        file_of: returns the file that a document came from; None where it is not known.
-        scan: what the run met.
-        emptied: the folder holds nothing of the source any more.
-        confirmed: that is meant.
+        gone: documents that the source holds and the run did not see.
+        file_of: returns the file that a document came from; None if unknown.
+        scan: what the run found.
+        emptied: whether the folder holds nothing of the source any more.
+        confirmed: whether an emptied source was confirmed.
     """
     removed: list[DocumentKey] = []
     kept: dict[tuple[NoticeCode, str], list[DocumentKey]] = {}
@@ -132,7 +132,7 @@ def plan_prune(
 
 
 def _unknown(file: str | None, scan: FolderScan, unread: Collection[str]) -> str | None:
-    """Return why it cannot be told whether a document is gone; None where it is."""
+    """Return why it is unknown whether a document is gone; None if it is gone for certain."""
     if file is None:
         if not unread and not scan.closed:
             return None

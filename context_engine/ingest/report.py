@@ -25,7 +25,7 @@ def documents(count: int) -> str:
 
 
 class RefusedDocument(NamedTuple):
-    """A document that the target did not take, and why; what it held of it before is still there."""
+    """A document that the target refused, and why; the target keeps its previous version."""
 
     source_id: str
     document_id: str
@@ -38,11 +38,11 @@ class RefusedDocument(NamedTuple):
 
 
 class KeptDocuments(NamedTuple):
-    """Documents of a source that the folder does not hold, and that are in the base all the same.
+    """Documents of a source that the base still holds although the folder does not.
 
     Attributes:
         reason: NOT_PRUNED, DOCUMENTS_GONE or SOURCE_EMPTIED.
-        cause: why, in words; in them too what to do.
+        cause: why, in words, and what to do about it.
         documents: (document id, version) of each.
     """
 
@@ -52,7 +52,7 @@ class KeptDocuments(NamedTuple):
     documents: tuple[DocumentKey, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return a JSON object."""
         return {
             "source_id": self.source_id,
             "reason": str(self.reason),
@@ -61,7 +61,7 @@ class KeptDocuments(NamedTuple):
         }
 
     def notice(self) -> Notice:
-        """Return what a reader of the report should know."""
+        """Return the notice for the report."""
         names = [
             f"{document_id} version {version}" if version else document_id
             for document_id, version in self.documents[:_MOST_NAMED]
@@ -77,17 +77,16 @@ class IngestReport:
 
     Attributes:
         files: files looked at.
-        documents: documents found, unchanged ones among them.
+        documents: documents found, including unchanged ones.
         chunks: chunks written.
-        unchanged, replaced, removed: documents left as they were, written over, taken out; the other
-            documents are new, or refused.
-        refused: documents that the target did not take, and why.
+        unchanged, replaced, removed: documents left alone, overwritten and deleted; all others are new or refused.
+        refused: documents that the target refused, and why.
         skipped: files and lines that gave no document, and why.
-        kept: documents that the folder does not hold and that were not removed, with the reason.
-        notices: what was guessed or left out, each about its file, its record or its source.
-        cut_by: documents by what decided how they are cut: "declared" (a type or a profile), "sections", "fields" or
-            "windows" (what they show).
-        samples: of a dry run, the first chunks that would be written.
+        kept: documents that the folder does not hold and that were not removed, and why.
+        notices: what was guessed or left out, each about a file, a record or a source.
+        cut_by: number of documents by what decided their cut: "declared" (a type or a profile), or the structure found
+            in them: "sections", "fields" or "windows".
+        samples: in a dry run, the first chunks that would be written.
         elapsed_s: seconds.
     """
 
@@ -108,7 +107,7 @@ class IngestReport:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The notices as lines, each with what it is about."""
+        """The notices as lines, each with its subject."""
         return tuple(f"{notice.subject}: {notice.message}" for notice in self.notices)
 
     @property
@@ -118,16 +117,16 @@ class IngestReport:
 
     @property
     def emptied(self) -> tuple[KeptDocuments, ...]:
-        """What was not pruned because the folder holds nothing of the source any more."""
+        """Documents that were not pruned because the folder holds nothing of their source any more."""
         return tuple(documents for documents in self.kept if documents.reason is NoticeCode.SOURCE_EMPTIED)
 
     @property
     def errors(self) -> tuple[Skipped, ...]:
-        """What was skipped although it should have worked."""
+        """The skipped files and lines that should have worked."""
         return tuple(skipped for skipped in self.skipped if skipped.error)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report, ready for JSON."""
+        """Return the report as a JSON object."""
         return {
             "files": self.files,
             "documents": self.documents,

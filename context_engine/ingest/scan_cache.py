@@ -1,8 +1,8 @@
-"""What the last run made of each file, so that a file that did not change need not be read again.
+"""Remembers what the last run made of each file, so that unchanged files need not be read again.
 
-A file counts as unchanged if its size and time of change are those of then, it would be cut as then, and the sources
-hold what came of it. Only files that gave documents, and of which no part was refused, are remembered, with the
-notices that were given.
+A file counts as unchanged if its size and modification time are the same, it would be cut the same way, and the sources
+still hold its documents. Only files that gave documents, and of which no part was skipped, are remembered, together
+with their notices.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 _FORM: Final = 3
 _CODES: Final = {str(code): code for code in NoticeCode}
 _YOUNG_S: Final = 3.0
-"""A file changed so shortly before it was read may change again within the same tick of its clock."""
+"""A file changed less than this before it was read is not remembered: it may change again within one clock tick."""
 
 
 class ScannedDocument(NamedTuple):
-    """A document that a file gave; `cut_by` is what decided how it is cut, as `PreparedDocument.cut_by` says it."""
+    """A document that a file gave; `cut_by` as in `PreparedDocument`."""
 
     source_id: str
     document_id: str
@@ -42,7 +42,7 @@ class ScannedDocument(NamedTuple):
 
 
 class ScannedFile(NamedTuple):
-    """What a file gave: documents, notices about them, and (source id, code, reason, number) of those of no type."""
+    """What a file gave: documents, their notices, and (source id, code, reason, count) of those without a type."""
 
     documents: Sequence[ScannedDocument]
     notices: Sequence[Notice]
@@ -50,11 +50,11 @@ class ScannedFile(NamedTuple):
 
 
 class ScanCache:
-    """The memory of one folder of data, kept in a JSON file; one that cannot be read is empty.
+    """The remembered files of one data directory, kept in a JSON file; an unreadable file counts as empty.
 
     Args:
-        path: the file.
-        force: every file has to be read; what it gives is remembered as ever.
+        path: the JSON file.
+        force: read every file again; the results are remembered as usual.
     """
 
     def __init__(self, path: Path, *, force: bool = False) -> None:
@@ -63,12 +63,12 @@ class ScanCache:
         self._stamps: dict[str, tuple[str, list[int]]] = {}
 
     def recall(self, job: FileJob, options: IngestOptions, known: Known) -> ScannedFile | None:
-        """Return what an unchanged file gave; None where it has to be read.
+        """Return what an unchanged file gave; None if it has to be read.
 
         Args:
             job: the file.
             options: how it would be cut.
-            known: what the sources hold.
+            known: the documents that the sources hold.
         """
         name, now = _name(job.file), _stamp(job.file)
         if now is None or not job.takers:
@@ -99,7 +99,7 @@ class ScanCache:
             self._files[name] = {"how": how, "stamp": stamp, **made._asdict()}
 
     def save(self, root: Path) -> None:
-        """Write the memory; files below a folder that were not met are forgotten. A failure costs only time."""
+        """Write the JSON file; files below `root` that this run did not see are forgotten. A failure costs only time."""
         inside = f"{_name(root)}{os.sep}"
         kept = {name: file for name, file in self._files.items() if name in self._stamps or not name.startswith(inside)}
         temporary = self._path.with_suffix(f".{os.getpid()}")
@@ -108,7 +108,7 @@ class ScanCache:
             temporary.write_text(json.dumps({"form": _FORM, "codes": sorted(_CODES), "files": kept}), encoding="utf-8")
             temporary.replace(self._path)
         except OSError as error:
-            logger.info("the memory of files was not written: %s", error)
+            logger.info("the scan cache was not written: %s", error)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _stamp(file: Path) -> list[int] | None:
 
 
 def _how(job: FileJob, options: IngestOptions) -> str:
-    """Return a digest of everything but the file's content that decides what comes of it."""
+    """Return a digest of everything except the file's content that determines its chunks."""
     table: Mapping[str, Any] = options.strategies or DEFAULT_STRATEGIES
     parts = [
         CHUNKER_VERSION,

@@ -1,10 +1,13 @@
-"""Files as documents, one module a format; what a format's loader reads and leaves out stands on top of its module.
+"""Load files as documents. Each format has a module, whose docstring says what is read and what is left out.
 
 A format's module is imported with the first file of that format; those of text and JSON, which read the demo bank, are
 imported at once.
 
-Nothing that a file holds is run or fetched: no macro, formula, script, link or external entity. A file that cannot be
-read gives one error, and whatever a parser raises ends at the file.
+Nothing in a file is run or fetched: no macro, formula, script, link or external entity. A file that cannot be read
+gives one error, and no exception of a parser leaves `load`.
+
+A new format takes three files: its module, an entry in LOADERS, and its tests; a zip format is also named in
+`source_file`, which checks the first bytes.
 """
 
 from __future__ import annotations
@@ -27,16 +30,16 @@ from context_engine.ingest.loaders.text_file import load_text
 __all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
 logger = logging.getLogger(__name__)
 MOST_BYTES: Final = 50 * 1024 * 1024
-"""Most bytes of a document, which is held in memory as a whole."""
+"""Most bytes of a document, which is held in memory completely."""
 MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
-"""Most bytes of a file of records, which is read piece by piece."""
+"""Most bytes of a file of records, which is streamed."""
 STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
 """Formats whose records are read one by one."""
 _WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
 def _module(name: str, function: str) -> Loader:
-    """Return a loader whose module is imported with its first file."""
+    """Return a loader that imports its module with its first file."""
 
     def load_file(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         loader: Loader = getattr(import_module(f"{__name__}.{name}"), function)
@@ -46,7 +49,7 @@ def _module(name: str, function: str) -> Loader:
 
 
 def _message(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
-    """Yield a message and what is attached to it, which is read as any file is."""
+    """Yield a mail and its attachments, each loaded like any other file."""
     return import_module(f"{__name__}.eml_file").load_eml(  # type: ignore[no-any-return]
         file,
         lambda path: load(path, path.parent, settings=file.settings),
@@ -93,10 +96,10 @@ def load(
 
     Args:
         path: the file.
-        root: the folder that is ingested; a link that leads out of it is refused.
-        most_bytes: documents above are refused.
-        most_streamed_bytes: files of records above are refused.
-        name: the path to give the documents, as `shown_name` writes it; relative to `root` if None.
+        root: the ingested folder; a link that leads out of it is refused.
+        most_bytes: larger documents are refused.
+        most_streamed_bytes: larger files of records are refused.
+        name: the path for its documents, as `shown_name` writes it; relative to `root` if None.
         settings: how files are read.
     """
     file = SourceFile(path, shown_name(path.relative_to(root).as_posix()) if name is None else name, settings)
@@ -114,7 +117,7 @@ def load(
         yield from loader(file)
         if _stamp(file) != before:
             yield Skipped(file.name, "changed while it was read: run again when it no longer changes")
-    except MemoryError:  # not the file's own doing: whoever limits memory says so
+    except MemoryError:  # the caller that limits memory reports it
         raise
     except UnreadableFile as error:
         yield Skipped(file.name, str(error))
@@ -140,7 +143,7 @@ def _unknown(name: str, suffix: str) -> Skipped:
 
 
 def _refused(file: SourceFile, root: Path, suffix: str, most_bytes: int) -> str | None:
-    size = file.state().st_size  # a link that leads in a circle ends here
+    size = file.state().st_size  # raises for a circular link
     if not file.path.resolve().is_relative_to(root.resolve()):
         return "is a link that leads out of the folder: copy the file there instead"
     if size > most_bytes:

@@ -1,4 +1,4 @@
-"""Blocks of a document as Markdown: what every loader of a formatted document writes."""
+"""Markdown blocks, which the loaders of all formatted documents produce."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _LIKE_HEADING: Final = re.compile(r"#{1,6}\s")
 
 
 class MarkdownBlock(NamedTuple):
-    """A paragraph, heading or table; items of one list stand on lines that follow each other."""
+    """A paragraph, heading or table, or (`item`) an item of a list."""
 
     text: str
     item: bool = False
 
 
 def joined(blocks: Iterable[MarkdownBlock]) -> str:
-    """Return the blocks as one text, with a blank line between any two that are not items of a list."""
+    """Join blocks to one text, with a blank line between them except between items of a list."""
     out: list[str] = []
     before = False
     for block in blocks:
@@ -30,14 +30,14 @@ def joined(blocks: Iterable[MarkdownBlock]) -> str:
 
 
 def heading(level: int, text: str) -> MarkdownBlock:
-    """Return a heading; levels below the sixth are the sixth."""
+    """Return a heading; levels deeper than 6 become 6."""
     return MarkdownBlock(f"{'#' * min(level, _MOST_LEVEL)} {one_line(text)}")
 
 
 def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
-    """Return rows of cells as a table whose head is the first row; None where every cell is empty.
+    """Return a table with the first row as its head; None if every cell is empty.
 
-    Empty rows and columns are left out, short rows filled up.
+    Empty rows and columns are left out, short rows are filled up.
     """
     kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows if any(cell.strip() for cell in row)]
     width = max((len(row) for row in kept), default=0)
@@ -51,10 +51,10 @@ def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
 
 
 def plain(text: str) -> str:
-    """Return a text that is no heading, though it may begin as one ("# this line is a comment")."""
+    """Escape a text that begins like a heading but is none ("# this line is a comment")."""
     return f"\\{text}" if _LIKE_HEADING.match(text) else text
 
 
 def one_line(text: str) -> str:
-    """Return a text with single spaces and no line end."""
+    """Return a text on one line, with single spaces."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Records and loose texts of a table as documents, and the titles of rows."""
+"""Records of a file, and the texts between them, as documents; and the titles of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_
 from context_engine.ingest.loaders.markdown import one_line
 
 MOST_LINE: Final = 16 << 20
-"""Most characters of a line; a longer one is no line of a record file."""
+"""Most characters of a line in a file of records."""
 _MOST_BAD: Final = 100
 _MOST_NOTICES: Final = 20
 NAMING: Final = re.compile(r"(?i)(?:.*[ _])?(?:name|title)")
@@ -28,11 +28,11 @@ _MOST_CHARS: Final = 1_000_000
 
 
 class LongLine(ValueError):
-    """A line is too long to be one of a file of records."""
+    """A line is too long for a file of records."""
 
 
 class FileNotices:
-    """The notices about a file while it is read: the first ones, and how many there were.
+    """Collects the notices about a file while it is read: the first ones, and the count of the rest.
 
     Args:
         path: the file's name.
@@ -45,7 +45,7 @@ class FileNotices:
         self._more = 0
 
     def add(self, *notices: Notice) -> None:
-        """Take notices; the same sentence is kept once."""
+        """Add notices; an equal sentence is kept once."""
         for notice in notices:
             if notice.message in self._known:
                 continue
@@ -56,7 +56,7 @@ class FileNotices:
                 self._more += 1
 
     def with_documents(self, items: Iterable[LoadedDocument | Skipped]) -> Iterator[LoadedDocument | Skipped]:
-        """Yield what was found, each document with the notices since the one before; none of them is lost."""
+        """Yield the items, each document with the notices added since the previous one; no notice is lost."""
         waiting: LoadedDocument | None = None
         try:
             for item in items:
@@ -94,15 +94,15 @@ def record_document(
     part: str = "",
     place: str = "the line",
 ) -> LoadedDocument | Skipped:
-    """Return a record as a document whose text has a line a field; claims (version, tier, …) stand on it, not in it.
+    """Return a record as a document with a line per field; declared fields (version, tier, …) are not in its text.
 
     Args:
-        record: anything read from a file; only a mapping with fields is a record.
+        record: any value read from a file; only a mapping with fields is a record.
         path: the file's name.
-        number: 1-based line, row or number of the record, None for one that is known by its file alone.
-        title: what the text begins with; from the fields `title` or `name` and the id if None.
+        number: 1-based line, row or number of the record; None if it is the only one in its file.
+        title: the first line of the text; made of the fields `title` or `name` and the id if None.
         part: the sheet.
-        place: what an error calls the record's place.
+        place: what errors call the record.
     """
     if not isinstance(record, Mapping) or not record:
         return Skipped(path, f"{place} is not an object with fields", number)
@@ -117,10 +117,10 @@ def bounded(stream: Iterable[str]) -> Iterator[str]:
     """Yield the lines of an open text file.
 
     Args:
-        stream: a text file; its `readline` is used, so that a long line is not held in memory.
+        stream: a text file with `readline`, so that an overlong line is not held in memory.
 
     Raises:
-        LongLine: a line is too long to be one of a file of records.
+        LongLine: a line is too long for a file of records.
     """
     read = stream.readline  # type: ignore[attr-defined]
     while line := read(MOST_LINE):
@@ -130,7 +130,7 @@ def bounded(stream: Iterable[str]) -> Iterator[str]:
 
 
 def until_hopeless(items: Iterable[LoadedDocument | Skipped], path: str) -> Iterator[LoadedDocument | Skipped]:
-    """Yield what was found, and stop with an error where hardly anything in the file can be read."""
+    """Yield the items, and stop with an error if most of the first ones cannot be read."""
     good = bad = 0
     for item in items:
         yield item
@@ -150,7 +150,9 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def telling_names(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names of the fields that tell rows apart: an id, a name or words, then what is needed beside them.
+    """Return the fields that identify a row: an id, a name or words, then whatever else is needed to tell rows apart.
+
+    A field with the same value in every row is not used.
 
     Args:
         rows: the first rows of a table as fields.
@@ -173,11 +175,11 @@ def telling_names(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def row_title(fields: Mapping[str, Any], telling: Sequence[str]) -> str:
-    """Return what a row is called: "Phishing (R-14)" of a name and an id, else its telling values side by side.
+    """Return the title of a row: "Phishing (R-14)" for a name and an id, else its identifying values side by side.
 
     Args:
         fields: the row.
-        telling: names of fields, as `telling_names` gives them.
+        telling: names of the identifying fields, from `telling_names`.
 
     >>> row_title({"Ref": "R-14", "Risk": "Phishing"}, ("Ref", "Risk"))
     'R-14 · Phishing'
@@ -195,12 +197,12 @@ def row_title(fields: Mapping[str, Any], telling: Sequence[str]) -> str:
 
 
 def _ordered(names: Sequence[str], known: Sequence[str], pattern: re.Pattern[str]) -> list[str]:
-    """Return the names that are known, in that order, then those that fit a pattern."""
+    """Return the known names, in that order, then those that match a pattern."""
     return [name for name in known if name in names] + [name for name in names if pattern.fullmatch(name)]
 
 
 def _spoken(names: Sequence[str], values: Mapping[str, Sequence[str]], count: int) -> str | None:
-    """Return the field that says in words what a row is about: one called a name, else the first that differs."""
+    """Return the field that names a row in words: one called a name or title, else the first that differs enough."""
     if named := _ordered(names, ("title", "name"), NAMING):
         return named[0]
     wordy = [name for name in names if _is_wordy(values[name])]
@@ -209,7 +211,7 @@ def _spoken(names: Sequence[str], values: Mapping[str, Sequence[str]], count: in
 
 
 def _is_wordy(values: Sequence[str]) -> bool:
-    """Whether values are mostly short words, no numbers."""
+    """Whether most values are short words without digits."""
     filled = [value for value in values if value]
     words = sum(
         any(map(str.isalpha, value)) and not any(map(str.isdigit, value)) and "…" not in value for value in filled
@@ -218,7 +220,7 @@ def _is_wordy(values: Sequence[str]) -> bool:
 
 
 def _better(chosen: Sequence[str], names: Sequence[str], values: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the field that tells the most rows apart beside those chosen, None where none tells more."""
+    """Return the field that separates the most rows beyond those already chosen; None if none separates more."""
     most, best = _combined(chosen, values), None
     for name in names:
         if name not in chosen and (distinct := _combined([*chosen, name], values)) > most:
@@ -231,7 +233,7 @@ def _combined(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> int:
 
 
 def _value(value: Any) -> str:
-    """Return a value as part of a title: on one line, cut at a word."""
+    """Return a value for a title: on one line, cut at a word."""
     text = one_line("" if value is None else str(value))
     if len(text) <= _MOST_VALUE:
         return text
@@ -240,15 +242,15 @@ def _value(value: Any) -> str:
 
 @dataclass(slots=True)
 class SheetPlace:
-    """Where rows come from, and what they are called by.
+    """The sheet or file that rows come from.
 
     Attributes:
         path: the file's name.
-        notices: takes what is reported of the file.
-        title: of the sheet; "" for a file.
-        part: the sheet, where there are several.
-        row: what a row is called: "row" or "line".
-        ids: whether a column of ids says what its records are known by; not where an entity may stand in two tables.
+        notices: collects the notices about the file.
+        title: the title of the sheet; "" for a file.
+        part: the sheet, if there are several.
+        row: what messages call a row: "row" or "line".
+        ids: whether a column of ids identifies its records; False if an entity may stand in two tables.
         heads: rows known to be heads.
         seen: hashes of the ids met so far.
     """
@@ -263,12 +265,12 @@ class SheetPlace:
     seen: set[int] = field(default_factory=set)
 
     def at(self, number: int) -> str:
-        """Return a row's name in a message."""
+        """Return what messages call a row."""
         return f"{self.row} {number:,} of sheet {self.title!r}" if self.title else f"{self.row} {number:,}"
 
 
 class SheetTexts:
-    """Texts that stand in no record, as one document; as several where they are very long."""
+    """Texts outside of records, as one document; as several if they are very long."""
 
     def __init__(self, place: SheetPlace) -> None:
         self._place = place
@@ -276,19 +278,19 @@ class SheetTexts:
         self._chars = self._number = 0
 
     def add(self, *lines: str) -> None:
-        """Take lines."""
+        """Add lines."""
         for line in filter(None, (line.strip() for line in lines)):
             self._lines.append(line)
             self._chars += len(line)
 
     def full(self, number: int) -> Iterator[LoadedDocument]:
-        """Yield a document when there is much to put into it; `number` is the row that was reached."""
+        """Yield a document if there is enough text for one; `number` is the row that was reached."""
         if self._chars > _MOST_CHARS:
             self._number = number
             yield from self.rest()
 
     def rest(self) -> Iterator[LoadedDocument]:
-        """Yield a document of what there is."""
+        """Yield a document of the remaining text, if any."""
         if not self._lines:
             return
         lead = f"# {self._place.title}\n\n" if self._place.title else ""

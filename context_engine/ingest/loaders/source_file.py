@@ -1,4 +1,4 @@
-"""A file that a loader reads: only regular files are opened, and the first bytes are checked against the suffix."""
+"""Open a file safely: only regular files, and only if the first bytes fit the suffix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS: Final = (
 )
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 EMPTY: Final = "is empty"
-"""Of a file without a byte: it was read, and there is nothing in it."""
+"""Reported of a file without a byte; not an error."""
 _ZIP: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
 _OLD: Final = {".doc": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 _SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
@@ -54,11 +54,11 @@ _TEXT: Final = (".htm", ".html", ".md", ".markdown", ".txt", ".eml", ".erb", ".t
 
 
 class UnreadableFile(Exception):
-    """What a path leads to is not opened, or not read, and why."""
+    """A path does not lead to a readable regular file."""
 
 
 def kind_of(mode: int) -> str | None:
-    """Return what something that is no regular file is called; None for a regular file.
+    """Return what kind of file a mode denotes; None for a regular file.
 
     >>> kind_of(0o010644), kind_of(0o100644)
     ('a named pipe (FIFO)', None)
@@ -70,11 +70,11 @@ def kind_of(mode: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file inside the folder that is ingested.
+    """A file inside the ingested folder.
 
     Attributes:
         path: where it is.
-        name: its path relative to the folder, with "/"; what documents and errors are named by.
+        name: its path relative to the folder, with "/", for documents and errors.
         settings: how it is read.
     """
 
@@ -83,10 +83,10 @@ class SourceFile:
     settings: IngestSettings = field(default_factory=IngestSettings)
 
     def state(self) -> os.stat_result:
-        """Return size, time of change and the like of what the path leads to; it is not opened.
+        """Return the `stat` of the file without opening it.
 
         Raises:
-            UnreadableFile: it is no regular file.
+            UnreadableFile: it is not a regular file.
         """
         return _regular(self.path.stat())
 
@@ -96,12 +96,12 @@ class SourceFile:
             return stream.read()
 
     def open(self) -> BinaryIO:
-        """Open the content to be read piece by piece, as many bytes as the file has now, however it grows.
+        """Open the content for streaming; the stream ends at the present size even if the file grows.
 
         Raises:
-            UnreadableFile: it is no regular file, or one that gives more than it says it has.
+            UnreadableFile: it is not a regular file, or has content although its size is 0.
         """
-        self.state()  # to open a device may do something already
+        self.state()  # before opening, because opening a device may have an effect
         raw = io.FileIO(self.path, opener=lambda path, _flags: os.open(path, _OPEN))
         try:
             size = _regular(os.fstat(raw.fileno())).st_size
@@ -154,15 +154,15 @@ class _Bounded(io.RawIOBase):
 
 
 Loader = Callable[[SourceFile], Iterator[LoadedDocument | Skipped]]
-"""From a file to its documents, and a `Skipped` for what gave none."""
+"""Yields the documents of a file, and a `Skipped` for each part that gave none."""
 
 
 def mismatch(start: bytes, suffix: str) -> str | None:
-    """Return why a file cannot be what its suffix says, None where its first bytes do not speak against it.
+    """Return why a file cannot be what its suffix says; None if its first bytes do not contradict the suffix.
 
     Args:
-        start: the first bytes, 1024 or more where the file has them.
-        suffix: in lower case, with its dot.
+        start: the first bytes, at least 1024 if the file has them.
+        suffix: the suffix in lower case, with its dot.
     """
     if not start:
         return EMPTY
@@ -199,7 +199,7 @@ def _zipped(suffix: str) -> str | None:
 
 
 def _no_sign(start: bytes, suffix: str) -> str | None:
-    """Return why a file that begins like no other kind is not what its suffix says."""
+    """Return the mismatch of a file that begins like no known kind, None if there is none."""
     if suffix == ".xls" and not start.startswith(_BEFORE_OLE):
         return "is no .xls file: it does not begin as one; if it is a table as text, rename it to .csv"
     if suffix == ".doc" and not start.startswith(_BEFORE_OLE):

@@ -1,4 +1,4 @@
-"""Tables in rows of cells: where the head is, which columns belong together, and the rows as records."""
+"""Find the head and the columns of a table in rows of cells, and read its rows as records."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.records import IDENTIFYING, NAMING, record_document, row_title, telling_names
 
 Cell = str | int | float | bool | date | datetime | time | timedelta | None
-"""What a cell holds; dates of CSV files are texts, as they are written."""
+"""The value of a cell; dates of CSV files stay texts."""
 MOST_COLUMNS: Final = 1_000
 PREVIEW: Final = 30
-"""Rows in which the head is looked for."""
+"""The head is looked for in so many rows."""
 _MOST_NAME: Final = 120
 MOST_CAPTION: Final = 300
-_WIDE: Final = 0.6  # a head has at least this share of the cells of the fullest row near it
+_WIDE: Final = 0.6  # a head fills at least this share of the cells of the fullest row near it
 _VALUE: Final = re.compile(r"[\s\d.,:/%()+-]*\d[\s\d.,:/%()+-]*")  # a number, date or time
 _KNOWN: Final = frozenset((*DECLARED_FIELDS, *ID_FIELDS[True], *ALIASES, "name"))
 ID_NAMES: Final = frozenset(ID_FIELDS[True])
 _LEAST_WIDTH: Final = 2
 _APART: Final = 2
-"""Rows by which two tables side by side end apart; one may be a row of totals."""
+"""Two tables side by side end at least so many rows apart; a difference of one may be a row of totals."""
 
 
 class TableRow(NamedTuple):
-    """A row with something in it.
+    """A row that is not empty.
 
     Attributes:
-        number: 1-based row of the sheet, or line of the file where the row ends.
-        cells: by column; a cell without a value is None or a blank text.
-        gap: whether an empty row stands before it.
+        number: 1-based row of the sheet, or line of the file on which the row ends.
+        cells: the values by column; None or a blank text if empty.
+        gap: whether an empty row precedes it.
         notes: comments by column.
-        styles: of the cells, where they are known.
-        joined: whether cells are merged side by side in it.
+        styles: styles of the cells, if known.
+        joined: whether it has cells merged side by side.
     """
 
     number: int
@@ -52,13 +52,13 @@ class TableRow(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What stands above the records of a table.
+    """The head of a table.
 
     Attributes:
-        names: of the columns; "" where a column has none.
-        top: index of the first row that is no caption.
-        first: index of the first row of records.
-        pairs: whether the table has no head but a name and a value a row, so that all of it is one record.
+        names: names of the columns; "" if a column has none.
+        top: index of the first row below the caption.
+        first: index of the first record.
+        pairs: whether each row is a name and a value, so that the whole table is one record.
     """
 
     names: tuple[str, ...]
@@ -70,13 +70,13 @@ class Head(NamedTuple):
 def find_head(rows: Sequence[TableRow]) -> Head:
     """Return the head of a table.
 
-    The head is the first row that is nearly as full as the fullest near it; what stands above is the caption. A row
-    with a number, a date or two equal texts in it is no head: then the columns are named by their letters, or, with
-    two columns and names down the left, the table is one record of pairs. A head with cells merged side by side takes
-    the row below as its second line.
+    The head is the first row that is nearly as full as the fullest row near it; the rows above are the caption. A row
+    with a number, a date or two equal texts is no head: then the columns are named by their letters or, with two
+    columns and names down the left, the table is one record of pairs. A head with cells merged side by side takes the
+    row below as its second line.
 
     Args:
-        rows: the first rows, `PREVIEW` or fewer.
+        rows: the first rows, at most `PREVIEW`.
     """
     cells = [row.cells for row in rows]
     counts = [sum(not empty(cell) for cell in row) for row in cells]
@@ -96,20 +96,20 @@ def find_head(rows: Sequence[TableRow]) -> Head:
 
 
 def is_head(rows: Sequence[TableRow]) -> bool | None:
-    """Return whether the first of some rows names the columns of the others; None where nothing shows it.
+    """Return whether the first row names the columns of the others; None if that is unclear.
 
-    It does where its cells look otherwise, or are called as columns are (`name`, `No.`, `Entity ID`), or stand above
-    numbers and dates; it does not where one of its texts stands in its column again.
+    True if its cells are styled differently, have usual column names (`name`, `No.`, `Entity ID`), or stand above
+    numbers and dates; False if one of its texts occurs again in its column.
 
     Args:
-        rows: a row of names, and those below it.
+        rows: a row of names, and the rows below it.
     """
     first, below = rows[0], rows[1:]
     columns = [index for index, cell in enumerate(first.cells) if not empty(cell)]
     if first.styles and below and not {first.styles[index] for index in columns} & _styles(below[:2]):
         return True
     texts = _texts(first)
-    below = [row for row in below if _texts(row) != texts]  # a head that is repeated
+    below = [row for row in below if _texts(row) != texts]  # leaves out repetitions of the head
     for index in columns:
         name = one_line(str(first.cells[index]))
         values = [row.cells[index] for row in below if index < len(row.cells) and not empty(row.cells[index])]
@@ -143,18 +143,18 @@ def row_record(
 ) -> LoadedDocument | Skipped:
     """Return a row as a record.
 
-    Columns that are named as the fields of records are (`entity_id`, `Document ID`, `Version`, `Effective date` …)
-    mean the same; others keep their names, and a column without one goes by its letter. A comment is a field beside
-    its cell's. A record is called by the columns that tell the rows of its table apart.
+    Columns named like record fields (`entity_id`, `Document ID`, `Version`, `Effective date` …) become those fields;
+    others keep their names, and a column without a name gets its letter. A comment becomes a field next to its cell's.
+    The title is made of the columns that identify the rows of the table.
 
     Args:
-        row: with a value in it.
-        names: of the columns; "" where a column has none.
+        row: a row with a value.
+        names: names of the columns; "" if a column has none.
         path: the file's name.
-        part: what tells the record from others of its row and file.
-        sheet: where there are several.
-        caption: of the table.
-        telling: names of the columns that tell its rows apart; those that tell nothing of others if empty.
+        part: distinguishes the record from others of the same row and file.
+        sheet: the sheet, if there are several.
+        caption: the caption of the table.
+        telling: names of the identifying columns; empty: they are found in this row alone.
     """
     fields = row_fields(row, names)
     title = row_title(fields, telling or telling_names([fields]))
@@ -166,7 +166,7 @@ def row_record(
 
 
 def row_fields(row: TableRow, names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a row by the names of their columns, each comment beside its cell's."""
+    """Return the values of a row by column name, each followed by its comment, if any."""
     fields: dict[str, Any] = {}
     for index, cell in enumerate(row.cells):
         if empty(cell):
@@ -184,11 +184,11 @@ def pairs_record(
     """Return rows of a name and a value each as one record.
 
     Args:
-        rows: of two cells each.
+        rows: rows of two cells.
         path: the file's name.
-        number: 1-based row of the first.
-        title: what the record is called.
-        part: what tells the record from others of its row and file.
+        number: the 1-based number of the first row.
+        title: the title of the record.
+        part: distinguishes the record from others of the same row and file.
     """
     record: dict[str, Any] = {}
     filled = [[index for index, cell in enumerate(row.cells) if not empty(cell)] for row in rows]
@@ -202,12 +202,12 @@ def pairs_record(
 
 
 def column_name(names: Sequence[str], index: int) -> str:
-    """Return the name of a column, its letter where it has none."""
+    """Return the name of a column, or its letter if it has none."""
     return (names[index] if index < len(names) else "") or f"column {letter(index)}"
 
 
 def shown(cell: Cell) -> Any:
-    """Return a cell as JSON can hold it and people read it: 2026-03-31 for a date, 5 for 5.0, 0.3 for 0.1 + 0.2."""
+    """Return a cell as a JSON value in readable form: 2026-03-31 for a date, 5 for 5.0, 0.3 for 0.1 + 0.2."""
     if isinstance(cell, str):
         return cell.strip()
     if isinstance(cell, datetime):
@@ -238,11 +238,11 @@ def _is_name(cell: Cell) -> bool:
 
 
 def _is_pairs(rows: Sequence[Sequence[Cell]], *, headless: bool = False) -> bool:
-    """Whether two columns hold names and values: names down the left that differ, and a value such as 3.2 on top.
+    """Whether two columns hold names and values: distinct names on the left, and a value such as 3.2 in the first row.
 
     Args:
-        rows: of the table.
-        headless: whether the first row is known to be no head.
+        rows: the rows of the table.
+        headless: whether the first row is known not to be a head.
     """
     pairs = [[cell for cell in row if not empty(cell)] for row in rows]
     pairs = [pair for pair in pairs if pair]
@@ -255,7 +255,7 @@ def _is_pairs(rows: Sequence[Sequence[Cell]], *, headless: bool = False) -> bool
 
 
 def names_of(row: Sequence[Cell]) -> tuple[str, ...]:
-    """Return names for the columns, each once; those that mean a field of a record in its spelling."""
+    """Return unique names for the columns; names that mean a record field get the field's spelling."""
     used: Counter[str] = Counter()
     out = []
     for cell in row:
@@ -274,7 +274,7 @@ def _two_lines(upper: Sequence[Cell], lower: Sequence[Cell]) -> list[Cell]:
 
 
 def caption_of(rows: Sequence[TableRow]) -> str:
-    """Return rows above a table as one line."""
+    """Return the rows above a table as one line."""
     lines = [
         " ".join(dict.fromkeys(one_line(str(shown(cell))) for cell in row.cells if not empty(cell))) for row in rows
     ]
@@ -282,7 +282,7 @@ def caption_of(rows: Sequence[TableRow]) -> str:
 
 
 def letter(index: int) -> str:
-    """Return the letters of a column that is counted from 0.
+    """Return the letters of a column, given its 0-based index.
 
     >>> letter(0), letter(25), letter(26)
     ('A', 'Z', 'AA')
@@ -295,7 +295,7 @@ def letter(index: int) -> str:
 
 
 def table_bands(rows: Sequence[TableRow]) -> list[range]:
-    """Return the columns of each table in a block; one range where it is one table."""
+    """Return the columns of each table in a block of rows; a single range if it is one table."""
     used = sorted({index for row in rows for index in filled_columns(row)})
     one_band = [range(used[0], used[-1] + 1)]
     bands: list[range] = []
@@ -316,7 +316,7 @@ def table_bands(rows: Sequence[TableRow]) -> list[range]:
 
 
 def within(row: TableRow, band: range) -> TableRow | None:
-    """Return a row with the cells of some columns alone, None where they are empty."""
+    """Return a row restricted to some columns; None if they are empty."""
     if band.start == 0 and band.stop >= len(row.cells):
         return row
     cells = [cell if index in band else None for index, cell in enumerate(row.cells[: band.stop])]
@@ -326,7 +326,7 @@ def within(row: TableRow, band: range) -> TableRow | None:
 
 
 def filled_columns(row: TableRow) -> list[int]:
-    """Return the columns in which a row holds something."""
+    """Return the columns in which a row is not empty."""
     return [index for index, cell in enumerate(row.cells) if not empty(cell)]
 
 
@@ -339,7 +339,7 @@ def cell_texts(row: TableRow) -> list[str]:
 
 
 def numeric_columns(rows: Sequence[TableRow]) -> frozenset[int]:
-    """Return the columns that hold more numbers and dates than words."""
+    """Return the columns with more numbers and dates than words."""
     words: dict[int, int] = {}
     for row in rows:
         for index in filled_columns(row):
@@ -348,10 +348,10 @@ def numeric_columns(rows: Sequence[TableRow]) -> frozenset[int]:
 
 
 def is_wordy(cell: object) -> bool:
-    """Whether a cell is a text without a number in it."""
+    """Whether a cell is a text without a digit."""
     return isinstance(cell, str) and not any(sign.isdigit() for sign in cell)
 
 
 def without_ids(names: Sequence[str]) -> tuple[str, ...]:
-    """Return names of which none says what its record is known by."""
+    """Return the column names with those of id fields spelled so that they do not identify records."""
     return tuple(name.replace("_", " ") if name in ID_NAMES else name for name in names)

@@ -38,7 +38,7 @@ _SAYS: Final = (
     "website will with you your"
 )
 _FORMULA: Final = frozenset(_SAYS.split())
-"""Words in which a stub says that the text is elsewhere; any other word makes it a text of its own."""
+"""Words with which a stub says that the text is elsewhere; any other word makes it a text in its own right."""
 _FIELDS: Final = ("redirect_to", "redirect", "redirect_url")
 
 
@@ -69,7 +69,7 @@ def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
-    """Return why there is nothing to read in a text below its front matter."""
+    """Return why the text below the front matter gives no document; None if it does."""
     if leads_elsewhere(body, fields):
         return LEADS_ELSEWHERE
     if not body.strip():
@@ -78,10 +78,10 @@ def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
 
 
 def leads_elsewhere(text: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether a text does nothing but lead to one other place.
+    """Return whether a text does nothing but refer to one other place.
 
     Args:
-        text: below the front matter.
+        text: the text below the front matter.
         fields: the front matter.
 
     >>> leads_elsewhere("# Leave\\n\\nThis page has moved to [Absence](absence.md).", {})
@@ -99,7 +99,7 @@ def leads_elsewhere(text: str, fields: Mapping[str, Any]) -> bool:
 
 
 def only_templating(text: str) -> bool:
-    """Return whether a text is nothing but tags that a program replaces by other texts: `{% include scope.md %}`.
+    """Return whether a text consists only of template tags, such as `{% include scope.md %}`.
 
     >>> only_templating("{{ site.time }}\\n{% include scope.md %}"), only_templating("{{company}} policy")
     (True, False)
