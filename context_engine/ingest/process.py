@@ -289,7 +289,7 @@ def _grouped(items: Iterator[Any]) -> Iterator[tuple[bytes, list[Any]]]:
 
 
 def _limit(most: int | None) -> None:
-    """Bound the address space of this process, for each file anew since a loader may change it; None lifts the bound."""
+    """Bound the address space of this process, set before each file; None lifts the bound."""
     try:
         import resource
 

@@ -99,7 +99,7 @@ class ScanCache:
             self._files[name] = {"how": how, "stamp": stamp, **made._asdict()}
 
     def save(self, root: Path) -> None:
-        """Write the JSON file; files below `root` that this run did not see are forgotten. A failure costs only time."""
+        """Write the JSON file without files below `root` that this run did not see. A failure costs only time."""
         inside = f"{_name(root)}{os.sep}"
         kept = {name: file for name, file in self._files.items() if name in self._stamps or not name.startswith(inside)}
         temporary = self._path.with_suffix(f".{os.getpid()}")

@@ -157,7 +157,7 @@ class _Task(NamedTuple):
 
 
 class _ShareMessage(NamedTuple):
-    """Pickled items of a file, `last` for its last ones; or `again` before it is re-read; or a loss; or an exception."""
+    """Pickled items of a file (`last`: its last ones), a restart of the file, a loss, or an exception."""
 
     items: bytes = b""
     last: bool = False
