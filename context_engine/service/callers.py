@@ -1,4 +1,4 @@
-"""Who calls a service; `context_engine.wiring.callers` opens what says it."""
+"""Names for the caller of a service; `context_engine.wiring.callers` opens the authenticator."""
 
 from __future__ import annotations
 

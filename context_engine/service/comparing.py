@@ -240,7 +240,7 @@ def chunk_name(key: Key) -> str:
 
 
 def code_of(change: EngineRankChange) -> ChangeCode:
-    """Return why a chunk's place differs; of one whose place is the same there is nothing to say.
+    """Return why the rank of a chunk differs; empty if it does not.
 
     Raises:
         ValueError: its place is the same.

@@ -1,4 +1,4 @@
-"""Passages and documents by their ids, as they are now and as far as the caller may read them."""
+"""Fetches passages and documents by id, in their present form, if the caller may read them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADING: Final = "Fetched"
 
 
 class FetchedPassage(NamedTuple):
-    """A chunk that was fetched, with what its source makes of it; masked where its domain masks contexts."""
+    """A fetched chunk with its source and authority; masked if its domain masks contexts."""
 
     spec: SourceSpec
     chunk: Chunk

@@ -1,4 +1,4 @@
-"""The answers of the last minutes, for those who got them: the rest of a long answer, and how an answer came to be."""
+"""Keeps the answers of the last minutes for their callers: to continue a long answer, or to explain one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_ENTRIES: Final = 4096
 _KEPT_S: Final = 600.0
 _LEVEL: Final = 1
 _BESIDE: Final = 500
-"""Bytes of an entry beside what is packed."""
+"""Overhead of an entry in bytes, added to its packed size."""
 
 CURSOR_EXPIRED: Final = "this cursor is not valid any more: ask the question again"
 
@@ -76,7 +76,7 @@ def _signature(payload: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptAnswer:
-    """An answer as it was given.
+    """An answer as it was returned.
 
     Attributes:
         result: of the engine, with the candidates.
@@ -121,7 +121,7 @@ class KeptResults:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Be empty."""
+        """Drop all kept answers."""
         self._kept: TTLCache[tuple[str, Principal], bytes] = TTLCache(
             self._most_bytes, self._seconds, timer=self._timer, getsizeof=self._size
         )
@@ -137,10 +137,10 @@ class KeptResults:
             self._kept[answer.result.search_id, principal] = packed
 
     def get(self, principal: Principal, search_id: str) -> KeptAnswer:
-        """Return an answer that a principal got.
+        """Return an answer that was given to this principal.
 
         Raises:
-            CursorExpired: it is not kept, or was given to somebody else: the two look alike.
+            CursorExpired: it is not kept, or belongs to another principal; the two are deliberately indistinguishable.
         """
         with self._lock:
             packed = self._kept.get((search_id, principal))
@@ -158,7 +158,7 @@ class KeptResults:
 
     @property
     def size(self) -> int:
-        """The bytes of what is kept."""
+        """Bytes of all kept answers."""
         with self._lock:
             self._kept.expire()
             return int(self._kept.currsize)

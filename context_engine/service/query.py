@@ -1,4 +1,4 @@
-"""A question of the RAG API answered, whole or in numbered parts."""
+"""Answers a question of the RAG API, whole or in numbered parts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def answer_query(
 
 
 def _read(engine: Engine, result: SearchResult, parts: Sequence[ContextPart]) -> Context:
-    """Return what a model reads first, and record it."""
+    """Return the first context that a model reads, and record the reading."""
     if not parts:
         return engine.context(result, counter=COUNTER)
     engine.read(result, parts[0].context)
@@ -119,7 +119,7 @@ def next_part(deployment: Deployment, principal: Principal, cursor: str) -> RAGP
         principal: who asks; it must be who got the part before.
 
     Raises:
-        CursorExpired: the answer is not kept any more, or not for this principal, or nobody was given this cursor.
+        CursorExpired: the answer is not kept any more, belongs to another principal, or the cursor is forged.
         AuditUnavailable: the reading could not be recorded, and the text must not be given without.
     """
     search_id, numbers = read_cursor(cursor)
@@ -136,7 +136,7 @@ def next_part(deployment: Deployment, principal: Principal, cursor: str) -> RAGP
 
 
 def _labels(parts: tuple[ContextPart, ...]) -> dict[Key, str]:
-    """Return what each chunk is cited by in all parts; those that no text had room for go on counting."""
+    """Return the citation label of each chunk in all parts; chunks that no text had room for get the next numbers."""
     blocks = [block for part in parts for block in part.context.blocks]
     labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
     numbers = count(len(blocks) + 1)

@@ -1,4 +1,4 @@
-"""Records for those whom they are about: what the ledger tells of an answer, and the proof that it stands there."""
+"""Records of answers for their callers: the ledger entry and its proof of inclusion."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _readable(deployment: Deployment, caller: Authenticated, record_id: str) -> 
 
 
 def _is_own(ledger: Ledger, caller: Authenticated, stored: StoredEntry) -> bool:
-    """Return whether an entry names the caller; whom nobody has authenticated it never does."""
+    """Whether an entry is the caller's; never true for an unauthenticated caller."""
     from context_engine.audit.record.entry import read_entry
     from context_engine.audit.review.stored import ledger_pseudonyms
 

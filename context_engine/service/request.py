@@ -1,4 +1,4 @@
-"""From a request of the RAG API to a request of the engine."""
+"""Turns a request of the RAG API into a request of the engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 
 
 def check_limits(request: RAGQueryRequest, limits: ServerSettings) -> None:
-    """Refuse what the service takes from nobody.
+    """Refuse options that the service accepts from no caller.
 
     Raises:
         InvalidRequest: the question is longer than `server_max_query_chars`, more chunks are asked for than

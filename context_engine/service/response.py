@@ -1,4 +1,4 @@
-"""A result of the engine as an answer of the RAG API."""
+"""Turns a result of the engine into an answer of the RAG API."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _MOST_BYTES: Final = 100_000
 
 
 class DataFolder(NamedTuple):
-    """A folder of data and whose it is.
+    """A data folder and the configuration that owns it.
 
     Attributes:
         path: the folder.
@@ -97,7 +97,7 @@ def find_data_dir(
 
 
 def claim_data_dir(folder: Path, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> None:
-    """Note whose data a folder holds, that is about to be written to; a folder that somebody named is left alone.
+    """Record the owner of a data folder before it is written to; explicitly configured folders are left alone.
 
     Args:
         folder: from `find_data_dir`.
@@ -191,7 +191,7 @@ def _name(manifest_dir: Path) -> str:
 
 
 def _is_by_default(folder: Path, env: Mapping[str, str]) -> bool:
-    """Whether a folder is one below the user's data folder that nobody named."""
+    """Whether a folder lies below the user's data folder and was not configured explicitly."""
     return not env.get(DATA_DIR_VARIABLE) and folder.parent == user_folder(env, *_DATA_HOMES)
 
 
@@ -203,7 +203,7 @@ def _home(env: Mapping[str, str]) -> Path:
 
 
 def _folders(home: Path) -> list[DataFolder]:
-    """Return the folders of data that say whose they are, sorted by name."""
+    """Return the data folders that name their owner, sorted by name."""
     try:
         records = [_read(path) for path in sorted(home.iterdir())]
     except OSError:
@@ -224,7 +224,7 @@ def _read(folder: Path) -> DataFolder | None:
 
 
 def _write_record(record: DataFolder) -> None:
-    """Write whose a folder is. A failure costs only that it is not found again when the configuration is moved."""
+    """Record the owner of a folder. If this fails, the folder is not found again after the configuration is moved."""
     if _read(record.path) == record:
         return
     value = {"id": record.config_id, "manifest_dir": str(record.manifest_dir), "domains": list(record.domains)}

@@ -1,4 +1,4 @@
-"""Reading JSON and YAML strictly: no key twice, no NaN, text keys, bounded size."""
+"""Reads JSON and YAML strictly: no duplicate keys, no NaN, text keys only, bounded size."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class FromVariable(Unparsed):
 
 
 class Unfilled(str):
-    """Text whose `${...}` could not be filled in, as it is written; it stands for a value that is not known."""
+    """Text whose `${...}` could not be filled in, as written; it stands for an unknown value."""
 
     __slots__ = ()
 

@@ -258,7 +258,7 @@ def _layer(
 
 
 def _refuse(problems: Sequence[ContextEngineError]) -> None:
-    """Raise what was found: the first problem, which carries the others where they are of a configuration."""
+    """Raise the problems: configuration errors together, otherwise the first one."""
     of_configuration = [problem for problem in problems if isinstance(problem, ConfigError)]
     if problems:
         raise ConfigError.together(of_configuration) if of_configuration else problems[0]

@@ -1,4 +1,4 @@
-"""Everything the configuration folder says, read once into frozen values."""
+"""Reads the whole configuration folder once into frozen values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pydantic error says, in sentences a person can act on."""
+"""Turns pydantic errors into sentences that a person can act on."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _n(number: float) -> str:
 
 
 def _follows(details: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
-    """Whether a list is called too short because what it holds cannot be used, which is said already."""
+    """Whether a list is reported as too short only because its items are invalid, which is reported already."""
     place = details["loc"]
     inside = (error["loc"] for error in errors if len(error["loc"]) > len(place))
     return details["type"] == "too_short" and any(location[: len(place)] == place for location in inside)

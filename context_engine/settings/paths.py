@@ -209,7 +209,7 @@ def misnamed_notices(paths: ConfigPaths) -> Iterator[Notice]:
 
 
 def _unread(folder: Path | None) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a folder, with the stems of their names, whose one suffix is ours or near to it."""
+    """Yield the files of a folder, with their stems, whose only suffix is one of ours or a near miss."""
     try:
         files = sorted(path for path in folder.iterdir() if path.is_file()) if folder else []
     except OSError:  # said where the folder is read

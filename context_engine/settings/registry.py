@@ -1,4 +1,4 @@
-"""From manifests to the registry: one domain a file, and what is wrong with those that cannot be used."""
+"""Reads manifests into the registry: one domain per file, with the problems of unusable ones."""
 
 from __future__ import annotations
 

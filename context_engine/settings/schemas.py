@@ -69,7 +69,7 @@ def _file(title: str, schema: Schema) -> Schema:
 
 
 def _commented(value: Any) -> Any:
-    """Return a schema whose objects all take comment keys, as our reader of JSON does."""
+    """Return a schema whose objects all accept comment keys, as `read_json` does."""
     if isinstance(value, list):
         return [_commented(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The tokens that a deployment gave out, by their hashes, in one SQLite file of its processes."""
+"""The issued tokens of a deployment, as hashes, in one SQLite file shared by its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is unwise, or cannot work, in who may search what."""
+"""Advice about access rules that are unwise or cannot work."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _shared(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Not
 
 
 def _held_by_nobody(domains: Iterable[DomainSpec], principals: Principals) -> Iterator[Notice]:
-    """Yield what rules name and nobody has; claims may give roles and groups that no file knows."""
+    """Yield roles and groups that rules name and no principal has; claims may still grant them."""
     named = holders_in_rules(domains)
     if named and not principals.in_force:
         message = (

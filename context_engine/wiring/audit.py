@@ -252,7 +252,7 @@ def _check_installed(*, in_server: bool = False) -> None:
 
 
 def _shared_key(setup: Setup, place: LedgerPlace) -> str:
-    """Return what tells one writer from another: its ledger, its keys, and what is done with its checkpoints."""
+    """Return the identity of a writer: its ledger, its keys and where its checkpoints go."""
     values = setup.resolver.base().values.group(AuditSettings)
     parts: list[Any] = [place.url, read_audit_keys(setup.env, setup.cwd), values.model_dump(mode="json")]
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()

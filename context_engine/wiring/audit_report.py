@@ -1,4 +1,4 @@
-"""What an operator should know of the audit: its mode, its ledger, its key, and what is missing."""
+"""The state of the audit for an operator: mode, ledger, key and what is missing."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _state(ledger: Ledger) -> LedgerState:
 
 
 def audit_notices(setup: Setup, data_dir: str | Path | None = None) -> tuple[Notice, ...]:
-    """Return what is unwise in how searches are recorded; nothing is opened.
+    """Return advice about the recording of searches, without opening anything.
 
     Raises:
         ConfigError: a place or key that cannot be used.
@@ -188,7 +188,7 @@ def _is_missing(file: Path | None) -> bool:
 
 
 def _stuck(ledger: Ledger, ways: Iterable[str]) -> Iterator[Notice]:
-    """Yield that the last checkpoint did not go out everywhere: no search says that what is outside falls behind."""
+    """Yield a notice if the last checkpoint was not published everywhere: no search reports that."""
     from context_engine.audit.ledger.publish import read_publication
 
     with ledger.database.connect() as connection:

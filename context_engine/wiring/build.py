@@ -1,4 +1,4 @@
-"""From a configuration to an engine."""
+"""Builds an engine from a configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a configuration to the authenticator of its service, and what opens the service."""
+"""Builds the authenticator of a service from its configuration, and counts the valid tokens."""
 
 from __future__ import annotations
 

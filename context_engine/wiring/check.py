@@ -1,4 +1,4 @@
-"""The report of `config check`: all that is wrong, and what can be searched all the same."""
+"""The report of `config check`: every problem, and the domains that can be searched anyway."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _of_service(setup: Setup) -> Iterator[_Found]:
 
 
 def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
-    """Yield what is wrong with a domain's settings over those of the files, and with a persona's over both."""
+    """Yield problems of the settings of each domain, and of each persona on top of them."""
     resolver = config.resolver(registry.files)
     for name, domain in registry.domains.items():
         try:
@@ -226,7 +226,7 @@ def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:
 
 
 def _written_keys(config: Config) -> Iterator[Notice]:
-    """Yield the connections whose key stands in a file for everybody who reads it."""
+    """Yield the connections whose API key is written in a file in plain text."""
     for name in config.connections.names:
         key = config.connections.written(name).get("api_key")
         if isinstance(key, str) and "${" not in key:
@@ -242,7 +242,7 @@ def _variable(name: str) -> str:
 
 
 def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
-    """Yield what is set and used by nothing; with manifests that cannot be read that is not known of all."""
+    """Yield unused connections; incomplete while a manifest cannot be read."""
     used = {source.connection for domain in registry.domains.values() for source in domain.sources}
     values, oidc = _values(config), config.principals.oidc
     used |= set() if oidc is None else {oidc.jwks}
@@ -299,7 +299,7 @@ _NAMED_BY: Final = ("model", "folder")
 
 
 def vector_notices(settings: ModelSettings) -> Iterator[Notice]:
-    """Yield what is said of `vector_dimensions`; nothing where there is no embedder, or vectors are kept whole."""
+    """Yield advice about `vector_dimensions`; none without an embedder, or if vectors are kept whole."""
     count, options = settings.vector_dimensions, settings.embedder_options
     if settings.embedder is None or count is None:
         return

@@ -69,7 +69,7 @@ def examine_source(
     quick: bool = False,
     access: AccessScope | None = None,
 ) -> SourceReport:
-    """Open a source, examine it, and close it. One whose adapter cannot examine it is asked the sample query.
+    """Open a source, examine it and close it. If its adapter cannot examine, send it the sample query.
 
     Opening and searching have the time of a search, an examination `timeout_s` beside. What hangs is left behind in a
     daemon thread.

@@ -1,4 +1,4 @@
-"""What a recorded request would be searched with now: its settings, its model and adapter."""
+"""The settings, model and adapter with which a recorded request would be searched now."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class Models:
             return self._embedder
 
     def share_embedder(self, other: Models) -> None:
-        """Use another's open embedder, and what it remembers of questions, where the settings name the same."""
+        """Reuse the open embedder and its query cache of another instance if the settings are the same."""
         own, theirs = self._settings().values, other._settings().values
         if (own.embedder, own.embedder_options) == (theirs.embedder, theirs.embedder_options):
             with other._lock:

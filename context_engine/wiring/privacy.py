@@ -123,7 +123,7 @@ class Masking(NamedTuple):
 
 
 def masking(resolver: SettingsResolver, registry: LoadedRegistry, env: Mapping[str, str]) -> Masking:
-    """Return what is masked where; of domains that can be searched."""
+    """Return what is masked in which searchable domain."""
     try:
         base = resolver.base().values
     except ConfigError:  # the settings do not fit together: there is no search, and a check of them says why

@@ -1,4 +1,4 @@
-"""What `config show` and `config diff` say, as values."""
+"""The contents of `config show` and `config diff`."""
 
 from __future__ import annotations
 

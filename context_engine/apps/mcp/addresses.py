@@ -1,7 +1,7 @@
-"""From where a browser may reach the tools: which names of this service (Host) and which pages (Origin) are right.
+"""Checks the Host and Origin headers of requests, against DNS rebinding.
 
-A page of anybody may have a name of theirs lead to this machine and then ask it as if it were their own. Such a request
-carries that name as its Host, which is none of ours.
+A hostile page can make its own domain name resolve to this machine and then send requests to it. Such a request carries
+that name as its Host, which is not one of ours.
 """
 
 from __future__ import annotations

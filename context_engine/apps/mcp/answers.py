@@ -1,4 +1,4 @@
-"""What the tools answer, as structured content; their schemas are the tools' output schemas."""
+"""The structured answers of the tools; their schemas are the tools' output schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools are asked: read leniently as models write it, refused with what to send instead."""
+"""The arguments of the tools: read leniently; a refusal says what to send instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`domains`: where the caller may search."""
+"""The `domains` tool: the domains and sources that the caller may search."""
 
 from __future__ import annotations
 

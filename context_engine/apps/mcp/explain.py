@@ -1,4 +1,4 @@
-"""`explain`: how an answer came to be, for who got it."""
+"""The `explain` tool: how an answer was made, for the caller who received it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fetch`: a document or a passage as one text, in parts of bounded length."""
+"""The `fetch` tool: a document or a passage as one text, in parts of bounded length."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class FetchedDocument:
     suspected: bool
 
     def for_a_model(self, start: int, end: int) -> str:
-        """Return some of the text; what is not trusted stands in a fence, which it cannot know beforehand."""
+        """Return a part of the text; untrusted text is fenced with a nonce that it cannot know."""
         part = self.text[start:end]
         return quoted(part, content_sha256(self.text)[:16], suspected=self.suspected) if self.fenced else part
 

@@ -1,4 +1,4 @@
-"""The tools over streamable HTTP: without sessions, so that every request stands for itself, with its own caller."""
+"""The tools over streamable HTTP, without sessions: each request has its own caller."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ async def _called(desk: Desk, request: Any, params: CallToolRequestParams) -> Ca
 
 
 def _words(error: ContextEngineError) -> str:
-    """Return what a model is told of an error: what it can mend itself, else what to do instead."""
+    """Return an error as a model reads it: what it can correct, or what to do instead."""
     message = inert(str(error))[:_LONGEST_ERROR]
     return message if isinstance(error, InvalidRequest | AuditError | NotPermitted) else f"{message} {_LATER}"
 

@@ -1,4 +1,4 @@
-"""What a tool is given, and what it gives back: the same facts in two forms, together short enough for a model."""
+"""The call of a tool and its reply: text and structured content, together short enough for a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`search`: passages that answer a question, with labels to cite and what may be concluded."""
+"""The `search` tool: passages that answer a question, with labels to cite and what may be concluded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CALLER: Final = Caller(app="mcp")
 
 
 def search(call: Call, asked: SearchArguments) -> Reply:
-    """Answer a question with what the caller may search, or go on with an answer of theirs.
+    """Search what the caller may search, or continue one of their answers.
 
     Raises:
         InvalidRequest: arguments that cannot be used.
@@ -51,7 +51,7 @@ def search(call: Call, asked: SearchArguments) -> Reply:
 
 
 class _Place(NamedTuple):
-    """A place in an answer: a part, where each has so many tokens."""
+    """A part of an answer, and the token budget of each part."""
 
     search_id: str
     part: int
@@ -152,7 +152,7 @@ def search_answer(result: SearchResult, context: Context, *, full: bool, more: s
 
 
 def shorter(answer: SearchAnswer) -> SearchAnswer | None:
-    """Return an answer with less in it: without details, then without its last passage; None: there is nothing left."""
+    """Return a shorter answer: first without details, then without its last passage; None if nothing is left to drop."""
     if any(result.details is not None for result in answer.results):
         plain = [result.model_copy(update={"details": None}) for result in answer.results]
         notes = answer.notes if _NO_ROOM in answer.notes else [*answer.notes, _NO_ROOM]
@@ -247,7 +247,7 @@ def _source(source: SourceStatus) -> SourceState:
 
 
 def search_text(answer: SearchAnswer, context: Context) -> str:
-    """Return the answer for a model that reads text: what may be concluded, the context, and the ids in it."""
+    """Return the answer as text for a model: the conclusion, the context and the ids."""
     lines = ["This is a fictitious demo bank."] if answer.demo else []
     lines.append(
         f"Decision: {answer.decision} ({_CONCLUSIONS.get(answer.decision, 'see the notes')}). Status: {answer.status}. "

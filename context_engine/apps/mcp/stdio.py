@@ -86,7 +86,7 @@ async def _answer(server: Any, wire: _Wire) -> None:
 
 
 class _Ended:
-    """Set by a signal, or where nobody reads what is written."""
+    """Set by a signal, or when the reader of stdout is gone."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, within_s: float) -> None:
         self._loop, self._within_s, self._event = loop, within_s, asyncio.Event()
@@ -148,7 +148,7 @@ class _Wire:
             await asyncio.sleep(_ANSWERED_EVERY_S)
 
     def _read(self, line: Line) -> JSONRPCMessage | None:
-        """Return a message, None for what is none."""
+        """Return the message, or None if the line is not one."""
         if line is None:
             self._refuse(INVALID_REQUEST, "the message is too long: send a shorter one")
             return None

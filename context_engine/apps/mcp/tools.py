@@ -1,4 +1,4 @@
-"""The tools: what each is called, what it says of itself to a model, and the function behind it."""
+"""The tools: name, description for a model, and function of each."""
 
 from __future__ import annotations
 

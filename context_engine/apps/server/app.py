@@ -50,10 +50,10 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     mcp.router,
 )
 FORMS: Final[Mapping[str, ProblemForm]] = dict.fromkeys(("/retrieval", "//retrieval"), retrieval.problem_form)
-"""How problems are told at addresses that have a form of their own, by the beginning of the address."""
+"""Problem formats of addresses that have their own, by address prefix."""
 
 BESIDE: Final[tuple[Beside, ...]] = (mcp.tools,)
-"""What runs as long as the app does."""
+"""Context managers that run for the lifetime of the app."""
 
 _OF_STATUS: Final = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 415: "unsupported_media_type"}
 

@@ -1,4 +1,4 @@
-"""The body of a request: read whole within a length and a time, as unambiguous JSON."""
+"""Reads a request body completely, within limits of size and time, as strict JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request passes before a route has it, and every answer before the caller has it: one ASGI middleware."""
+"""The ASGI middleware that every request and every answer passes."""
 
 from __future__ import annotations
 

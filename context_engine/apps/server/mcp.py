@@ -29,7 +29,7 @@ _running: Final[WeakKeyDictionary[Service, McpEndpoint]] = WeakKeyDictionary()
 
 @asynccontextmanager
 async def tools(service: Service) -> AsyncIterator[None]:
-    """Have the tools of a service answered as long as this lasts; nothing happens without the extra `mcp`."""
+    """Serve the tools while the context is open; do nothing without the extra `mcp`."""
     if find_spec("mcp") is None:
         yield
         return

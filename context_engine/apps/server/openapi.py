@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the routes declare, with what holds for all of them."""
+"""The OpenAPI document: what the routes declare, plus what all of them share."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _complete_operation(operation: dict[str, Any], *, guarded: bool) -> None:
 
 
 def _describe(answer: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Say of an answer what its model says of itself."""
+    """Copy the description of an answer from its model."""
     refs = (media.get("schema", {}).get("$ref", "") for media in answer.get("content", {}).values())
     model = schemas.get(next(refs, "").rpartition("/")[2], {})
     answer["description"] = model.get("description", "What was asked for.").partition("\n\n")[0]

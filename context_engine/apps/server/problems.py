@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details: their kinds, the faulty fields, how to mend them."""
+"""Errors as RFC 9457 problem details: kinds, faulty fields and remedies."""
 
 from __future__ import annotations
 

@@ -277,7 +277,7 @@ class ProblemProtocol(H11Protocol):
         self._was_read()
 
     def on_response_complete(self) -> None:
-        """Wait for the rest of a body that nobody wants no longer than for a head."""
+        """Wait for an unwanted body no longer than for the headers."""
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
             self._watch()

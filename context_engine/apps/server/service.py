@@ -1,4 +1,4 @@
-"""What the routes share: the deployment in force, the caller, threads, and whether the service can answer."""
+"""State that the routes share: the deployment in force, the caller, threads and readiness."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def request_id_of(request: Request) -> str:
 _State = Literal["ready", "degraded", "starting", "draining", "no_source", "tokens_unchecked"]
 
 _EVERY_S: Final = 15.0
-"""What was found out is good for this long; nobody asks a source more often, however often readiness is asked."""
+"""Seconds for which an examination is reused, so that frequent readiness checks do not load the sources."""
 
 _MOST_S: Final = 5.0
 
@@ -179,7 +179,7 @@ class _Found:
 
 
 class Readiness:
-    """Keeps what is known of the sources; safe for many threads.
+    """Keeps the last examination of the sources; safe for many threads.
 
     Args:
         live: the deployment in force.
@@ -195,7 +195,7 @@ class Readiness:
 
     @property
     def state(self) -> _State:
-        """What may be said to anybody."""
+        """The state that anonymous callers may see."""
         if self.draining:
             return "draining"
         snapshot = self._found
@@ -222,7 +222,7 @@ class Readiness:
         return any(problem and not source for (_, source), problem in self.problems.items())
 
     def look(self) -> Future[None] | None:
-        """Have the sources examined beside, unless what is known is fresh; return what is done when that is."""
+        """Start an examination in the background unless the last is fresh; return its future."""
         with self._lock:
             if self._looking is None and not self._fresh():
                 self._looking = EXECUTOR.submit(self._examine, "context-engine-readiness")

@@ -1,4 +1,4 @@
-"""How an answer came to be: from the answers of the last minutes, else from its record."""
+"""Explains how an answer was made, from the kept answers of the last minutes or from its record."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[Chunk
 
 
 def _closest(result: SearchResult) -> list[Fate]:
-    """Return the candidates that are not shown, those first that came furthest; what was merged comes last."""
+    """Return the candidates that are not shown, sorted by how far they came; merged ones last."""
     stages = {stage.name: place for place, stage in enumerate(result.stages)}
 
     def distance(fate: Fate) -> tuple[bool, int, float, Key]:
@@ -207,7 +207,7 @@ def _difference(deployment: Deployment, result: SearchResult) -> Difference | No
 
 
 def explained_record(record: OwnedRecord, *, demo: bool) -> Explanation:
-    """Return what the entry of a search tells, and what of its record is missing.
+    """Return an explanation from the ledger entry alone, with the missing parts of its record.
 
     Raises:
         LedgerCorrupt: it cannot be read.

@@ -1,4 +1,4 @@
-"""Why a candidate is in an answer or not, and a whole explanation, in words."""
+"""Puts an explanation into words: why each candidate is in the answer or not."""
 
 from __future__ import annotations
 
