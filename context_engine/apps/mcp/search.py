@@ -152,7 +152,7 @@ def search_answer(result: SearchResult, context: Context, *, full: bool, more: s
 
 
 def shorter(answer: SearchAnswer) -> SearchAnswer | None:
-    """Return a shorter answer: first without details, then without its last passage; None if nothing is left to drop."""
+    """Return a shorter answer: first without details, then without its last passage; None if it cannot be shorter."""
     if any(result.details is not None for result in answer.results):
         plain = [result.model_copy(update={"details": None}) for result in answer.results]
         notes = answer.notes if _NO_ROOM in answer.notes else [*answer.notes, _NO_ROOM]
