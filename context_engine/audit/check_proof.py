@@ -89,13 +89,13 @@ def walk(last: int, size: int, above: int) -> tuple[int, list[bool]]:
     return start, left
 
 
-def climb(found: bytes, left: list[bool], path: list[bytes], beginning: bool = False) -> bytes:
+def climb(digest: bytes, left: list[bool], path: list[bytes], beginning: bool = False) -> bytes:
     """Return the root that a path leads to; of the beginning of the log, which has no siblings on the right."""
     expect(len(left) == len(path), "the proof is too short or too long")
     for is_left, sibling in zip(left, path):
         if is_left or not beginning:
-            found = hashlib.sha256(b"\x01" + (sibling + found if is_left else found + sibling)).digest()
-    return found
+            digest = hashlib.sha256(b"\x01" + (sibling + digest if is_left else digest + sibling)).digest()
+    return digest
 
 
 def check_entry(head: list[str], note: str) -> str:
@@ -105,8 +105,8 @@ def check_entry(head: list[str], note: str) -> str:
     entry, index = binary(head[1][6:]), number(head[2][6:])
     expect(index < size, "the log has no such index")
     path = [hash_of(line) for line in head[3:]]
-    found = climb(hashlib.sha256(b"\x00" + entry).digest(), walk(index, size, 1)[1], path)
-    expect(found == root, f"the record does not stand at index {index} of {origin}")
+    made = climb(hashlib.sha256(b"\x00" + entry).digest(), walk(index, size, 1)[1], path)
+    expect(made == root, f"the record does not stand at index {index} of {origin}")
     return f"{entry.decode()}\nThis record stands at index {index} of the log {origin}, which had {size} entries."
 
 
@@ -137,17 +137,17 @@ def main() -> int:
         text, older = (path.read_bytes().decode() if path else "" for path in (options.proof, options.since))
         head, _, note = text.partition("\n\n")
         lines = head.split("\n")
-        said = [check_growth(lines, note, older) if older else check_entry(lines, note)]
-        said += [signer(note, key) for key in (options.key, *options.witness) if key]
+        lines_out = [check_growth(lines, note, older) if older else check_entry(lines, note)]
+        lines_out += [signer(note, key) for key in (options.key, *options.witness) if key]
     except OSError as error:
         parser.error(str(error))
     except ValueError as error:
-        said, good = [f"NOT PROVED: {error}."], False
+        lines_out, good = [f"NOT PROVED: {error}."], False
     else:
         good = True
         if not options.key:
-            said.append("NOT PROVED: who says so. Without --key anybody can have made this file.")
-    shown = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in "\n".join(said))
+            lines_out.append("NOT PROVED: who says so. Without --key anybody can have made this file.")
+    shown = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in "\n".join(lines_out))
     sys.stdout.buffer.write(f"{shown}\n".encode())
     return 0 if good else 1
 

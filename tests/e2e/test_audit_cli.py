@@ -68,7 +68,7 @@ def test_required_gives_no_answer_where_the_ledger_is_down(monkeypatch: pytest.M
     monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_LEDGER", NOWHERE)
     found = run("search", QUERY, "-d", "NPA", "--json")
     assert (found.exit_code, found.stdout) == (1, "")
-    assert "nothing is given out unrecorded" in found.stderr
+    assert "no unrecorded answer is returned" in found.stderr
     assert "s3cret" not in found.stderr
 
 

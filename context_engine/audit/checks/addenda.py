@@ -70,9 +70,9 @@ class KeptAddendum(NamedTuple):
     shared: bool
 
 
-def digests_of(said: Mapping[str, Any]) -> dict[bytes, str]:
+def digests_of(entry: Mapping[str, Any]) -> dict[bytes, str]:
     """Return what an entry names: {digest: kind}."""
-    return {digest: kind for kind, digest in named_digests(said).items()}
+    return {digest: kind for kind, digest in named_digests(entry).items()}
 
 
 def contents_in(candidates: bytes | None) -> list[bytes]:
@@ -98,15 +98,17 @@ def read_named(
         named_by: returns the index of a record that names a digest.
     """
     kept: dict[bytes, KeptAddendum | None] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for part in parts(digests):
         for digest, kind, salt, data, key in connection.execute(_BY_DIGEST, {"digests": part}).all():
             problem = _changed(digest, kind, salt, data, key)
             digest = bytes(digest)
             kept[digest] = None if problem else KeptAddendum(str(kind), bytes(data), key is not None)
             if problem:
-                found.append(Finding("addendum_hash", Place("addendum", named_by(digest), name=digest.hex()), problem))
-    return kept, found
+                findings.append(
+                    Finding("addendum_hash", Place("addendum", named_by(digest), name=digest.hex()), problem)
+                )
+    return kept, findings
 
 
 def missing_addenda(missing: Mapping[bytes, int], erased: Erased) -> Iterator[Finding]:
@@ -148,8 +150,8 @@ def compare_erasures(connection: Connection, erased: Erased, minimum: int, size:
     """
     left = dict(erased)
     for digest, index in connection.execute(select(erasure.c.digest, erasure.c.idx)):
-        said = left.pop(digest, ())
-        if index in said or (isinstance(index, int) and not said and (0 <= index < minimum or index >= size)):
+        stated = left.pop(digest, ())
+        if index in stated or (isinstance(index, int) and not stated and (0 <= index < minimum or index >= size)):
             continue
         name = digest.hex() if isinstance(digest, bytes) else None
         problem = "the row says that an entry erased an addendum, and that entry does not say so"

@@ -70,7 +70,7 @@ class CheckedCheckpoints:
 
 
 class _Read(NamedTuple):
-    given: Given
+    noted: Given
     checkpoint: Checkpoint
     signed: bool
     witnesses: tuple[VerifierKey, ...]
@@ -84,12 +84,12 @@ def size_of(note: str) -> int | None:
         return None
 
 
-def signed_size(given: Iterable[Given], log: CheckedLog, keys: Sequence[VerifierKey]) -> int:
+def signed_size(notes: Iterable[Given], log: CheckedLog, keys: Sequence[VerifierKey]) -> int:
     """Return the greatest size at which one of some keys signed a checkpoint that fits the log, 0 where none did."""
     greatest = 0
-    for one in given:
+    for noted in notes:
         try:
-            note = parse_note(one.note)
+            note = parse_note(noted.note)
             checkpoint = parse_checkpoint(note)
             fits = checkpoint.origin == log.origin and checkpoint.root in log.roots.get(checkpoint.size, ())
             if fits and checkpoint.size > greatest and verify_note(note, keys):
@@ -100,7 +100,7 @@ def signed_size(given: Iterable[Given], log: CheckedLog, keys: Sequence[Verifier
 
 
 def check_checkpoints(
-    given: Sequence[Given], log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey]
+    notes: Sequence[Given], log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey]
 ) -> CheckedCheckpoints:
     """Check what each checkpoint says of the log, and who says it.
 
@@ -112,8 +112,8 @@ def check_checkpoints(
     """
     checked = CheckedCheckpoints()
     fit: list[tuple[_Read, bool]] = []
-    for one in given:
-        read = _read(one, log, trust, witnesses, checked.findings)
+    for noted in notes:
+        read = _read(noted, log, trust, witnesses, checked.findings)
         if read is None:
             continue
         size = read.checkpoint.size
@@ -132,19 +132,19 @@ def check_checkpoints(
 
 
 def _read(
-    given: Given, log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey], findings: list[Finding]
+    noted: Given, log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey], findings: list[Finding]
 ) -> _Read | None:
     """Return a checkpoint that is well made, of this log and signed; else add what is wrong with it."""
-    outside = given.table == "outside"
-    place = Place(given.table, given.size, name=given.name)
+    outside = noted.table == "outside"
+    place = Place(noted.table, noted.size, name=noted.name)
     try:
-        note = parse_note(given.note)
+        note = parse_note(noted.note)
         checkpoint = parse_checkpoint(note)
     except FormatError as error:
         findings.append(Finding("checkpoint_format", place, str(error)))
         return None
-    place = place._replace(first=checkpoint.size if given.size is None else given.size)
-    if given.size not in (None, checkpoint.size):
+    place = place._replace(first=checkpoint.size if noted.size is None else noted.size)
+    if noted.size not in (None, checkpoint.size):
         findings.append(Finding("checkpoint_format", place, f"it is kept as one of another size, {checkpoint.size}"))
         return None
     if checkpoint.origin != log.origin:
@@ -162,22 +162,22 @@ def _read(
     seen: list[VerifierKey] = []
     for witness in witnesses:
         try:
-            seen.extend(one.key for one in verify_note(note, (witness,)))
+            seen.extend(signed.key for signed in verify_note(note, (witness,)))
         except FormatError as error:
             findings.append(Finding("cosignature", place, str(error)))
-    return _Read(given, checkpoint, signed, tuple(seen))
+    return _Read(noted, checkpoint, signed, tuple(seen))
 
 
 def _truncated(read: _Read, log: CheckedLog) -> Finding:
     size, missing = read.checkpoint.size, read.checkpoint.size - log.size
-    where = Place(read.given.table, size, name=read.given.name)
+    where = Place(read.noted.table, size, name=read.noted.name)
     problem = f"the log had {size} records and has {log.size}: the last {missing} were cut off, or it is an old copy"
     return Finding("truncated", where, problem)
 
 
 def _take(read: _Read, checked: CheckedCheckpoints) -> None:
     size = read.checkpoint.size
-    (checked.outside if read.given.table == "outside" else checked.fitting).append(size)
+    (checked.outside if read.noted.table == "outside" else checked.fitting).append(size)
     if read.signed:
         checked.signed = max(size, checked.signed or 0)
     for witness in read.witnesses:
@@ -187,12 +187,12 @@ def _take(read: _Read, checked: CheckedCheckpoints) -> None:
 def _misfits(fit: Sequence[tuple[_Read, bool]]) -> Iterator[Finding]:
     """Yield one finding for neighbouring checkpoints that do not fit: what changed lies before the first of them."""
     # What somebody who can write to the database may have put there shows nothing.
-    firm = [read.checkpoint.size for read, fits in fit if fits and (read.signed or read.given.table == "outside")]
-    for (fits, table), group in groupby(fit, key=lambda pair: (pair[1], pair[0].given.table)):
+    firm = [read.checkpoint.size for read, fits in fit if fits and (read.signed or read.noted.table == "outside")]
+    for (fits, table), group in groupby(fit, key=lambda pair: (pair[1], pair[0].noted.table)):
         if fits:
             continue
         reads = [read for read, _ in group]
-        first, last, name = reads[0].checkpoint.size, reads[-1].checkpoint.size, reads[0].given.name
+        first, last, name = reads[0].checkpoint.size, reads[-1].checkpoint.size, reads[0].noted.name
         good = max((size for size in firm if size < first), default=0)
         code = "fork" if table == "outside" else "checkpoint_root"
         problem = f"among the records {good} to {first - 1}, some are not those that it was made over"

@@ -29,17 +29,17 @@ class ReadEntry(NamedTuple):
 
     Attributes:
         idx: index in the log.
-        said: what it says; {} where it is no JSON object.
+        fields: its JSON object; {} if it is none.
     """
 
     idx: int
-    said: dict[str, Any]
+    fields: dict[str, Any]
 
     @property
     def record_id(self) -> str | None:
         """The id that the entry itself says."""
-        found = self.said.get("id")
-        return found if isinstance(found, str) else None
+        record_id = self.fields.get("id")
+        return record_id if isinstance(record_id, str) else None
 
 
 def compare_records(
@@ -52,11 +52,11 @@ def compare_records(
         known: indices of entries that are named by a finding already: nothing is compared with them.
     """
     # Whole numbers stand in the statement itself: the two databases write parameters differently.
-    found = connection.exec_driver_sql(f"SELECT {_RECORD} FROM record WHERE idx >= {start:d} AND idx < {end:d}")
-    stored = {row[0]: tuple(row) for row in found}
+    rows = connection.exec_driver_sql(f"SELECT {_RECORD} FROM record WHERE idx >= {start:d} AND idx < {end:d}")
+    stored = {row[0]: tuple(row) for row in rows}
     for entry in entries:
         row = stored.pop(entry.idx, None)
-        expected = derive_record(entry.idx, entry.record_id or "", entry.said)
+        expected = derive_record(entry.idx, entry.record_id or "", entry.fields)
         if row is not None and row == expected:
             continue
         place = Place("record", entry.idx, name=entry.record_id)
@@ -134,7 +134,7 @@ class Identities:
     def told(self, fates: _Fates) -> dict[ChunkIdentity, Any]:
         """Return what rows say of identities, without those that are gone or were changed."""
         known = self._known
-        return {one: fate for number, fate in fates.items() if (one := known.get(number)) is not None}
+        return {identity: fate for number, fate in fates.items() if (identity := known.get(number)) is not None}
 
 
 def compare_mentions(
@@ -164,10 +164,10 @@ def compare_mentions(
     identities.read(fresh)
     for entry in entries:
         fates = stored.pop(entry.idx, {})
-        held = candidates.get(entry.idx)
-        if entry.idx in candidates and held is None:
+        addendum = candidates.get(entry.idx)
+        if entry.idx in candidates and addendum is None:
             continue
-        expected, told = derive_mentions(entry.said, held), identities.told(fates)
+        expected, told = derive_mentions(entry.fields, addendum), identities.told(fates)
         if told == expected and len(told) == len(fates):
             continue
         named.wanting |= expected.keys() - told.keys()
@@ -181,8 +181,8 @@ def compare_mentions(
 
 def newest_number(connection: Connection) -> int:
     """Return the number of the chunk that was kept last."""
-    found = connection.exec_driver_sql("SELECT max(id) FROM chunk").scalar()
-    return found if isinstance(found, int) else 0
+    number = connection.exec_driver_sql("SELECT max(id) FROM chunk").scalar()
+    return number if isinstance(number, int) else 0
 
 
 def check_identities(connection: Connection, named: Named, newest: int) -> Iterator[Finding]:
@@ -224,8 +224,10 @@ def _stored(connection: Connection, tile: int) -> dict[Any, _Fates]:
 def _differing_mentions(
     entry: ReadEntry, told: Mapping[ChunkIdentity, Any], expected: Mapping[ChunkIdentity, int], count: int
 ) -> Iterator[Finding]:
-    wrong = [one for one in {**expected, **told} if told.get(one) != expected.get(one)]
-    said = ", ".join(f"{one.source_id}/{one.chunk_id}"[:_MOST_CHARACTERS] for one in wrong[:_MOST_NAMED])
+    wrong = [identity for identity in {**expected, **told} if told.get(identity) != expected.get(identity)]
+    named = ", ".join(
+        f"{identity.source_id}/{identity.chunk_id}"[:_MOST_CHARACTERS] for identity in wrong[:_MOST_NAMED]
+    )
     more = max(len(wrong), count - len(told)) - _MOST_NAMED
-    problem = f"the look-up rows of its chunks are not those of the record, at {said}" + (" ..." if more > 0 else "")
+    problem = f"the look-up rows of its chunks are not those of the record, at {named}" + (" ..." if more > 0 else "")
     yield Finding("mention_row", Place("mention", entry.idx, name=entry.record_id), problem)

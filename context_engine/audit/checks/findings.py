@@ -95,22 +95,27 @@ class Findings:
         """Keep a finding."""
         self.extend((Finding(code, where, problem),))
 
-    def extend(self, found: Iterable[Finding]) -> None:
+    def extend(self, findings: Iterable[Finding]) -> None:
         """Keep findings; one that continues the last of its code is joined to it."""
-        for one in found:
-            kept = self._kept.setdefault(one.code, [])
-            both = joined(kept[-1], one) if kept else None
+        for finding in findings:
+            kept = self._kept.setdefault(finding.code, [])
+            both = joined(kept[-1], finding) if kept else None
             if both is not None:
                 kept[-1] = both
             elif len(kept) < MOST_FINDINGS:
-                kept.append(one)
+                kept.append(finding)
             else:
-                self.more[one.code] += 1
+                self.more[finding.code] += 1
 
     def listed(self) -> tuple[Finding, ...]:
         """Return what was found, in the order of the log; what is about no row comes first."""
-        everything = (one for kept in self._kept.values() for one in kept)
-        return tuple(sorted(everything, key=lambda one: (one.where.first is not None, one.where.first or 0, one.code)))
+        everything = (finding for kept in self._kept.values() for finding in kept)
+        return tuple(
+            sorted(
+                everything,
+                key=lambda finding: (finding.where.first is not None, finding.where.first or 0, finding.code),
+            )
+        )
 
     def __bool__(self) -> bool:
         """Whether anything was found."""

@@ -65,8 +65,8 @@ class Trust:
 
 def key_entry(index: int, entry: dict[str, Any], *, sealed: bool = False) -> KeyEntry:
     """Return what an entry of kind `key` says; None stands for what is no text."""
-    said = (entry.get(name) for name in ("was", "now", "endorsed"))
-    was, now, endorsed = (value if isinstance(value, str) else None for value in said)
+    values = (entry.get(name) for name in ("was", "now", "endorsed"))
+    was, now, endorsed = (value if isinstance(value, str) else None for value in values)
     return KeyEntry(index, was, now, endorsed, sealed)
 
 
@@ -93,24 +93,26 @@ def judge_keys(
         lost: whether the log is empty, or entries of it cannot be read: one of those may have named the first key.
         signed: what keys have signed of the log.
     """
-    chains, found = _chains(entries, entries[0].was if entries and minimum else None, trusted)
+    chains, findings = _chains(entries, entries[0].was if entries and minimum else None, trusted)
     known = [link.key for chain in chains for link in chain]
     if trusted:
         verifiers = list(trusted)
         for chain in chains:
             counting, problem = _counting(chain, trusted, signed)
             verifiers += counting
-            found += problem
-        found.extend(_untrusted(entries, trusted, known, lost=lost or (minimum > 0 and keyed)))
+            findings += problem
+        findings.extend(_untrusted(entries, trusted, known, lost=lost or (minimum > 0 and keyed)))
     else:
         verifiers = known
         if keyed and not (entries or minimum or lost):
-            found.append(Finding("key_changed", Place("log", 0), "rows have MACs, and no entry says under which key"))
+            findings.append(
+                Finding("key_changed", Place("log", 0), "rows have MACs, and no entry says under which key")
+            )
     return Trust(
         verifiers=tuple(dict.fromkeys(verifiers)),
         keyed_from=_keyed_from(entries, minimum, keyed=bool(trusted) and keyed),
         named=frozenset(key.text for key in known),
-        findings=tuple(found),
+        findings=tuple(findings),
     )
 
 
@@ -135,18 +137,18 @@ def _chains(
 ) -> tuple[list[list[_Link]], list[Finding]]:
     """Return the keys that followed one another with their word, a new chain where one did not, and where."""
     chains: list[list[_Link]] = []
-    found: list[Finding] = []
-    for one in entries:
-        now, broken = _parsed(one.now), _broken(one, before, trusted)
+    findings: list[Finding] = []
+    for entry in entries:
+        now, broken = _parsed(entry.now), _broken(entry, before, trusted)
         if broken:
-            found.append(Finding("key_changed", Place("log", one.idx), broken))
+            findings.append(Finding("key_changed", Place("log", entry.idx), broken))
         if broken or not chains:
-            was = None if broken else _parsed(one.was)
-            chains.append([] if was is None else [_Link(was, one)])
+            was = None if broken else _parsed(entry.was)
+            chains.append([] if was is None else [_Link(was, entry)])
         if now is not None:
-            chains[-1].append(_Link(now, one))
-        before = one.now
-    return chains, found
+            chains[-1].append(_Link(now, entry))
+        before = entry.now
+    return chains, findings
 
 
 def _counting(
@@ -165,31 +167,31 @@ def _counting(
     return keys[first:], [Finding("key_unproved", Place("log", by.idx), problem)]
 
 
-def _broken(one: KeyEntry, before: str | None, trusted: Sequence[VerifierKey]) -> str | None:
+def _broken(entry: KeyEntry, before: str | None, trusted: Sequence[VerifierKey]) -> str | None:
     """Return what is wrong with a change of key, None where it holds."""
-    now = _parsed(one.now)
+    now = _parsed(entry.now)
     if now is None:
         return "the entry names no key that can be read"
-    if one.was != before:
+    if entry.was != before:
         return f"the entry says that another key was in force before {now.name}+{now.key_id} than the log does"
-    if one.was is None:
+    if entry.was is None:
         return None
-    was = _parsed(one.was)
+    was = _parsed(entry.was)
     if was is None:
         return "the entry names a former key that cannot be read"
-    if one.endorsed is not None and _endorsed(was, one):
+    if entry.endorsed is not None and _endorsed(was, entry):
         return None
-    if one.endorsed is None and was in trusted and now in trusted:
+    if entry.endorsed is None and was in trusted and now in trusted:
         return None
     return f"the key changed from {was.name}+{was.key_id} to {now.name}+{now.key_id} without the former key's signature"
 
 
-def _endorsed(was: VerifierKey, one: KeyEntry) -> bool:
+def _endorsed(was: VerifierKey, entry: KeyEntry) -> bool:
     try:
-        signature = from_base64(one.endorsed or "", "the endorsement")
+        signature = from_base64(entry.endorsed or "", "the endorsement")
     except FormatError:
         return False
-    return was.accepts(signature, endorsement(str(one.was), str(one.now)))
+    return was.accepts(signature, endorsement(str(entry.was), str(entry.now)))
 
 
 def _untrusted(

@@ -51,12 +51,12 @@ class Later:
     minimums: list[int] = field(default_factory=list)
     count: int = 0
 
-    def take(self, said: Mapping[str, Any]) -> None:
+    def take(self, entry: Mapping[str, Any]) -> None:
         """Note what an entry says."""
-        self.own.update(digests_of(said))
-        self.erased.update(derive_erased(dict(said)))
-        minimum = said.get("minimum")
-        if said.get("kind") == "pruning" and isinstance(minimum, int):
+        self.own.update(digests_of(entry))
+        self.erased.update(derive_erased(dict(entry)))
+        minimum = entry.get("minimum")
+        if entry.get("kind") == "pruning" and isinstance(minimum, int):
             self.minimums.append(minimum)
 
 
@@ -77,9 +77,9 @@ def check_pending(connection: Connection, keyring: Keyring | None, trust: Trust,
         if problem:
             yield Finding("pending_mac", place, problem)
             continue
-        said = parse_entry(entry)
-        later.take(said)
-        if said.get("id") != record_id:
+        fields = parse_entry(entry)
+        later.take(fields)
+        if fields.get("id") != record_id:
             yield Finding("pending_row", place, "the entry says another record id than the row")
         if standing is not None:
             yield Finding("pending_row", place, f"the log has a record of this id already, at {standing}")
@@ -95,13 +95,13 @@ def read_later(connection: Connection, size: int, later: Later) -> Iterator[Find
     for (entry,) in connection.exec_driver_sql(f"SELECT entry FROM log WHERE idx >= {size:d}"):
         if isinstance(entry, bytes):
             later.take(parse_entry(entry))
-    kept, found = read_named(connection, later.own, lambda _digest: None)
-    yield from found
+    kept, findings = read_named(connection, later.own, lambda _digest: None)
+    yield from findings
     for digest, kind in later.own.items():
         later.names.owns(digest)
-        held = kept.get(digest)
-        if kind == CANDIDATES and held is not None:
-            later.names.share(contents_in(held.data), size)
+        addendum = kept.get(digest)
+        if kind == CANDIDATES and addendum is not None:
+            later.names.share(contents_in(addendum.data), size)
         if digest not in kept and digest not in later.erased:
             problem = "the addendum of a record that waits is gone"
             yield Finding("addendum_missing", Place("addendum", name=digest.hex()), problem)

@@ -69,10 +69,10 @@ class Block(NamedTuple):
 def read_rows(connection: Connection, start: int, end: int) -> Iterator[list[LogRow]]:
     """Yield the rows [start, end) of each tile that has any, in order."""
     # Whole numbers stand in the statement itself: the two databases write parameters differently.
-    found = connection.exec_driver_sql(
+    result = connection.exec_driver_sql(
         f"SELECT idx, entry, leaf, mac, key_id FROM log WHERE idx >= {start:d} AND idx < {end:d} ORDER BY idx"
     )
-    rows_in_order = chain.from_iterable(found.partitions(_AT_ONCE))
+    rows_in_order = chain.from_iterable(result.partitions(_AT_ONCE))
     for _, rows in groupby(rows_in_order, key=lambda row: int(row[0]) // TILE_WIDTH):
         yield [
             LogRow(
@@ -88,10 +88,10 @@ def read_rows(connection: Connection, start: int, end: int) -> Iterator[list[Log
 
 def read_level_0(connection: Connection, start: int, end: int) -> dict[int, bytes]:
     """Return the hashes of the tiles [start, end) of level 0, by their number."""
-    found = connection.exec_driver_sql(
+    rows = connection.exec_driver_sql(
         f"SELECT idx, hashes FROM tile WHERE level = 0 AND idx >= {start:d} AND idx < {end:d}"
     )
-    return {int(number): _as_bytes(hashes)[: TILE_WIDTH * HASH_BYTES] for number, hashes in found}
+    return {int(number): _as_bytes(hashes)[: TILE_WIDTH * HASH_BYTES] for number, hashes in rows}
 
 
 def check_block(
@@ -108,12 +108,12 @@ def check_block(
         minimum: entries below this index may be gone.
     """
     first = number * TILE_WIDTH
-    found = [finding for row in rows for finding in _row_findings(row, macs, minimum)]
+    findings = [finding for row in rows for finding in _row_findings(row, macs, minimum)]
     leaves = b"".join([row.leaf for row in rows])
     if leaves == tile and len(leaves) == width * HASH_BYTES:
-        return Block(number, leaves, leaves), found
+        return Block(number, leaves, leaves), findings
     by_row = {row.idx: row.leaf for row in rows}
-    edited = {one.where.first for one in found if one.code == "row_mac"}
+    edited = {finding.where.first for finding in findings if finding.code == "row_mac"}
     sealed = {row.idx for row in rows if row.mac is not None and row.key_id in macs} - edited
     ours, likely = [], []
     for index in range(first, first + width):
@@ -121,12 +121,12 @@ def check_block(
         hashed = tile[(index - first) * HASH_BYTES :][:HASH_BYTES]
         if len(hashed) < HASH_BYTES:
             hashed = b""
-        found.extend(_leaf_findings(index, leaf, hashed, pruned=index < minimum))
+        findings.extend(_leaf_findings(index, leaf, hashed, pruned=index < minimum))
         ours.append(leaf or hashed or _ABSENT)
         likely.append(ours[-1] if index in sealed else hashed or ours[-1])
     if len(tile) % HASH_BYTES or len(tile) > width * HASH_BYTES:
-        found.append(Finding("tile_hash", Place("tile", number, name="level 0"), "the tile has not whole hashes"))
-    return Block(number, b"".join(ours), b"".join(likely)), found
+        findings.append(Finding("tile_hash", Place("tile", number, name="level 0"), "the tile has not whole hashes"))
+    return Block(number, b"".join(ours), b"".join(likely)), findings
 
 
 def key_runs(rows: Sequence[LogRow]) -> list[KeyRun]:
@@ -175,10 +175,10 @@ def _leaf_findings(index: int, leaf: bytes | None, hashed: bytes, *, pruned: boo
     """Yield what is wrong between a row, None where there is none, and the tile, b"" where it has nothing."""
     if leaf is None:
         if not pruned:
-            said = (
+            problem = (
                 "there is no row; the tile still has its hash" if hashed else "there is no row, and no hash in a tile"
             )
-            yield Finding("gap", Place("log", index), said)
+            yield Finding("gap", Place("log", index), problem)
     elif not hashed:
         if not pruned:
             yield Finding("tile_missing", Place("log", index), "no tile has the hash of the row")
@@ -191,8 +191,8 @@ def _as_bytes(value: object) -> bytes:
 
 
 def _as_hash(value: object) -> bytes:
-    found = _as_bytes(value)
-    return found if len(found) == HASH_BYTES else _ABSENT
+    data = _as_bytes(value)
+    return data if len(data) == HASH_BYTES else _ABSENT
 
 
 _MOST_TILES: Final = 1 << 55
@@ -231,8 +231,8 @@ def find_extent(connection: Connection, length: int) -> LogExtent:
     hashes = 0
     if isinstance(last, int):
         tile = connection.exec_driver_sql(f"SELECT hashes FROM tile WHERE level = 0 AND idx = {last:d}").scalar()
-        held = len(tile) // HASH_BYTES if isinstance(tile, bytes) else 0
-        hashes = last * TILE_WIDTH + min(held, TILE_WIDTH)
+        count = len(tile) // HASH_BYTES if isinstance(tile, bytes) else 0
+        hashes = last * TILE_WIDTH + min(count, TILE_WIDTH)
     size = max(rows, hashes)
     return LogExtent(tuple(_stretches(connection, -(-size // TILE_WIDTH), length)), size)
 
@@ -250,8 +250,8 @@ def stray_rows(connection: Connection, size: int) -> Iterator[Finding]:
         f"SELECT level, idx FROM tile WHERE NOT (level = 0 AND idx >= 0 AND idx < {number:d}) ORDER BY level, idx"
     )
     for level, index in strays:
-        whole = isinstance(level, int) and isinstance(index, int) and 0 < level < _MOST_LEVELS and index >= 0
-        if not whole or not tile_width(level, index, size):
+        valid = isinstance(level, int) and isinstance(index, int) and 0 < level < _MOST_LEVELS and index >= 0
+        if not valid or not tile_width(level, index, size):
             place = Place("tile", index if isinstance(index, int) else None, name=f"level {level}")
             yield Finding("tile_extra", place, "the log has no such tile")
 

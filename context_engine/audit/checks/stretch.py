@@ -94,14 +94,14 @@ def check_stretch(connection: Connection, tiles: range, plan: Plan) -> Stretch:
     hashes = read_level_0(connection, tiles.start, tiles.stop)
     for number, rows in _by_tile(connection, tiles):
         tile = hashes.get(number, b"")
-        block, found = check_block(number, plan.extent.width(number), rows, tile, macs, plan.minimum)
+        block, findings = check_block(number, plan.extent.width(number), rows, tile, macs, plan.minimum)
         if rows or tile or number * TILE_WIDTH >= plan.minimum:
             stretch.blocks.append(block)
-            stretch.findings.extend(found)
+            stretch.findings.extend(findings)
         stretch.runs.extend(key_runs(rows))
         stretch.counts["records"] += len(rows)
         stretch.counts["macs"] += sum(row.key_id in macs for row in rows)
-        damaged = _damaged(rows, found, macs)
+        damaged = _damaged(rows, findings, macs)
         entries = [
             ReadEntry(row.idx, _parsed(row.entry))
             for row in rows
@@ -116,19 +116,19 @@ def check_stretch(connection: Connection, tiles: range, plan: Plan) -> Stretch:
     return stretch
 
 
-def _damaged(rows: list[LogRow], found: list[Finding], macs: Macs) -> frozenset[int]:
+def _damaged(rows: list[LogRow], findings: list[Finding], macs: Macs) -> frozenset[int]:
     """Return the rows that were changed: each is named once, and nothing is derived from it.
 
     Where row and tile differ and the row has its MAC, it is the tile that was changed.
     """
     sealed = {row.idx for row in rows if row.key_id in macs}
     return frozenset(
-        one.where.first
-        for one in found
-        if one.where.table == "log"
-        and one.where.first is not None
-        and one.code != "tile_missing"
-        and not (one.code == "tile_hash" and one.where.first in sealed)
+        finding.where.first
+        for finding in findings
+        if finding.where.table == "log"
+        and finding.where.first is not None
+        and finding.code != "tile_missing"
+        and not (finding.code == "tile_hash" and finding.where.first in sealed)
     )
 
 
@@ -147,14 +147,14 @@ def _by_tile(connection: Connection, tiles: range) -> Iterator[tuple[int, list[L
 
 def _take(entry: ReadEntry, stretch: Stretch, *, sealed: bool) -> None:
     """Keep what an entry says of the log itself."""
-    kind = entry.said.get("kind")
+    kind = entry.fields.get("kind")
     if kind == "key":
-        stretch.keys.append(key_entry(entry.idx, entry.said, sealed=sealed))
+        stretch.keys.append(key_entry(entry.idx, entry.fields, sealed=sealed))
     elif kind == "pruning":
-        minimum = entry.said.get("minimum")
+        minimum = entry.fields.get("minimum")
         stretch.prunings.append((entry.idx, minimum if isinstance(minimum, int) else 0))
     elif kind == "erasure":
-        for digest in derive_erased(entry.said):
+        for digest in derive_erased(entry.fields):
             stretch.erased.setdefault(digest, []).append(entry.idx)
 
 
@@ -182,15 +182,15 @@ def _beside(
     """Check what is kept of the records of a tile beside the log."""
     start, end = number * TILE_WIDTH, (number + 1) * TILE_WIDTH
     stretch.findings.extend(compare_records(connection, start, end, entries, damaged))
-    named = {entry.idx: digests_of(entry.said) for entry in entries}
+    named = {entry.idx: digests_of(entry.fields) for entry in entries}
     kept = _addenda(connection, named, stretch)
     candidates: dict[int, bytes | None] = {}
     shared: dict[bytes, int] = {}
     for index, digests in named.items():
         for digest, kind in digests.items():
             if kind == CANDIDATES:
-                held = kept.get(digest)
-                candidates[index] = None if held is None else held.data
+                addendum = kept.get(digest)
+                candidates[index] = None if addendum is None else addendum.data
         for digest in contents_in(candidates.get(index)):
             if digest not in stretch.names.shared:
                 shared.setdefault(digest, index)
@@ -206,15 +206,15 @@ def _addenda(
     """Return the addenda that entries name; note those that are gone, and who owns which."""
     by = {digest: index for index, digests in named.items() for digest in digests}
     wanted = [digest for digest in by if digest not in stretch.names.shared]
-    kept, found = read_named(connection, wanted, by.get)
-    stretch.findings.extend(found)
+    kept, findings = read_named(connection, wanted, by.get)
+    stretch.findings.extend(findings)
     stretch.counts["addenda"] += len(kept)
     for digest in wanted:
-        held, index = kept.get(digest), by[digest]
-        if held is not None and held.kind != named[index][digest]:
+        addendum, index = kept.get(digest), by[digest]
+        if addendum is not None and addendum.kind != named[index][digest]:
             place = Place("addendum", index, name=digest.hex())
             stretch.findings.add("addendum_kind", place, "the addendum is not of the kind that the entry says")
-        if held is not None and held.shared:
+        if addendum is not None and addendum.shared:
             stretch.names.share((digest,), index)
         else:
             stretch.names.owns(digest)
@@ -225,8 +225,8 @@ def _addenda(
 
 def _shared(connection: Connection, shared: dict[bytes, int], stretch: Stretch) -> None:
     """Check what records share, at the first record of the stretch that names it."""
-    kept, found = read_named(connection, list(shared), shared.get)
-    stretch.findings.extend(found)
+    kept, findings = read_named(connection, list(shared), shared.get)
+    stretch.findings.extend(findings)
     stretch.counts["addenda"] += len(kept)
     for digest, index in shared.items():
         stretch.names.share((digest,), index)

@@ -21,8 +21,8 @@ Upper = Mapping[tuple[int, int], bytes]
 
 def read_upper(connection: Connection) -> dict[tuple[int, int], bytes]:
     """Return the tiles above level 0."""
-    found = connection.exec_driver_sql("SELECT level, idx, hashes FROM tile WHERE level > 0 AND idx >= 0")
-    return {(level, index): hashes for level, index, hashes in found if _is_tile(level, index, hashes)}
+    rows = connection.exec_driver_sql("SELECT level, idx, hashes FROM tile WHERE level > 0 AND idx >= 0")
+    return {(level, index): hashes for level, index, hashes in rows if _is_tile(level, index, hashes)}
 
 
 class Tree:
@@ -37,7 +37,7 @@ class Tree:
 
     def __init__(self, sizes: Sequence[int], size: int, minimum: int, upper: Upper) -> None:
         self.roots: dict[int, tuple[bytes, ...]] = {}
-        self._left = sorted({one for one in sizes if one <= size}, reverse=True)
+        self._left = sorted({wanted for wanted in sizes if wanted <= size}, reverse=True)
         self._size, self._minimum, self._upper = size, minimum, upper
         self._rows: Growth | None = Growth()
         self._likely: Growth | None = None
@@ -87,19 +87,19 @@ class Tree:
             self._likely = self._rows.copy()
         made = self._rows.add(fold(block.leaves))
         others = made if self._likely is None else self._likely.add(fold(block.likely))
-        for one, other in zip(made, others, strict=True):
-            index, place = divmod(one.position, TILE_WIDTH)
-            stored = hash_at(self._upper.get((one.level, index), b""), place)
-            if stored not in (one.value, other.value) and not self._is_pruned(one):
-                where = Place("tile", index, name=f"level {one.level}, hash {place}")
+        for upper, other in zip(made, others, strict=True):
+            index, place = divmod(upper.position, TILE_WIDTH)
+            stored = hash_at(self._upper.get((upper.level, index), b""), place)
+            if stored not in (upper.value, other.value) and not self._is_pruned(upper):
+                where = Place("tile", index, name=f"level {upper.level}, hash {place}")
                 problem = "the hash is not that of the tile below it" if stored else "the tile lacks this hash"
                 yield Finding("tile_hash", where, problem)
 
-    def _is_pruned(self, one: UpperHash) -> bool:
+    def _is_pruned(self, upper: UpperHash) -> bool:
         """Whether the tile that should hold a hash may be gone."""
-        index = one.position // TILE_WIDTH
-        end = (index + 1) * TILE_WIDTH << _TILE_HEIGHT * one.level
-        return end <= self._minimum and (one.level, index) not in self._upper
+        index = upper.position // TILE_WIDTH
+        end = (index + 1) * TILE_WIDTH << _TILE_HEIGHT * upper.level
+        return end <= self._minimum and (upper.level, index) not in self._upper
 
     def _skip(self, number: int) -> Iterator[Finding]:
         """Go on behind tiles that are gone: pruned ones stand in the tiles above; without others there is no root."""
@@ -124,7 +124,7 @@ class Tree:
 
     def _seed(self, tiles: int) -> Growth | None:
         """Return the tree over tiles that were pruned, None where the tiles above them are not there."""
-        found = []
+        roots = []
         for first, height in peaks(tiles):
             level, within = divmod(height, _TILE_HEIGHT)
             position = first >> height - within
@@ -132,8 +132,8 @@ class Tree:
             hashes = self._upper.get((level + 1, index), b"")[place * HASH_BYTES : (place + (1 << within)) * HASH_BYTES]
             if len(hashes) != HASH_BYTES << within:
                 return None
-            found.append(fold(hashes))
-        return Growth.seeded(tiles, found)
+            roots.append(fold(hashes))
+        return Growth.seeded(tiles, roots)
 
 
 def _is_tile(level: object, index: object, hashes: object) -> bool:
@@ -215,12 +215,12 @@ def peaks(tiles: int) -> list[tuple[int, int]]:
     Args:
         tiles: number of tiles; a subtree of height h is over 2**h of them.
     """
-    found, start = [], 0
+    subtrees, start = [], 0
     for height in range(tiles.bit_length() - 1, -1, -1):
         if tiles >> height & 1:
-            found.append((start, height))
+            subtrees.append((start, height))
             start += 1 << height
-    return found
+    return subtrees
 
 
 def hash_at(hashes: bytes, place: int) -> bytes:

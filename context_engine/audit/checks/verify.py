@@ -67,7 +67,7 @@ class _Read:
     @property
     def damaged(self) -> int:
         """How many findings are about rows that are not as they were: what their entries said is not known."""
-        return sum(one.where.table in ("log", "pending") for one in self.findings.listed())
+        return sum(finding.where.table in ("log", "pending") for finding in self.findings.listed())
 
     def join(self, stretch: Stretch) -> None:
         """Take what the next stretch holds."""
@@ -115,9 +115,9 @@ def verify(
         return _checked(ledger, connection, trusted, outside, witnesses, processes, log_alone, progress)
 
     with ledger.database.connect(patient=True) as connection:
-        found = checked(connection, workers)
-    if found.sound or workers <= 1:
-        return found
+        verification = checked(connection, workers)
+    if verification.sound or workers <= 1:
+        return verification
     # Processes read at moments of their own, and others may write meanwhile: what they find is looked at in one moment.
     with ledger.database.connect(patient=True) as connection:
         return checked(connection, 1)
@@ -135,9 +135,12 @@ def _checked(
 ) -> Verification:
     about = ledger.database.about(connection)
     extent = find_extent(connection, _STRETCH)
-    given = [*_stored(connection), *(Given("outside", None, one.note, one.name) for one in outside)]
+    notes = [
+        *_stored(connection),
+        *(Given("outside", None, checkpoint.note, checkpoint.name) for checkpoint in outside),
+    ]
     upper, newest = read_upper(connection), newest_number(connection)
-    sizes = [size for one in given if (size := size_of(one.note)) is not None]
+    sizes = [size for noted in notes if (size := size_of(noted.note)) is not None]
     tree = Tree(sizes, extent.size, about.minimum_index, upper)
     plan = Plan(extent=extent, minimum=about.minimum_index, keyring=ledger.keyring, log_alone=log_alone)
     read = _read(ledger, connection, plan, tree, workers, progress)
@@ -148,9 +151,9 @@ def _checked(
         about.minimum_index,
         keyed=any(run.key_id is not None for run in read.runs),
         lost=not extent.size or read.damaged > 0,
-        signed=lambda keys: signed_size(given, log, keys),
+        signed=lambda keys: signed_size(notes, log, keys),
     )
-    checked = check_checkpoints(given, log, trust, witnesses)
+    checked = check_checkpoints(notes, log, trust, witnesses)
     later = Later()
     read.findings.extend((*trust.findings, *judge_key_runs(read.runs, trust), *checked.findings, *tree.widths()))
     read.findings.extend(stray_rows(connection, extent.size))
@@ -193,17 +196,17 @@ def _origin(about: About, trust: Trust) -> Iterator[Finding]:
 
 def _minimum(about: About, prunings: Iterable[tuple[int, int]], later: Later) -> Iterator[Finding]:
     """Yield whether what was pruned is what entries say."""
-    said = max([minimum for _, minimum in prunings] + later.minimums, default=0)
-    if said != about.minimum_index:
-        problem = f"the ledger says that records below {about.minimum_index} were pruned; its entries say {said}"
+    stated = max([minimum for _, minimum in prunings] + later.minimums, default=0)
+    if stated != about.minimum_index:
+        problem = f"the ledger says that records below {about.minimum_index} were pruned; its entries say {stated}"
         yield Finding("minimum_index", Place("meta", name="minimum_index"), problem)
 
 
 def _beside(connection: Connection, read: _Read, later: Later, plan: Plan, newest: int) -> Iterator[Finding]:
     """Yield what is wrong with addenda and look-up rows as a whole."""
     size = plan.extent.size
-    said = {**read.erased, **{digest: [] for digest in later.erased if digest not in read.erased}}
-    yield from missing_addenda(read.missing, said)
+    erased = {**read.erased, **{digest: [] for digest in later.erased if digest not in read.erased}}
+    yield from missing_addenda(read.missing, erased)
     yield from compare_erasures(connection, read.erased, plan.minimum, size)
     yield from surplus_rows(connection, size)
     yield from surplus_mentions(connection, size)

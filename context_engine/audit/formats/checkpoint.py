@@ -58,7 +58,7 @@ class Note(NamedTuple):
     signatures: tuple[Signature, ...] = ()
 
     def __str__(self) -> str:
-        lines = "".join(f"{one.line}\n" for one in self.signatures)
+        lines = "".join(f"{signature.line}\n" for signature in self.signatures)
         return f"{self.text}\n{lines}" if lines else self.text
 
 
@@ -133,14 +133,14 @@ def verify_note(note: Note, keys: Sequence[VerifierKey]) -> tuple[Signed, ...]:
     Raises:
         FormatError: a signature that says it is by one of the keys is not, or there are two by one key.
     """
-    found: list[Signed] = []
+    signed: list[Signed] = []
     for key in keys:
-        own = [one for one in note.signatures if one.by(key)]
+        own = [signature for signature in note.signatures if signature.by(key)]
         if len(own) > 1:
             raise FormatError(f"the note has two signatures by {key.name}")
         if own:
-            found.append(_verified(note.text, own[0], key))
-    return tuple(found)
+            signed.append(_verified(note.text, own[0], key))
+    return tuple(signed)
 
 
 def _verified(text: str, signature: Signature, key: VerifierKey) -> Signed:

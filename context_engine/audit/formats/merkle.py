@@ -35,9 +35,9 @@ def fold(hashes: bytes) -> bytes:
         return EMPTY_ROOT
     sha256 = hashlib.sha256
     while len(hashes) > HASH_BYTES:
-        whole = len(hashes) // _PAIR * _PAIR
-        pairs = [sha256(b"\x01" + hashes[start : start + _PAIR]).digest() for start in range(0, whole, _PAIR)]
-        hashes = b"".join(pairs) + hashes[whole:]
+        even = len(hashes) // _PAIR * _PAIR
+        pairs = [sha256(b"\x01" + hashes[start : start + _PAIR]).digest() for start in range(0, even, _PAIR)]
+        hashes = b"".join(pairs) + hashes[even:]
     return hashes
 
 
@@ -70,16 +70,16 @@ def inclusion_ranges(index: int, size: int) -> list[Range]:
     """
     if not 0 <= index < size:
         raise IndexError(f"a tree of {size} has no leaf {index}")
-    start, end, found = 0, size, []
+    start, end, ranges = 0, size, []
     while end - start > 1:
         middle = start + _largest_power_below(end - start)
         if index < middle:
-            found.append((middle, end))
+            ranges.append((middle, end))
             end = middle
         else:
-            found.append((start, middle))
+            ranges.append((start, middle))
             start = middle
-    return found[::-1]
+    return ranges[::-1]
 
 
 def consistency_ranges(old: int, size: int) -> list[Range]:
@@ -119,10 +119,10 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
     ranges = inclusion_ranges(index, size)
     if len(ranges) != len(path):
         return False
-    found = leaf
+    node = leaf
     for (start, _), sibling in zip(ranges, path, strict=True):
-        found = node_hash(sibling, found) if start < index else node_hash(found, sibling)
-    return found == expected
+        node = node_hash(sibling, node) if start < index else node_hash(node, sibling)
+    return node == expected
 
 
 def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, path: Sequence[bytes]) -> bool:
@@ -139,10 +139,10 @@ def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, p
     ranges = consistency_ranges(old, size)
     if len(ranges) != len(path):
         return False
-    given = iter(zip(ranges, path, strict=True))
+    siblings = iter(zip(ranges, path, strict=True))
     # The first hash belongs to both trees; where the old one is itself a subtree of the new, it is the old root.
-    before = after = old_root if old & (old - 1) == 0 else next(given)[1]
-    for (start, _), sibling in given:
+    before = after = old_root if old & (old - 1) == 0 else next(siblings)[1]
+    for (start, _), sibling in siblings:
         if start < old:
             before, after = node_hash(sibling, before), node_hash(sibling, after)
         else:

@@ -123,8 +123,8 @@ def verify_growth(
 
 def _parts(text: str) -> tuple[list[str], str]:
     """Return the lines before the first empty one, at least one, and the note behind it."""
-    head, found, note = text.partition("\n\n")
-    if not found or not head:
+    head, gap, note = text.partition("\n\n")
+    if not gap or not head:
         raise FormatError("a proof has an empty line and a checkpoint behind it")
     return head.split("\n"), note
 

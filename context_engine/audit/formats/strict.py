@@ -19,7 +19,7 @@ def to_base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def from_base64(text: str, what: str) -> bytes:
+def from_base64(text: str, name: str) -> bytes:
     """Return the bytes of a base64 text.
 
     Args:
@@ -33,30 +33,30 @@ def from_base64(text: str, what: str) -> bytes:
     except (binascii.Error, ValueError):
         data = None
     if data is None or to_base64(data) != text:
-        raise FormatError(f"{what} is no base64")
+        raise FormatError(f"{name} is no base64")
     return data
 
 
-def hash_from_base64(text: str, what: str) -> bytes:
+def hash_from_base64(text: str, name: str) -> bytes:
     """Return the 32 bytes of a hash.
 
     Raises:
         FormatError: the text is not the base64 of 32 bytes.
     """
-    data = from_base64(text, what)
+    data = from_base64(text, name)
     if len(data) != HASH_BYTES:
-        raise FormatError(f"{what} has {len(data)} bytes instead of {HASH_BYTES}")
+        raise FormatError(f"{name} has {len(data)} bytes instead of {HASH_BYTES}")
     return data
 
 
-def number_from(text: str, what: str) -> int:
+def number_from(text: str, name: str) -> int:
     """Return a number >= 0 that is written without leading zeroes.
 
     Raises:
         FormatError: it is not.
     """
     if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS or (text[0] == "0" and text != "0"):
-        raise FormatError(f"{what} is no number as it should be written")
+        raise FormatError(f"{name} is no number as it should be written")
     return int(text)
 
 

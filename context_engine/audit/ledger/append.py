@@ -48,7 +48,11 @@ def append(connection: Connection, drafts: Sequence[Draft], seals: Seals, writte
     fresh = _unknown(connection, drafts)
     digests = _keep(connection, (content for draft in fresh for content in draft.contents))
     composed = [draft.compose(digests) for draft in fresh]
-    addenda = [(one.digest, one.kind, one.salt, one.data, None) for each in composed for one in each.addenda]
+    addenda = [
+        (addendum.digest, addendum.kind, addendum.salt, addendum.data, None)
+        for each in composed
+        for addendum in each.addenda
+    ]
     insert_rows(connection, addendum, addenda, conflict="DO NOTHING")
     rows = [_row(draft.record_id, each, seals, written) for draft, each in zip(fresh, composed, strict=True)]
     insert_rows(connection, pending, rows, conflict="DO NOTHING")
@@ -104,7 +108,9 @@ def _keep(connection: Connection, contents: Iterable[Content]) -> dict[bytes, by
     digests = _digests(connection, wanted)
     missing = sorted(key for key in wanted if key not in digests)
     if missing:
-        rows = [(one.digest, one.kind, one.salt, one.data, key) for key, one in _salted(wanted, missing)]
+        rows = [
+            (content.digest, content.kind, content.salt, content.data, key) for key, content in _salted(wanted, missing)
+        ]
         insert_rows(connection, addendum, rows, conflict="DO NOTHING")
         digests |= _digests(connection, missing)
     return digests
@@ -143,8 +149,8 @@ def statement(kind: str, record_id: str, now: datetime, fields: Mapping[str, Any
         now: when it is made.
         fields: what it says.
     """
-    said = {"v": _VERSION, "kind": kind, "id": record_id, "time": utc_text(now), **fields}
-    entry = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    body = {"v": _VERSION, "kind": kind, "id": record_id, "time": utc_text(now), **fields}
+    entry = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
     return Draft(record_id=record_id, contents=(), compose=_composed(entry))
 
 

@@ -144,8 +144,8 @@ class Database:
         with failures(self.place), self._writing.begin() as connection:
             if self._path is None:
                 number = self.locks(connection).integration
-                held = connection.scalar(_TRY, {"number": number})
-                yield connection if held else None
+                locked = connection.scalar(_TRY, {"number": number})
+                yield connection if locked else None
             else:
                 yield connection
 
@@ -161,9 +161,9 @@ class Database:
         Raises:
             LedgerCorrupt: it is not there, or no longer what it was.
         """
-        said = {row.name: row.value for row in connection.execute(select(meta.c.name, meta.c.value))}
+        values = {row.name: row.value for row in connection.execute(select(meta.c.name, meta.c.value))}
         try:
-            return About(said["origin"], bytes.fromhex(said["pseudonym_salt"]), int(said["minimum_index"]))
+            return About(values["origin"], bytes.fromhex(values["pseudonym_salt"]), int(values["minimum_index"]))
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorrupt(
                 f"the ledger {self.place} has lost its record of itself ({type(error).__name__}): bring it back from a "
@@ -304,11 +304,11 @@ def rows_where(
     """
     for part in parts(values):
         if connection.dialect.name == "sqlite":
-            found = connection.exec_driver_sql(_one_of(statement, len(part)), tuple(part) * statement.count("{"))
+            rows = connection.exec_driver_sql(_one_of(statement, len(part)), tuple(part) * statement.count("{"))
         else:
-            given = tuple(part for _ in range(statement.count("{")))
-            found = connection.exec_driver_sql(statement.replace("{values}", "= ANY(%s)"), given)
-        yield from found.all()
+            parameters = tuple(part for _ in range(statement.count("{")))
+            rows = connection.exec_driver_sql(statement.replace("{values}", "= ANY(%s)"), parameters)
+        yield from rows.all()
 
 
 def parts(items: Collection[_Item], most: int = _MOST_PARAMETERS) -> Iterator[list[_Item]]:

@@ -40,8 +40,8 @@ class ChunkIdentity(NamedTuple):
 def identity_hash(identity: ChunkIdentity) -> bytes:
     """Return SHA-256 of an identity: its texts, each behind "=" and before NUL, which none holds, then the hash."""
     *texts, sha256 = identity
-    said = "".join(["\x00" if one is None else f"={one}\x00" for one in texts])
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass") + (sha256 or b"")).digest()
+    joined = "".join(["\x00" if text is None else f"={text}\x00" for text in texts])
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass") + (sha256 or b"")).digest()
 
 
 def sha256_bytes(text: str) -> bytes:
@@ -59,13 +59,15 @@ def keep_identities(connection: Connection, identities: Collection[ChunkIdentity
         connection: in the transaction that holds the lease: nobody else gives numbers.
         identities: without repetition.
     """
-    hashes = {identity_hash(one): one for one in identities}
+    hashes = {identity_hash(identity): identity for identity in identities}
     numbers = {hashes[bytes(row[0])]: int(row[1]) for row in rows_where(connection, _NUMBERS, list(hashes))}
-    missing = [(key, one) for key, one in hashes.items() if one not in numbers]
+    missing = [(key, identity) for key, identity in hashes.items() if identity not in numbers]
     if missing:
         first = int(connection.scalar(select(func.max(chunk.c.id))) or 0) + 1
-        insert_rows(connection, chunk, [(number, key, *one) for number, (key, one) in enumerate(missing, first)])
-        numbers.update((one, number) for number, (_, one) in enumerate(missing, first))
+        insert_rows(
+            connection, chunk, [(number, key, *identity) for number, (key, identity) in enumerate(missing, first)]
+        )
+        numbers.update((identity, number) for number, (_, identity) in enumerate(missing, first))
     return numbers
 
 
@@ -83,7 +85,7 @@ def read_identities(connection: Connection, where: str = "") -> Iterator[tuple[A
 
 def _is_sound(identity: ChunkIdentity, key: object) -> bool:
     *texts, sha256 = identity
-    if not (sha256 is None or isinstance(sha256, bytes)) or not all(isinstance(one, str | None) for one in texts):
+    if not (sha256 is None or isinstance(sha256, bytes)) or not all(isinstance(text, str | None) for text in texts):
         return False
     return identity_hash(identity) == key
 
@@ -116,10 +118,10 @@ class RecordColumns(NamedTuple):
 def parse_entry(entry: bytes) -> dict[str, Any]:
     """Return an entry as a mapping, an empty one where it is none: whatever stands in the log is looked up as it is."""
     try:
-        found = json.loads(entry)
+        value = json.loads(entry)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def derive_record(index: int, record_id: str, entry: dict[str, Any]) -> RecordColumns:
@@ -151,15 +153,15 @@ def derive_mentions(entry: dict[str, Any], candidates: bytes | None) -> dict[Chu
         entry: as `parse_entry` returns it.
         candidates: the addendum of that kind; None: what was returned is all that is known.
     """
-    found: dict[ChunkIdentity, int] = {}
+    fates: dict[ChunkIdentity, int] = {}
     for source_id, chunk_id, document_id, version, sha256, fate in mentions_of(entry, candidates):
         try:
             identity = _identity(source_id, chunk_id, document_id, version, sha256)
         except TypeError:  # a damaged record may say anything
             identity = _storable(source_id, chunk_id, document_id, version, sha256)
         number = _FATES.get(fate, _OTHER_FATE) if isinstance(fate, str) else _OTHER_FATE
-        found[identity] = min(found[identity], number, key=_RANK.index) if identity in found else number
-    return found
+        fates[identity] = min(fates[identity], number, key=_RANK.index) if identity in fates else number
+    return fates
 
 
 def named_digest(entry: dict[str, Any], kind: str) -> bytes | None:
@@ -179,13 +181,13 @@ def named_digests(entry: Mapping[str, Any]) -> dict[str, bytes]:
         entry: as `parse_entry` returns it.
     """
     addenda = entry.get("addenda")
-    found: dict[str, bytes] = {}
+    digests: dict[str, bytes] = {}
     for kind, digest in addenda.items() if isinstance(addenda, dict) else ():
         try:
-            found[kind] = bytes.fromhex(digest)
+            digests[kind] = bytes.fromhex(digest)
         except (TypeError, ValueError):
             continue  # the entry was written so: its hash and MAC hold
-    return found
+    return digests
 
 
 def derive_erased(entry: dict[str, Any]) -> list[bytes]:

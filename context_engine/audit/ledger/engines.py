@@ -75,7 +75,7 @@ def failure(place: str, error: SQLAlchemyError) -> AuditError:
         error: what SQLAlchemy raised.
     """
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    said = redacted(str(cause).strip().partition("\n")[0]) or type(cause).__name__
+    reason = redacted(str(cause).strip().partition("\n")[0]) or type(cause).__name__
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
         damaged = code in _SQLITE_DAMAGE
@@ -86,10 +86,10 @@ def failure(place: str, error: SQLAlchemyError) -> AuditError:
         mend = _POSTGRESQL_MEND.get(state) or _POSTGRESQL_MEND.get(state[:2]) or _POSTGRESQL_ELSE
     if damaged:
         return LedgerCorrupt(
-            f"the ledger {place} is damaged, or is none ({said}): bring it back from a backup, and compare that with a "
-            "checkpoint kept elsewhere ('context-engine audit verify --against FILE')"
+            f"the ledger {place} is damaged or is not a ledger ({reason}): restore it from a backup, and compare the "
+            "backup with a checkpoint kept elsewhere ('context-engine audit verify --against FILE')"
         )
-    return AuditError(f"the ledger {place} cannot be used ({said}): {mend}")
+    return AuditError(f"the ledger {place} cannot be used ({reason}): {mend}")
 
 
 WRITES: Final = "writes"
@@ -262,7 +262,7 @@ def postgresql_engine(url: str) -> tuple[Engine, str]:
     except (ArgumentError, ValueError):  # its text shows the URL
         raise AuditError("the ledger's URL is not of the form postgresql://USER:PASSWORD@HOST/DATABASE") from None
     query = parsed.normalized_query
-    for secret in (parsed.password, *(one for name in SECRET_PARAMETERS for one in query.get(name, ()))):
+    for secret in (parsed.password, *(value for name in SECRET_PARAMETERS for value in query.get(name, ()))):
         if secret:
             keep_secret(secret)
     options = {key: value for key, value in _CONNECTION.items() if key not in parsed.query}
@@ -294,6 +294,6 @@ def _prepare(connection: object, _record: ConnectionPoolEntry) -> None:
     connection.autocommit = before  # type: ignore[attr-defined]
 
 
-def _lock_number(what: str, schema: str) -> int:
-    digest = hashlib.sha256(f"context-engine ledger\n{what}\n{schema}".encode()).digest()
+def _lock_number(purpose: str, schema: str) -> int:
+    digest = hashlib.sha256(f"context-engine ledger\n{purpose}\n{schema}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)

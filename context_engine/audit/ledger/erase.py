@@ -81,19 +81,19 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
     else:
         enter_key(ledger, ledger.keyring, clock)
     with ledger.database.connect(patient=True) as connection:
-        end, found = log_size(connection), find_erasable(connection, wanted)
+        end, erasable = log_size(connection), find_erasable(connection, wanted)
     if dry_run:
-        return _told((), found, None)
+        return _told((), erasable, None)
     with ledger.database.begin(alone=True) as connection:
         overwrites_deleted(connection)
         # The whole log was read before: whoever appends waits only for what has come since.
-        found.join(find_erasable(connection, wanted, since=end))
-        found.keep_there(connection)
-        drafts = list(erasure_drafts(sorted(found.kinds), reason, by, clock))
-        _delete(connection, found.kinds)
+        erasable.join(find_erasable(connection, wanted, since=end))
+        erasable.keep_there(connection)
+        drafts = list(erasure_drafts(sorted(erasable.kinds), reason, by, clock))
+        _delete(connection, erasable.kinds)
         append(connection, drafts, ledger.seals, clock.now().timestamp())
     ledger.integrate()
-    return _told(tuple(draft.record_id for draft in drafts), found, overwrite_freed(ledger.database))
+    return _told(tuple(draft.record_id for draft in drafts), erasable, overwrite_freed(ledger.database))
 
 
 def erasure_drafts(digests: Sequence[bytes], reason: str, by: str, clock: Clock) -> Iterator[Draft]:
@@ -106,8 +106,8 @@ def erasure_drafts(digests: Sequence[bytes], reason: str, by: str, clock: Clock)
     """
     for part in parts(digests, _MOST_DIGESTS):
         now = clock.now()
-        said = {"digests": [digest.hex() for digest in part], "reason": reason, "by": by}
-        yield statement("erasure", statement_id("erasure", now), now, said)
+        body = {"digests": [digest.hex() for digest in part], "reason": reason, "by": by}
+        yield statement("erasure", statement_id("erasure", now), now, body)
 
 
 def _delete(connection: Connection, digests: Sequence[bytes] | dict[bytes, str]) -> None:
@@ -115,9 +115,9 @@ def _delete(connection: Connection, digests: Sequence[bytes] | dict[bytes, str])
         connection.execute(delete(addendum).where(addendum.c.digest.in_(part)))
 
 
-def _told(record_ids: tuple[str, ...], found: Erasable, overwritten: bool | None) -> Erased:
-    texts, cards = found.count(*_TEXTS), found.count(*_CARDS)
-    return Erased(record_ids, len(found.kinds) - texts - cards, texts, cards, len(found.records), overwritten)
+def _told(record_ids: tuple[str, ...], erasable: Erasable, overwritten: bool | None) -> Erased:
+    texts, cards = erasable.count(*_TEXTS), erasable.count(*_CARDS)
+    return Erased(record_ids, len(erasable.kinds) - texts - cards, texts, cards, len(erasable.records), overwritten)
 
 
 _THERE: Final = "SELECT digest FROM addendum WHERE digest {values}"
@@ -169,8 +169,8 @@ class Erasable:
 
     def keep_there(self, connection: Connection) -> None:
         """Leave out what is not there any more."""
-        there = {row[0] for row in rows_where(connection, _THERE, self.kinds.keys())}
-        self.kinds = {digest: kind for digest, kind in self.kinds.items() if digest in there}
+        present = {row[0] for row in rows_where(connection, _THERE, self.kinds.keys())}
+        self.kinds = {digest: kind for digest, kind in self.kinds.items() if digest in present}
 
 
 def find_erasable(connection: Connection, wanted: Wanted, since: int = 0) -> Erasable:
@@ -185,17 +185,17 @@ def find_erasable(connection: Connection, wanted: Wanted, since: int = 0) -> Era
         RecordNotFound: there is no record of an id.
         LedgerCorrupt: what is stored cannot be read.
     """
-    found = Erasable()
+    erasable = Erasable()
     for index, entry in _entries_of(connection, wanted, since):
-        _add_own(connection, index, entry, found)
+        _add_own(connection, index, entry, erasable)
     for sha256 in wanted.texts:
-        _add_texts(connection, chunk.c.content_sha256 == sha256_bytes(sha256), _is_text(sha256), since, found)
+        _add_texts(connection, chunk.c.content_sha256 == sha256_bytes(sha256), _is_text(sha256), since, erasable)
     for document_id, version in wanted.documents:
         named = chunk.c.document_id == document_id
         if version is not None:
             named &= chunk.c.document_version == version
-        _add_texts(connection, named, _is_of(document_id, version), since, found)
-    return found
+        _add_texts(connection, named, _is_of(document_id, version), since, erasable)
+    return erasable
 
 
 def _entries_of(connection: Connection, wanted: Wanted, since: int) -> Iterator[tuple[int | None, dict[str, Any]]]:
@@ -236,12 +236,12 @@ def _mentioning(connection: Connection, needle: bytes, since: int) -> Iterator[t
             yield (None if index is None else int(row[1])), bytes(row[0])
 
 
-def _add_own(connection: Connection, index: int | None, entry: dict[str, Any], found: Erasable) -> None:
+def _add_own(connection: Connection, index: int | None, entry: dict[str, Any], erasable: Erasable) -> None:
     digests = [digest for kind, digest in named_digests(entry).items() if kind not in _SHARED]
-    there = read_addenda(connection, digests)
-    found.kinds.update((digest, addendum.kind) for digest, addendum in there.items())
-    if there and index is not None:
-        found.records.add(index)
+    present = read_addenda(connection, digests)
+    erasable.kinds.update((digest, addendum.kind) for digest, addendum in present.items())
+    if present and index is not None:
+        erasable.records.add(index)
 
 
 def _add_texts(
@@ -249,35 +249,37 @@ def _add_texts(
     named: ColumnElement[bool],
     wanted: Callable[[Iterable[ContentPair], dict[bytes, Addendum]], Iterable[ContentPair]],
     since: int,
-    found: Erasable,
+    erasable: Erasable,
 ) -> None:
     """Add texts and cards of chunks that records mention, from a record on."""
-    there: dict[bytes, Addendum] = {}
+    present: dict[bytes, Addendum] = {}
     chosen: set[ContentPair] = set()
     for index in _naming(connection, named, since):
         entry = parse_entry(connection.scalar(select(log.c.entry).where(log.c.idx == index)) or b"")
         digest = named_digest(entry, CANDIDATES)
-        held = None if digest is None else read_addenda(connection, [digest]).get(digest)
-        if held is None:
+        candidates = None if digest is None else read_addenda(connection, [digest]).get(digest)
+        if candidates is None:
             continue
-        pairs = content_pairs(held.data)
-        there.update(read_addenda(connection, {one for pair in pairs for one in pair} - there.keys()))
-        chosen.update(wanted(pairs, there))
-    digests = {one for pair in chosen for one in pair if one in there}
-    found.kinds.update((one, there[one].kind) for one in digests)
-    found.records.update(_records_with(connection, [there[one].data for one in digests if there[one].kind == "text"]))
+        pairs = content_pairs(candidates.data)
+        present.update(read_addenda(connection, {digest for pair in pairs for digest in pair} - present.keys()))
+        chosen.update(wanted(pairs, present))
+    digests = {digest for pair in chosen for digest in pair if digest in present}
+    erasable.kinds.update((digest, present[digest].kind) for digest in digests)
+    erasable.records.update(
+        _records_with(connection, [present[digest].data for digest in digests if present[digest].kind == "text"])
+    )
 
 
 def _records_with(connection: Connection, texts: Iterable[bytes]) -> Iterator[int]:
     """Yield the indices of records that mention some texts: each of them loses one."""
-    for part in parts([hashlib.sha256(one).digest() for one in texts]):
+    for part in parts([hashlib.sha256(data).digest() for data in texts]):
         yield from _naming(connection, chunk.c.content_sha256.in_(part), 0)
 
 
 def _naming(connection: Connection, named: ColumnElement[bool], since: int) -> Iterator[int]:
     """Yield the indices of records, from one on, that name a chunk which meets a condition."""
-    there = tiles_named(connection)
-    for tiles in parts(range(max(there.start, since // TILE_WIDTH), there.stop), _TILES):
+    span = tiles_named(connection)
+    for tiles in parts(range(max(span.start, since // TILE_WIDTH), span.stop), _TILES):
         wanted = select(mention.c.idx).where(naming(tiles, named), mention.c.idx >= since)
         yield from connection.scalars(wanted.distinct()).all()
 
@@ -285,8 +287,8 @@ def _naming(connection: Connection, named: ColumnElement[bool], since: int) -> I
 def _is_text(sha256: str) -> Callable[[Iterable[ContentPair], dict[bytes, Addendum]], list[ContentPair]]:
     """Choose the chunks of a text, and those that hold it: joined of it and its neighbours, or cut with an overlap."""
 
-    def chosen(pairs: Iterable[ContentPair], there: dict[bytes, Addendum]) -> list[ContentPair]:
-        texts = {pair: there[pair.text].data for pair in pairs if pair.text in there}
+    def chosen(pairs: Iterable[ContentPair], present: dict[bytes, Addendum]) -> list[ContentPair]:
+        texts = {pair: present[pair.text].data for pair in pairs if pair.text in present}
         own = next((data for data in texts.values() if hashlib.sha256(data).hexdigest() == sha256), None)
         return [pair for pair, data in texts.items() if data == own or (own and own in data)]
 
@@ -298,9 +300,11 @@ def _is_of(
 ) -> Callable[[Iterable[ContentPair], dict[bytes, Addendum]], list[ContentPair]]:
     """Choose the chunks of a document."""
 
-    def chosen(pairs: Iterable[ContentPair], there: dict[bytes, Addendum]) -> list[ContentPair]:
+    def chosen(pairs: Iterable[ContentPair], present: dict[bytes, Addendum]) -> list[ContentPair]:
         return [
-            pair for pair in pairs if pair.card in there and _is_card_of(there[pair.card].data, document_id, version)
+            pair
+            for pair in pairs
+            if pair.card in present and _is_card_of(present[pair.card].data, document_id, version)
         ]
 
     return chosen
@@ -308,7 +312,7 @@ def _is_of(
 
 def _is_card_of(card: bytes, document_id: str, version: str | None) -> bool:
     try:
-        said = json.loads(card)
-        return said.get("document_id") == document_id and version in (None, said.get("document_version"))
+        fields = json.loads(card)
+        return fields.get("document_id") == document_id and version in (None, fields.get("document_version"))
     except (ValueError, AttributeError):
         return False

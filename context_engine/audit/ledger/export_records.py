@@ -30,10 +30,10 @@ def exported_entries(ledger: Ledger, indices: Iterable[int] | None = None) -> It
         indices: of the records wanted, in rising order; None: all of them.
     """
     if indices is None:
-        found: Iterable[StoredEntry | None] = ledger.entries(ledger.minimum_index, ledger.size)
+        entries: Iterable[StoredEntry | None] = ledger.entries(ledger.minimum_index, ledger.size)
     else:
-        found = (ledger.entry_at(index) for index in indices)
-    yield from (one for one in found if one is not None and one.entry is not None)
+        entries = (ledger.entry_at(index) for index in indices)
+    yield from (stored for stored in entries if stored is not None and stored.entry is not None)
 
 
 def json_lines(ledger: Ledger, entries: Iterable[StoredEntry], *, with_texts: bool = False) -> Iterator[bytes]:
@@ -45,12 +45,12 @@ def json_lines(ledger: Ledger, entries: Iterable[StoredEntry], *, with_texts: bo
         with_texts: the addenda that a record names too: question, candidates, texts, settings; null for one that was
             erased.
     """
-    for one in entries:
-        said: dict[str, Any] = {"index": one.index, "leaf": one.leaf.hex()}
-        entry = one.entry or b""
+    for stored in entries:
+        line: dict[str, Any] = {"index": stored.index, "leaf": stored.leaf.hex()}
+        entry = stored.entry or b""
         if with_texts:
-            said["addenda"] = _addenda(ledger, entry)
-        head = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+            line["addenda"] = _addenda(ledger, entry)
+        head = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
         yield (
             b'%b,"entry":%b}' % (head[:-1], entry)
             if _is_object(entry)
@@ -73,20 +73,20 @@ def _is_object(entry: bytes) -> bool:
 def _addenda(ledger: Ledger, entry: bytes) -> dict[str, Any]:
     with ledger.database.connect() as connection:
         named = [digest for digests in named_in(connection, entry).values() for digest in digests]
-    held = ledger.addenda(set(named))
-    return {digest.hex(): _told(held.get(digest)) for digest in dict.fromkeys(named)}
+    present = ledger.addenda(set(named))
+    return {digest.hex(): _told(present.get(digest)) for digest in dict.fromkeys(named)}
 
 
 def _told(addendum: Addendum | None) -> Mapping[str, str] | None:
     if addendum is None:
         return None
-    said = {"kind": addendum.kind, "salt": addendum.salt.hex()}
+    fields = {"kind": addendum.kind, "salt": addendum.salt.hex()}
     if addendum.kind in _PLAIN:
         try:
-            return {**said, "data": addendum.data.decode()}
+            return {**fields, "data": addendum.data.decode()}
         except UnicodeDecodeError:
             pass
-    return {**said, "base64": base64.b64encode(addendum.data).decode()}
+    return {**fields, "base64": base64.b64encode(addendum.data).decode()}
 
 
 Rows = Literal["records", "chunks"]
@@ -117,8 +117,8 @@ def csv_lines(entries: Iterable[StoredEntry], rows: Rows = "records") -> Iterato
     columns = RECORD_COLUMNS if rows == "records" else CHUNK_COLUMNS
     made: Callable[[StoredEntry, _Row], Iterable[_Row]] = _records if rows == "records" else _chunks
     yield _line(columns)
-    for one in entries:
-        for row in made(one, parse_entry(one.entry or b"")):
+    for stored in entries:
+        for row in made(stored, parse_entry(stored.entry or b"")):
             yield _line([row.get(name) for name in columns])
 
 
@@ -138,13 +138,13 @@ def safe_cell(value: object) -> str:
 
 def _line(cells: Sequence[object]) -> str:
     out = io.StringIO()
-    csv.writer(out).writerow([safe_cell(one) for one in cells])
+    csv.writer(out).writerow([safe_cell(cell) for cell in cells])
     return out.getvalue()
 
 
 def _records(stored: StoredEntry, entry: _Row) -> Iterator[_Row]:
     caller, counts, hashes = (_mapping(entry.get(name)) for name in ("caller", "counts", "hashes"))
-    sources = [one for one in _list(entry.get("sources")) if isinstance(one, Mapping)]
+    sources = [source for source in _list(entry.get("sources")) if isinstance(source, Mapping)]
     yield {
         **{name: entry.get(name) for name in ("id", "kind", "time", "domain", "app", "request_id", "status")},
         **{name: entry.get(name) for name in ("decision", "search", "code")},
@@ -157,11 +157,11 @@ def _records(stored: StoredEntry, entry: _Row) -> Iterator[_Row]:
         "clearance": caller.get("clearance") if hashes.get("policy") else None,
         "error": _mapping(entry.get("error")).get("code"),
         "query_kept": _mapping(entry.get("query")).get("kept"),
-        "sources": _joined(one.get("id") for one in sources),
-        "sources_failed": _joined(one.get("id") for one in sources if one.get("error")),
-        "denied": _joined(_first(one) for one in _list(entry.get("denied"))),
+        "sources": _joined(source.get("id") for source in sources),
+        "sources_failed": _joined(source.get("id") for source in sources if source.get("error")),
+        "denied": _joined(_first(denial) for denial in _list(entry.get("denied"))),
         "withheld": len(_list(entry.get("withheld"))) or None,
-        "notices": _joined(dict.fromkeys(str(_first(one)) for one in _list(entry.get("notices")))),
+        "notices": _joined(dict.fromkeys(str(_first(notice)) for notice in _list(entry.get("notices")))),
         "leaf": stored.leaf.hex(),
     }
 
@@ -191,4 +191,4 @@ def _first(value: object) -> object:
 
 
 def _joined(values: Iterable[object]) -> str | None:
-    return "; ".join(str(one) for one in values if one is not None) or None
+    return "; ".join(str(value) for value in values if value is not None) or None

@@ -44,14 +44,14 @@ class ExportFolder:
 
     def keeps(self, name: str) -> bool:
         """Return whether a file that never changes is there, and count it."""
-        there = (self.path / name).is_file()
-        self.kept += there
-        return there
+        exists = (self.path / name).is_file()
+        self.kept += exists
+        return exists
 
     def names(self, folder: str) -> set[str]:
         """Return the names of the files in a folder."""
         path = self.path / folder
-        return {one.name for one in path.iterdir()} if path.is_dir() else set()
+        return {file.name for file in path.iterdir()} if path.is_dir() else set()
 
     def put(self, name: str, data: bytes, *, private: bool = False) -> None:
         """Write a file; the partial tiles that a full one takes the place of go.
@@ -144,13 +144,13 @@ def _check_same_log(ledger: Ledger, folder: ExportFolder, size: int) -> None:
     if written is None:
         return
     try:
-        found = parse_checkpoint(written.decode())
+        exported = parse_checkpoint(written.decode())
     except (FormatError, UnicodeDecodeError) as error:
         raise AuditError(f"{folder.path / _CHECKPOINT} is no checkpoint ({error}): give a new folder") from None
-    if found.origin != ledger.origin or found.size > size or ledger.root(found.size) != found.root:
+    if exported.origin != ledger.origin or exported.size > size or ledger.root(exported.size) != exported.root:
         raise AuditError(
-            f"{folder.path} holds {found.size} records of {found.origin!r}, which this ledger does not grow out of: "
-            "give a new folder; if it is an export of this very ledger, run 'context-engine audit verify --against "
+            f"{folder.path} holds {exported.size} records of {exported.origin!r}, which are not the beginning of this "
+            "ledger: give a new folder. If it is an export of this ledger, run 'context-engine audit verify --against "
             f"{folder.path / _CHECKPOINT}'"
         )
 
@@ -164,7 +164,7 @@ def _put_entries(ledger: Ledger, folder: ExportFolder, size: int) -> None:
         path = bundle_path(index, width)
         if folder.keeps(path):
             continue
-        entries = [one.entry for one in ledger.entries(start, start + width) if one.entry is not None]
+        entries = [stored.entry for stored in ledger.entries(start, start + width) if stored.entry is not None]
         if len(entries) != width:
             raise LedgerCorrupt(f"records are missing between {start} and {start + width}: run 'audit verify'")
         folder.put(path, pack_entries(entries))
@@ -174,14 +174,14 @@ def _put_addenda(ledger: Ledger, folder: ExportFolder, *, wanted: bool) -> None:
     """Have a file for each addendum that is in the ledger, and none for any other: what was erased goes here too."""
     for prefix in range(_PREFIXES):
         place = f"{_ADDENDA}/{prefix:02x}"
-        there = folder.names(place)
-        digests = _digests(ledger, prefix) if wanted or there else set()
-        for name in there - digests:
+        present = folder.names(place)
+        digests = _digests(ledger, prefix) if wanted or present else set()
+        for name in present - digests:
             folder.remove(f"{place}/{name}")
-        folder.kept += len(there & digests)
-        for part in parts(sorted(digests - there) if wanted else (), _BATCH):
-            for digest, held in ledger.addenda([bytes.fromhex(one) for one in part]).items():
-                folder.put(f"{place}/{digest.hex()}", held.salt + held.data, private=True)
+        folder.kept += len(present & digests)
+        for part in parts(sorted(digests - present) if wanted else (), _BATCH):
+            for digest, stored in ledger.addenda([bytes.fromhex(name) for name in part]).items():
+                folder.put(f"{place}/{digest.hex()}", stored.salt + stored.data, private=True)
 
 
 def _digests(ledger: Ledger, prefix: int) -> set[str]:

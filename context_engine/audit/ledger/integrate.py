@@ -123,13 +123,17 @@ def _insert(connection: Connection, seals: Seals, rows: Sequence[_Waiting], size
 
 def _insert_mentions(connection: Connection, entries: Sequence[tuple[int, dict[str, Any]]]) -> None:
     digests = [named_digest(entry, "candidates") for _, entry in entries]
-    held = read_addenda(connection, [digest for digest in digests if digest])
+    present = read_addenda(connection, [digest for digest in digests if digest])
     named: list[tuple[int, dict[ChunkIdentity, int]]] = []
     for (index, entry), digest in zip(entries, digests, strict=True):
-        candidates = held.get(digest or b"")
+        candidates = present.get(digest or b"")
         named.append((index, derive_mentions(entry, None if candidates is None else candidates.data)))
     numbers = keep_identities(connection, dict.fromkeys(chain.from_iterable(fates for _, fates in named)))
-    rows = [(index // TILE_WIDTH, numbers[one], index, fate) for index, fates in named for one, fate in fates.items()]
+    rows = [
+        (index // TILE_WIDTH, numbers[identity], index, fate)
+        for index, fates in named
+        for identity, fate in fates.items()
+    ]
     insert_rows(connection, mention, sorted(rows))
 
 

@@ -59,10 +59,10 @@ def enter_key(ledger: Ledger, keyring: Keyring | None, clock: Clock) -> KeyChang
         if keyring.current.verifier.text == last:
             return None
         # Two processes that open the log with one new key at the same moment name the same record.
-        found = _draft(keyring, last, f"{KEY_KIND}-{count + 1}-{keyring.current.key_id}", clock.now())
-        append(connection, [found[1]], ledger.seals, clock.now().timestamp())
+        change = _draft(keyring, last, f"{KEY_KIND}-{count + 1}-{keyring.current.key_id}", clock.now())
+        append(connection, [change[1]], ledger.seals, clock.now().timestamp())
     ledger.integrate()
-    return found[0]
+    return change[0]
 
 
 def present_checkpoint(ledger: Ledger) -> StoredCheckpoint:
@@ -103,5 +103,5 @@ def _draft(keyring: Keyring, was: str | None, record_id: str, moment: datetime) 
     former = next((key for key in keyring.former if key.verifier.text == was), None)
     signature = None if was is None or former is None else former.sign(endorsement(was, now))
     endorsed = None if signature is None else base64.b64encode(signature).decode()
-    said = {"was": was, "now": now, "endorsed": endorsed}
-    return KeyChange(was, now, signature is not None), statement(KEY_KIND, record_id, moment, said)
+    body = {"was": was, "now": now, "endorsed": endorsed}
+    return KeyChange(was, now, signature is not None), statement(KEY_KIND, record_id, moment, body)

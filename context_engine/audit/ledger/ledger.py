@@ -194,8 +194,8 @@ class Ledger:
         """
         for first in range(start, end, batch):
             with self.database.connect() as connection:
-                found = read.read_entries(connection, first, min(first + batch, end))
-            yield from found
+                batch_entries = read.read_entries(connection, first, min(first + batch, end))
+            yield from batch_entries
 
     def rows(self, criteria: Criteria) -> list[RecordRow]:
         """Return the records that meet all criteria, in the order of time."""
@@ -213,8 +213,8 @@ class Ledger:
             tiles = tiles_named(connection)
         for start in range(tiles.start, tiles.stop, _TILES):
             with self.database.connect() as connection:
-                found = list(find_mentions(connection, criteria, tiles[start - tiles.start :][:_TILES]))
-            yield from found
+                mentions = list(find_mentions(connection, criteria, tiles[start - tiles.start :][:_TILES]))
+            yield from mentions
 
     def addendum(self, digest: bytes) -> Addendum | None:
         """Return an addendum, None where it was erased or never was."""

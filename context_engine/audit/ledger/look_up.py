@@ -135,8 +135,8 @@ def find_rows(connection: Connection, criteria: Criteria) -> list[RecordRow]:
         criteria: which records.
     """
     order = (record.c.time.desc(), record.c.idx.desc()) if criteria.newest_first else (record.c.time, record.c.idx)
-    found = connection.execute(select(*_RECORD).where(*conditions(criteria)).order_by(*order).limit(criteria.limit))
-    return [RecordRow(*row) for row in found]
+    rows = connection.execute(select(*_RECORD).where(*conditions(criteria)).order_by(*order).limit(criteria.limit))
+    return [RecordRow(*row) for row in rows]
 
 
 def conditions(criteria: Criteria) -> list[ColumnElement[bool]]:
@@ -179,8 +179,8 @@ def find_mentions(connection: Connection, criteria: MentionCriteria, tiles: rang
     statement = select(*_RECORD, *_CHUNK, mention.c.fate).select_from(named).where(naming(tiles, *wanted), *fates)
     for row in connection.execute(statement.order_by(mention.c.idx, mention.c.chunk)):
         texts, sha256, fate = row[len(_RECORD) : -2], row[-2], row[-1]
-        said = (None if sha256 is None else sha256.hex(), FATES[fate] if fate < len(FATES) else "")
-        yield ChunkMention._make((RecordRow(*row[: len(_RECORD)]), *texts, *said))
+        tail = (None if sha256 is None else sha256.hex(), FATES[fate] if fate < len(FATES) else "")
+        yield ChunkMention._make((RecordRow(*row[: len(_RECORD)]), *texts, *tail))
 
 
 def naming(tiles: Sequence[int], *wanted: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -244,8 +244,8 @@ def draw(connection: Connection, criteria: Criteria, size: int, seed: str) -> Sa
             yield draw_order(seed, record_id), index
 
     drawn = [index for _, index in heapq.nsmallest(size, ids())]
-    found = [row for part in parts(drawn) for row in rows_of(connection, part)]
-    return Sample(_in_order(found, seed), population)
+    rows = [row for part in parts(drawn) for row in rows_of(connection, part)]
+    return Sample(_in_order(rows, seed), population)
 
 
 def merged(samples: Iterable[Sample], size: int, seed: str) -> Sample:
@@ -256,9 +256,9 @@ def merged(samples: Iterable[Sample], size: int, seed: str) -> Sample:
         size: how many are drawn.
         seed: what they are drawn by.
     """
-    found = list(samples)
-    rows = _in_order([row for sample in found for row in sample.rows], seed)
-    return Sample(rows[:size], sum(sample.population for sample in found))
+    every = list(samples)
+    rows = _in_order([row for sample in every for row in sample.rows], seed)
+    return Sample(rows[:size], sum(sample.population for sample in every))
 
 
 def _in_order(rows: list[RecordRow], seed: str) -> list[RecordRow]:

@@ -31,7 +31,7 @@ def named_by(connection: Connection, start: int, end: int | None) -> Iterator[by
     first = start
     while end is None or first < end:
         last = first + _BATCH if end is None else min(first + _BATCH, end)
-        entries = [one.entry for one in read_entries(connection, first, last)]
+        entries = [stored.entry for stored in read_entries(connection, first, last)]
         if not entries:
             break
         yield from _named(connection, [entry for entry in entries if entry is not None])
@@ -46,16 +46,16 @@ def named_in(connection: Connection, entry: bytes) -> dict[str, list[bytes]]:
     Raises:
         LedgerCorrupt: its candidates cannot be read.
     """
-    found = {kind: [digest] for kind, digest in named_digests(parse_entry(entry)).items()}
-    held = read_addenda(connection, found.get(CANDIDATES, ()))
-    return {**found, "contents": [one for each in held.values() for one in named_contents(each.data)]}
+    digests = {kind: [digest] for kind, digest in named_digests(parse_entry(entry)).items()}
+    candidates = read_addenda(connection, digests.get(CANDIDATES, ()))
+    return {**digests, "contents": [digest for each in candidates.values() for digest in named_contents(each.data)]}
 
 
 def _named(connection: Connection, entries: Sequence[bytes]) -> Iterator[bytes]:
     own = [named_digests(parse_entry(entry)) for entry in entries]
     yield from chain.from_iterable(each.values() for each in own)
-    for held in read_addenda(connection, {each[CANDIDATES] for each in own if CANDIDATES in each}).values():
-        yield from named_contents(held.data)
+    for addendum in read_addenda(connection, {each[CANDIDATES] for each in own if CANDIDATES in each}).values():
+        yield from named_contents(addendum.data)
 
 
 class ContentPair(NamedTuple):
@@ -112,11 +112,11 @@ def _columns(value: object) -> Iterator[Mapping[str, Any]]:
         if isinstance(value.get("text"), list) and isinstance(value.get("card"), list):
             yield value
         else:
-            for one in value.values():
-                yield from _columns(one)
+            for child in value.values():
+                yield from _columns(child)
     elif isinstance(value, list):
-        for one in value:
-            yield from _columns(one)
+        for child in value:
+            yield from _columns(child)
 
 
 def _unreadable(error: Exception) -> LedgerCorrupt:

@@ -26,12 +26,12 @@ def outlets_of(file: Path | None, command: Sequence[str] | None) -> Mapping[str,
         file: each checkpoint is appended there.
         command: program and arguments that are given each checkpoint on standard input.
     """
-    found: dict[str, Outlet] = {}
+    outlets: dict[str, Outlet] = {}
     if file is not None:
-        found["file"] = lambda note: append_checkpoint(file, note)
+        outlets["file"] = lambda note: append_checkpoint(file, note)
     if command is not None:
-        found["command"] = lambda note: run_command(command, note)
-    return found
+        outlets["command"] = lambda note: run_command(command, note)
+    return outlets
 
 
 def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
@@ -99,13 +99,13 @@ def checkpoints_in(text: str) -> tuple[str, ...]:
 
     Nothing is checked: a checkpoint that was cut off when the machine stopped is among them.
     """
-    found: list[str] = []
+    notes: list[str] = []
     for block in text.replace("\r\n", "\n").split(_GAP):
         lines = block.strip("\n")
         if not lines:
             continue
-        if lines.startswith(_SIGNATURE) and found:
-            found[-1] += f"\n{lines}\n"
+        if lines.startswith(_SIGNATURE) and notes:
+            notes[-1] += f"\n{lines}\n"
         else:
-            found.append(f"{lines}\n")
-    return tuple(found)
+            notes.append(f"{lines}\n")
+    return tuple(notes)

@@ -187,8 +187,8 @@ def _remove(connection: Connection, border: int, gone: set[bytes]) -> None:
 def _say(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock) -> None:
     """Append the entry; where the last change of key went with the old records, say again which key is in force."""
     now = clock.now()
-    said = {"minimum": plan.border, "before": plan.before or utc_text(now)}
-    drafts = [statement("pruning", statement_id("pruning", now), now, said)]
+    body = {"minimum": plan.border, "before": plan.before or utc_text(now)}
+    drafts = [statement("pruning", statement_id("pruning", now), now, body)]
     left = connection.scalar(select(record.c.idx).where(IS_KEY).limit(1))
     if left is None and ledger.keyring is not None:
         drafts.append(restated_key(ledger.keyring, now))

@@ -83,21 +83,21 @@ def _joined(note: Note, lines: str, witness: Cosigner) -> Note:
     key = VerifierKey.parse(witness.vkey)
     try:
         signatures = [parse_signature(line) for line in lines.removesuffix("\n").split("\n")]
-        own = tuple(one for one in signatures if one.by(key))
+        own = tuple(signature for signature in signatures if signature.by(key))
         good = bool(own) and verify_note(Note(note.text, own), (key,))
     except FormatError as error:
         raise AuditError(f"witness {witness.name!r} gave no cosignature that fits its key: {error}") from None
     if not good:
         raise AuditError(f"witness {witness.name!r} gave no cosignature of the key {key.name}: correct audit_witnesses")
-    others = tuple(one for one in note.signatures if not one.by(key))
+    others = tuple(signature for signature in note.signatures if not signature.by(key))
     return Note(note.text, others + own)
 
 
 def seen_by(note: str, witness: Cosigner) -> int:
     """Return the size of a stored checkpoint, if the witness cosigned it; else 0."""
     try:
-        key, found = VerifierKey.parse(witness.vkey), parse_note(note)
-        return parse_checkpoint(found).size if any(one.by(key) for one in found.signatures) else 0
+        key, parsed = VerifierKey.parse(witness.vkey), parse_note(note)
+        return parse_checkpoint(parsed).size if any(signature.by(key) for signature in parsed.signatures) else 0
     except FormatError:
         return 0
 
@@ -131,7 +131,7 @@ class Rhythm:
     @property
     def ways(self) -> tuple[str, ...]:
         """The names of all that a checkpoint is handed to; the ledger itself is one."""
-        return (_STORED, *(f"witness {one.name}" for one in self.witnesses), *self.outlets)
+        return (_STORED, *(f"witness {witness.name}" for witness in self.witnesses), *self.outlets)
 
     def close(self) -> None:
         """Close the connections to the witnesses; whoever is done with them does, while none is asked."""
@@ -169,16 +169,16 @@ def publish(ledger: Ledger, rhythm: Rhythm, clock: Clock, *, at_once: bool = Fal
     before = _taken(ledger, rhythm, clock.now().timestamp(), at_once)
     if before is None:
         return None
-    given: list[str] = []
+    reached: list[str] = []
     size = 0
     try:
         stored = ledger.checkpoint()
         size = stored.size
-        found = _handed_out(ledger, size, stored.note, rhythm, before.owed(rhythm.ways, size), given)
+        published = _handed_out(ledger, size, stored.note, rhythm, before.owed(rhythm.ways, size), reached)
     finally:
         with ledger.database.begin() as connection:
-            write_publication(connection, replace(before.given(given, size), tried_size=size))
-    return found
+            write_publication(connection, replace(before.given(reached, size), tried_size=size))
+    return published
 
 
 def _taken(ledger: Ledger, rhythm: Rhythm, now: float, at_once: bool) -> Publication | None:
@@ -197,23 +197,23 @@ def _taken(ledger: Ledger, rhythm: Rhythm, now: float, at_once: bool) -> Publica
 
 
 def _handed_out(
-    ledger: Ledger, size: int, note: str, rhythm: Rhythm, owed: Sequence[str], given: list[str]
+    ledger: Ledger, size: int, note: str, rhythm: Rhythm, owed: Sequence[str], reached: list[str]
 ) -> Published:
     problems: list[str] = []
-    given.append(_STORED)
+    reached.append(_STORED)
     for witness in rhythm.witnesses:
         way = f"witness {witness.name}"
         if way in owed:
             try:
                 note = _witnessed(ledger, size, note, witness)
-                given.append(way)
+                reached.append(way)
             except (AuditError, ValueError) as error:  # the latter: a tile or a note that is damaged
                 problems.append(str(error))
     for way, give in rhythm.outlets.items():
         if way in owed:
             try:
                 give(note)
-                given.append(way)
+                reached.append(way)
             except AuditError as error:
                 problems.append(str(error))
     for problem in problems:
@@ -227,7 +227,7 @@ def _witnessed(ledger: Ledger, size: int, note: str, witness: Cosigner) -> str:
         raise AuditError(
             f"witness {witness.name!r} was not asked: it cosigns what is signed, and this ledger has no key"
         )
-    seen = (seen_by(one.note, witness) for one in reversed(ledger.checkpoints(newest=_LOOKED_AT)))
+    seen = (seen_by(kept.note, witness) for kept in reversed(ledger.checkpoints(newest=_LOOKED_AT)))
     note = cosigned(note, TileTree(ledger.tile, size), witness, next(filter(None, seen), 0))
     with ledger.database.begin() as connection:
         connection.execute(update(checkpoint).where(checkpoint.c.size == size).values(note=note))
@@ -272,12 +272,12 @@ def read_publication(connection: Connection) -> Publication:
     """Return what the ledger says of it; where that cannot be read, nothing was handed out."""
     written = connection.scalar(select(meta.c.value).where(meta.c.name == _NAME))
     try:
-        said = json.loads(written or "{}")
+        state = json.loads(written or "{}")
         return Publication(
-            done={str(way): int(size) for way, size in said.get("done", {}).items()},
-            tried=float(said.get("tried", 0.0)),
-            tried_size=int(said.get("tried_size", 0)),
-            leased=float(said.get("leased", 0.0)),
+            done={str(way): int(size) for way, size in state.get("done", {}).items()},
+            tried=float(state.get("tried", 0.0)),
+            tried_size=int(state.get("tried_size", 0)),
+            leased=float(state.get("leased", 0.0)),
         )
     except (ValueError, TypeError, AttributeError):
         return Publication()
@@ -285,6 +285,6 @@ def read_publication(connection: Connection) -> Publication:
 
 def write_publication(connection: Connection, state: Publication) -> None:
     """Store it, inside the caller's transaction."""
-    said = {"done": dict(state.done), "tried": state.tried, "tried_size": state.tried_size, "leased": state.leased}
+    body = {"done": dict(state.done), "tried": state.tried, "tried_size": state.tried_size, "leased": state.leased}
     connection.execute(delete(meta).where(meta.c.name == _NAME))
-    connection.execute(insert(meta).values(name=_NAME, value=json.dumps(said)))
+    connection.execute(insert(meta).values(name=_NAME, value=json.dumps(body)))

@@ -118,9 +118,9 @@ class Publisher:
         made = 0
         problems: tuple[str, ...] = ()
         try:
-            if found := publish(self._ledger, self._rhythm, self._clock, at_once=at_once):
-                made, problems = 1, found.problems
-            self._owed = found is None or bool(problems)  # what was not due by count is due in time
+            if published := publish(self._ledger, self._rhythm, self._clock, at_once=at_once):
+                made, problems = 1, published.problems
+            self._owed = published is None or bool(problems)  # what was not due by count is due in time
         except (AuditError, ValueError) as error:  # the latter: a tile or a note that is damaged
             logger.warning("no checkpoint could be made: %s", error)
             problems, self._owed = (str(error),), True

@@ -114,8 +114,8 @@ def read_tile(connection: Connection, level: int, index: int, width: int) -> byt
 
 def read_addenda(connection: Connection, digests: Collection[bytes]) -> dict[bytes, Addendum]:
     """Return the addenda of the digests that are there."""
-    found = rows_where(connection, _ADDENDA, digests)
-    return {digest: Addendum(kind, salt, data) for digest, kind, salt, data in found}
+    rows = rows_where(connection, _ADDENDA, digests)
+    return {digest: Addendum(kind, salt, data) for digest, kind, salt, data in rows}
 
 
 def read_erased(connection: Connection, digest: bytes) -> int | None:
@@ -130,5 +130,5 @@ def read_checkpoints(connection: Connection, newest: int | None = None) -> list[
         connection: to the ledger's database.
         newest: that many of them, the largest; None: all.
     """
-    found = connection.execute(select(checkpoint).order_by(checkpoint.c.size.desc()).limit(newest))
-    return [StoredCheckpoint(*row) for row in found][::-1]
+    rows = connection.execute(select(checkpoint).order_by(checkpoint.c.size.desc()).limit(newest))
+    return [StoredCheckpoint(*row) for row in rows][::-1]

@@ -96,9 +96,9 @@ def last_signed(connection: Connection, origin: str, keys: Sequence[VerifierKey]
     for note in connection.execute(_NOTES, execution_options={"yield_per": _BATCH}).scalars():
         try:
             parsed = parse_note(note)
-            found = parse_checkpoint(parsed)
-            if found.origin == origin and verify_note(parsed, keys):
-                return found
+            newest = parse_checkpoint(parsed)
+            if newest.origin == origin and verify_note(parsed, keys):
+                return newest
         except FormatError:  # a check of the whole ledger says so
             continue
     return None

@@ -77,7 +77,7 @@ def ledger_statistics(
     if until is not None:
         wanted.append(record.c.time < moment_text(until))
     with ledger.database.connect(patient=True) as connection:
-        whole = connection.execute(
+        totals = connection.execute(
             select(
                 func.count(), func.min(record.c.time), func.max(record.c.time), func.count(distinct(record.c.caller))
             ).where(*wanted)
@@ -85,10 +85,10 @@ def ledger_statistics(
         size = func.coalesce(func.sum(func.length(addendum.c.data)), 0)
         stored = connection.execute(select(addendum.c.kind, func.count(), size).group_by(addendum.c.kind))
         return LedgerStatistics(
-            records=whole[0],
-            first=whole[1] or None,
-            last=whole[2] or None,
-            callers=whole[3],
+            records=totals[0],
+            first=totals[1] or None,
+            last=totals[2] or None,
+            callers=totals[3],
             kinds=_counted(connection, record.c.kind, wanted),
             domains=_counted(connection, record.c.domain, wanted),
             decisions=_counted(connection, record.c.decision, wanted),
@@ -103,5 +103,5 @@ def ledger_statistics(
 def _counted(
     connection: Connection, column: Column[str] | ColumnElement[str], wanted: list[ColumnElement[bool]]
 ) -> dict[str, int]:
-    found = connection.execute(select(column, func.count()).where(*wanted).group_by(column))
-    return dict(sorted((value or _NONE, count) for value, count in found))
+    rows = connection.execute(select(column, func.count()).where(*wanted).group_by(column))
+    return dict(sorted((value or _NONE, count) for value, count in rows))

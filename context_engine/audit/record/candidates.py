@@ -50,8 +50,8 @@ def candidates_addendum(candidates: Mapping[str, Any], digests: Sequence[bytes])
     rest = {name: column for name, column in fates.items() if name != _SHA256}
     packed = packed_candidates(candidates)
     others = {name: value for name, value in packed.items() if name not in ("fates", "v")}
-    said = json_bytes({"fates": rest, "v": candidates["v"], **others, "contents": len(digests)})
-    data = zlib.compress(said, _LEVEL)
+    packed_json = json_bytes({"fates": rest, "v": candidates["v"], **others, "contents": len(digests)})
+    data = zlib.compress(packed_json, _LEVEL)
     texts = (_UNKNOWN if sha256 is None else bytes.fromhex(sha256) for sha256 in fates.get(_SHA256, ()))
     return Addendum.of(CANDIDATES, b"".join((_LENGTH.pack(len(data)), data, *digests, *texts)))
 
@@ -69,22 +69,22 @@ def _read(data: bytes) -> dict[str, Any]:
     reading = zlib.decompressobj()
     try:
         (length,) = _LENGTH.unpack_from(data)
-        found = read_json(reading.decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES))
+        read = read_json(reading.decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES))
     except (struct.error, zlib.error) as error:
         raise Unreadable(f"it is not compressed as it should be: {error}") from None
-    if found.get("v") != PARTS_VERSION:
-        raise Unreadable(f"its version is {found.get('v')!r}; this version of the package reads {PARTS_VERSION}")
+    if read.get("v") != PARTS_VERSION:
+        raise Unreadable(f"its version is {read.get('v')!r}; this version of the package reads {PARTS_VERSION}")
     try:
-        count, fates = found["contents"], found["fates"]
+        count, fates = read["contents"], read["fates"]
         hashes = list(_hashes(data, _LENGTH.size + length))
         if len(hashes) != count + len(fates.get("outcome", ())):
             raise Unreadable("it has not the hashes it should have")
     except (KeyError, TypeError, AttributeError):
         raise Unreadable("it has no contents or fates") from None
-    found["contents"] = [one.hex() for one in hashes[:count]]
+    read["contents"] = [digest.hex() for digest in hashes[:count]]
     if fates:
-        fates[_SHA256] = [None if one == _UNKNOWN else one.hex() for one in hashes[count:]]
-    return found
+        fates[_SHA256] = [None if digest == _UNKNOWN else digest.hex() for digest in hashes[count:]]
+    return read
 
 
 def read_fates(data: bytes) -> tuple[dict[str, list[Any]], list[bytes | None]]:
@@ -97,17 +97,17 @@ def read_fates(data: bytes) -> tuple[dict[str, list[Any]], list[bytes | None]]:
     """
     try:
         (length,) = _LENGTH.unpack_from(data)
-        said = zlib.decompressobj().decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES).decode()
-        fates, end = _DECODER.raw_decode(said, len(_FATES))
+        text = zlib.decompressobj().decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES).decode()
+        fates, end = _DECODER.raw_decode(text, len(_FATES))
         count = len(fates.get("outcome", ()))
     except (struct.error, zlib.error, ValueError, RecursionError, TypeError, AttributeError) as error:
         raise Unreadable(f"it does not say what became of the candidates: {error}") from None
-    if not (said.startswith(_FATES) and said.startswith(_VERSION, end)):
+    if not (text.startswith(_FATES) and text.startswith(_VERSION, end)):
         raise Unreadable("its version is another")
     hashes = list(_hashes(data, len(data) - count * _HASH_BYTES))
     if len(data) < _LENGTH.size + length + count * _HASH_BYTES:
         raise Unreadable("it has not the hashes it should have")
-    return fates, [None if one == _UNKNOWN else one for one in hashes]
+    return fates, [None if digest == _UNKNOWN else digest for digest in hashes]
 
 
 def content_digests(data: bytes) -> list[bytes]:
@@ -118,14 +118,14 @@ def content_digests(data: bytes) -> list[bytes]:
     """
     try:
         (length,) = _LENGTH.unpack_from(data)
-        said = zlib.decompressobj().decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES)
-        count = int(said[said.rindex(_COUNT) + len(_COUNT) :].removesuffix(b"}"))
+        text = zlib.decompressobj().decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES)
+        count = int(text[text.rindex(_COUNT) + len(_COUNT) :].removesuffix(b"}"))
     except (struct.error, zlib.error, ValueError) as error:
         raise Unreadable(f"it does not say how many contents there are: {error}") from None
-    found = list(_hashes(data, _LENGTH.size + length))[:count]
-    if not 0 <= count == len(found) or any(len(one) != _HASH_BYTES for one in found):
+    digests = list(_hashes(data, _LENGTH.size + length))[:count]
+    if not 0 <= count == len(digests) or any(len(digest) != _HASH_BYTES for digest in digests):
         raise Unreadable("it has not the digests it should have")
-    return found
+    return digests
 
 
 def _hashes(data: bytes, start: int) -> Iterator[bytes]:
@@ -161,8 +161,8 @@ def mentions_of(entry: bytes | Mapping[str, Any], candidates: bytes | None) -> t
             return ()
     except Unreadable:
         return ()
-    found = None if candidates is None else _candidates(candidates)
-    return _listed(read) if found is None else found
+    mentions = None if candidates is None else _candidates(candidates)
+    return _listed(read) if mentions is None else mentions
 
 
 def _candidates(data: bytes) -> tuple[Mention, ...] | None:
@@ -176,12 +176,18 @@ def _candidates(data: bytes) -> tuple[Mention, ...] | None:
 
 def _listed(entry: Mapping[str, Any]) -> tuple[Mention, ...]:
     chunks = entry.get("chunks")
-    listed = [one for one in chunks if isinstance(one, Mapping)] if isinstance(chunks, list) else []
+    listed = [chunk for chunk in chunks if isinstance(chunk, Mapping)] if isinstance(chunks, list) else []
     named = (
-        (one.get("source"), one.get("chunk"), one.get("document"), one.get("version"), _sha256(one.get("sha256")))
-        for one in listed
+        (
+            chunk.get("source"),
+            chunk.get("chunk"),
+            chunk.get("document"),
+            chunk.get("version"),
+            _sha256(chunk.get("sha256")),
+        )
+        for chunk in listed
     )
-    return tuple((*one, _RETURNED) for one in named if one[0] and one[1])
+    return tuple((*identity, _RETURNED) for identity in named if identity[0] and identity[1])
 
 
 def _sha256(value: object) -> bytes | None:

@@ -49,7 +49,7 @@ def dumped(value: Any, *, without: Sequence[str] = ()) -> dict[str, Any]:
     return _write_fields(value, _fields(type(value)), without)
 
 
-def loaded(kind: type[T], given: Any, **others: Any) -> T:
+def loaded(kind: type[T], data: Any, **others: Any) -> T:
     """Return what `dumped` was given.
 
     Args:
@@ -59,7 +59,7 @@ def loaded(kind: type[T], given: Any, **others: Any) -> T:
     Raises:
         Unreadable: a name that is no field, a field that is missing, or a value that cannot be one of its type.
     """
-    return _read_fields(kind, given, others)
+    return _read_fields(kind, data, others)
 
 
 def columns(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
@@ -68,21 +68,21 @@ def columns(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, Any
         return {}
     forms = (field.form for field in _fields(kind))
     return {
-        name: list(column) if form.write is _PLAIN.write else [form.write(one) for one in column]
+        name: list(column) if form.write is _PLAIN.write else [form.write(value) for value in column]
         for name, form, column in zip(kind._fields, forms, zip(*values))
     }
 
 
-def from_columns(kind: type[T], given: Mapping[str, Any]) -> tuple[T, ...]:
+def from_columns(kind: type[T], data: Mapping[str, Any]) -> tuple[T, ...]:
     """Return what `columns` was given.
 
     Raises:
         Unreadable: as `loaded`, and columns of different lengths.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(data, Mapping):
         raise Unreadable(f"{kind.__name__}: columns were expected")
-    names = list(given)
-    rows = zip(*(given[name] for name in names), strict=True)
+    names = list(data)
+    rows = zip(*(data[name] for name in names), strict=True)
     try:
         return tuple(loaded(kind, dict(zip(names, row))) for row in rows)
     except TypeError as error:
@@ -119,7 +119,7 @@ def _class(kind: type[Any]) -> Form:
     if issubclass(kind, date):
         return Form(lambda value: value.isoformat(), kind.fromisoformat)
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
-        return Form(dumped, lambda given: loaded(kind, given))
+        return Form(dumped, lambda data: loaded(kind, data))
     return _ANY
 
 
@@ -132,7 +132,7 @@ def _union(parts: tuple[Any, ...]) -> Form:
         return form
     return Form(
         lambda value: None if value is None else form.write(value),
-        lambda given: None if given is None else form.read(given),
+        lambda data: None if data is None else form.read(data),
     )
 
 
@@ -140,8 +140,8 @@ def _one_of(kinds: Sequence[Any]) -> Form:
     """One of several classes, under its name."""
     by_name = {kind.__name__: kind for kind in kinds}
 
-    def read(given: Mapping[str, Any]) -> Any:
-        ((name, fields),) = given.items()
+    def read(data: Mapping[str, Any]) -> Any:
+        ((name, fields),) = data.items()
         if name not in by_name:
             raise Unreadable(f"{name!r} is none of {', '.join(by_name)}")
         return loaded(by_name[name], fields)
@@ -151,32 +151,32 @@ def _one_of(kinds: Sequence[Any]) -> Form:
 
 def _tuple(parts: tuple[Any, ...]) -> Form:
     if len(parts) == 2 and parts[1] is Ellipsis:
-        one = form_of(parts[0])
-        if one is _PLAIN:
+        item = form_of(parts[0])
+        if item is _PLAIN:
             return Form(list, tuple)
-        return Form(lambda values: [one.write(value) for value in values], lambda given: tuple(map(one.read, given)))
+        return Form(lambda values: [item.write(value) for value in values], lambda items: tuple(map(item.read, items)))
     forms = [form_of(part) for part in parts]
     return Form(
         lambda values: [form.write(value) for form, value in zip(forms, values, strict=True)],
-        lambda given: tuple(form.read(value) for form, value in zip(forms, given, strict=True)),
+        lambda items: tuple(form.read(value) for form, value in zip(forms, items, strict=True)),
     )
 
 
 def _mapping(parts: tuple[Any, ...]) -> Form:
     key, value = parts
     if value is Any:
-        return Form(tagged, lambda given: untagged(given) or NOTHING)
+        return Form(tagged, lambda data: untagged(data) or NOTHING)
     if key is str:
-        one = form_of(value)
+        form = form_of(value)
         return Form(
-            lambda values: {name: one.write(value) for name, value in values.items()},
-            lambda given: {name: one.read(value) for name, value in given.items()},
+            lambda values: {name: form.write(value) for name, value in values.items()},
+            lambda items: {name: form.read(value) for name, value in items.items()},
         )
     pair = _tuple((key, value))
-    return Form(lambda values: [pair.write(item) for item in values.items()], lambda given: dict(map(pair.read, given)))
+    return Form(lambda values: [pair.write(item) for item in values.items()], lambda items: dict(map(pair.read, items)))
 
 
-_PLAIN: Final = Form(lambda value: value, lambda given: given)
+_PLAIN: Final = Form(lambda value: value, lambda data: data)
 _ANY: Final = Form(tagged, untagged)
 
 
@@ -185,10 +185,10 @@ _KNOWN: Final[dict[Any, tuple[_Field, ...]]] = {}
 
 def _fields(kind: Any) -> tuple[_Field, ...]:
     """Return the fields of a dataclass or named tuple, those that are not compared left out."""
-    found = _KNOWN.get(kind)
-    if found is None:
-        found = _KNOWN[kind] = _fields_by_type(kind)
-    return found
+    fields = _KNOWN.get(kind)
+    if fields is None:
+        fields = _KNOWN[kind] = _fields_by_type(kind)
+    return fields
 
 
 def _fields_by_type(kind: Any) -> tuple[_Field, ...]:
@@ -197,7 +197,9 @@ def _fields_by_type(kind: Any) -> tuple[_Field, ...]:
         defaults = kind._field_defaults
         return tuple(_Field(name, form_of(hints[name]), defaults.get(name, _REQUIRED)) for name in kind._fields)
     return tuple(
-        _Field(one.name, form_of(hints[one.name]), _default(one)) for one in dataclasses.fields(kind) if one.compare
+        _Field(field.name, form_of(hints[field.name]), _default(field))
+        for field in dataclasses.fields(kind)
+        if field.compare
     )
 
 
@@ -212,23 +214,23 @@ def _write_fields(value: Any, fields: Sequence[_Field], without: Sequence[str]) 
     for name, form, default in fields:
         if name in without:
             continue
-        held = getattr(value, name)
-        if held is default or (held == default and type(held) is type(default)):
+        current = getattr(value, name)
+        if current is default or (current == default and type(current) is type(default)):
             continue
-        out[name] = form.write(held)
+        out[name] = form.write(current)
     return out
 
 
-def _read_fields(kind: type[T], given: Any, others: Mapping[str, Any]) -> T:
-    if not isinstance(given, Mapping):
-        raise Unreadable(f"{kind.__name__}: an object was expected, not a {type(given).__name__}")
+def _read_fields(kind: type[T], data: Any, others: Mapping[str, Any]) -> T:
+    if not isinstance(data, Mapping):
+        raise Unreadable(f"{kind.__name__}: an object was expected, not a {type(data).__name__}")
     fields = {field.name: field for field in _fields(kind)}
     values = dict(others)
-    for name, held in given.items():
+    for name, current in data.items():
         if name not in fields or name in others:
             raise Unreadable(f"{kind.__name__} has no {name!r} in this version")
         try:
-            values[name] = fields[name].form.read(held)
+            values[name] = fields[name].form.read(current)
         except Unreadable:
             raise
         except (TypeError, ValueError, AttributeError) as error:

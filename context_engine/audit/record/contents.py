@@ -58,7 +58,7 @@ def answer_columns(answer: RawAnswer, contents: Contents) -> dict[str, Any]:
     return {**rest, "chunks": chunk_columns(answer.chunks, contents)}
 
 
-def answer_of(given: Mapping[str, Any], contents: Sequence[bytes], of_question: Mapping[str, Any]) -> RawAnswer:
+def answer_of(columns: Mapping[str, Any], contents: Sequence[bytes], of_question: Mapping[str, Any]) -> RawAnswer:
     """Return the answer of its columns.
 
     Args:
@@ -68,8 +68,8 @@ def answer_of(given: Mapping[str, Any], contents: Sequence[bytes], of_question: 
     Raises:
         Unreadable: they are not what this version writes.
     """
-    rest = {name: value for name, value in given.items() if name != "chunks"}
-    return loaded(RawAnswer, {**rest, **of_question}, chunks=chunks_of(given["chunks"], contents))
+    rest = {name: value for name, value in columns.items() if name != "chunks"}
+    return loaded(RawAnswer, {**rest, **of_question}, chunks=chunks_of(columns["chunks"], contents))
 
 
 def chunk_columns(chunks: Sequence[Chunk], contents: Contents) -> dict[str, Any]:
@@ -84,15 +84,15 @@ def chunk_columns(chunks: Sequence[Chunk], contents: Contents) -> dict[str, Any]
     return columns
 
 
-def chunks_of(given: Mapping[str, Any], contents: Sequence[bytes]) -> tuple[Chunk, ...]:
+def chunks_of(columns: Mapping[str, Any], contents: Sequence[bytes]) -> tuple[Chunk, ...]:
     """Return the chunks of their columns.
 
     Raises:
         Unreadable: they are not what this version writes.
     """
     try:
-        times = given.get("fetched_at") or [None] * len(given["text"])
-        rows = zip(given["text"], given["card"], given["scores"], times, strict=True)
+        times = columns.get("fetched_at") or [None] * len(columns["text"])
+        rows = zip(columns["text"], columns["card"], columns["scores"], times, strict=True)
         return tuple(
             loaded(
                 Chunk,
@@ -136,8 +136,8 @@ class _Kept:
         self._contents: dict[tuple[int, ...], tuple[Sequence[object], Content]] = {}
 
     def get(self, of: Sequence[object]) -> Content | None:
-        found = self._contents.get(tuple(map(id, of)))
-        return None if found is None else found[1]
+        kept = self._contents.get(tuple(map(id, of)))
+        return None if kept is None else kept[1]
 
     def keep(self, of: Sequence[object], content: Content) -> Content:
         if len(self._contents) >= _MOST_KEPT:
@@ -153,19 +153,19 @@ _sources: Final = _Kept()
 
 def settings_content(effective: EffectiveSettings) -> Content:
     """Return settings with their origins; the SHA-256 of its data is what an entry names them by."""
-    found = _settings.get((effective,))
-    if found is None:
+    content = _settings.get((effective,))
+    if content is None:
         data = canonical_json(effective.to_dict()).encode("utf-8", "backslashreplace")
-        found = _settings.keep((effective,), Content("settings", data))
-    return found
+        content = _settings.keep((effective,), Content("settings", data))
+    return content
 
 
 def sources_content(specs: tuple[SourceSpec, ...]) -> Content:
     """Return sources as they were declared, in their order, without what only a variable says."""
-    found = _sources.get(specs)
-    if found is None:
-        found = _sources.keep(specs, Content("sources", json_bytes({"sources": [_declared(spec) for spec in specs]})))
-    return found
+    content = _sources.get(specs)
+    if content is None:
+        content = _sources.keep(specs, Content("sources", json_bytes({"sources": [_declared(spec) for spec in specs]})))
+    return content
 
 
 def settings_of(data: bytes) -> EffectiveSettings:
@@ -174,10 +174,10 @@ def settings_of(data: bytes) -> EffectiveSettings:
     Raises:
         Unreadable: it holds a key or value that is none of this version.
     """
-    given = read_json(data)
+    stored = read_json(data)
     try:
-        values = Settings.model_validate({key: one["value"] for key, one in given.items()})
-        origins = {key: one["origin"] for key, one in given.items() if one["origin"] != _DEFAULT}
+        values = Settings.model_validate({key: setting["value"] for key, setting in stored.items()})
+        origins = {key: setting["origin"] for key, setting in stored.items() if setting["origin"] != _DEFAULT}
         return EffectiveSettings(values=values, origins=origins)
     except (ValidationError, TypeError, KeyError) as error:
         raise Unreadable(f"settings: {_first(error)}") from None
@@ -190,7 +190,7 @@ def specs_of(data: bytes) -> tuple[SourceSpec, ...]:
         Unreadable: it holds a field or value that is none of this version.
     """
     try:
-        return tuple(_spec(one) for one in read_json(data)["sources"])
+        return tuple(_spec(spec) for spec in read_json(data)["sources"])
     except (ValidationError, TypeError, KeyError) as error:
         raise Unreadable(f"sources: {_first(error)}") from None
 
@@ -203,8 +203,8 @@ def _declared(spec: SourceSpec) -> dict[str, Any]:
     return declared
 
 
-def _spec(given: dict[str, Any]) -> SourceSpec:
-    fields = {**given, "settings": untagged(given["settings"])} if "settings" in given else given
+def _spec(declared: dict[str, Any]) -> SourceSpec:
+    fields = {**declared, "settings": untagged(declared["settings"])} if "settings" in declared else declared
     return SourceSpec.model_validate(fields)
 
 

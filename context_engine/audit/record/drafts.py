@@ -117,7 +117,7 @@ def refusal_draft(
         "code": code_version,
         "hashes": {"policy": decision.policy_hash if decision else ""},
         "query": kept_as(kept, request.query, pseudonyms),
-        "denied": [[one.source_id, one.reason] for one in decision.denied] if decision else [],
+        "denied": [[denial.source_id, denial.reason] for denial in decision.denied] if decision else [],
     }
     question = {"v": PARTS_VERSION, "request": dumped(request), "message": str(error)}
 
@@ -149,7 +149,7 @@ def context_draft(result: SearchResult, context: Context, *, record_id: str, now
         "masked": result.settings.values.mask_contexts,
         "sha256": content_sha256(context.text),
         "chunks": [_block(block.label, block.source_id, block.chunk_ids, block.truncated) for block in context.blocks],
-        "left_out": [[one.source_id, one.chunk_id, one.reason] for one in context.left_out],
+        "left_out": [[omission.source_id, omission.chunk_id, omission.reason] for omission in context.left_out],
     }
     if context.part > 1:
         entry["part"] = context.part
@@ -228,8 +228,8 @@ def of_result(result: SearchResult, access: AccessRecord) -> dict[str, Any]:
         "counts": _counts(result),
         "sources": [_source(status) for status in result.sources],
         "chunks": [_chunk(chunk) for chunk in result.chunks],
-        "denied": [[one.source_id, one.reason] for one in access.decision.denied] if access.decision else [],
-        "withheld": [list(one) for one in access.withheld],
+        "denied": [[denial.source_id, denial.reason] for denial in access.decision.denied] if access.decision else [],
+        "withheld": [list(chunk) for chunk in access.withheld],
         "notices": _notices(result),
     }
 
@@ -278,5 +278,5 @@ def _chunk(ranked: RankedChunk) -> dict[str, Any]:
 def _notices(result: SearchResult) -> list[list[str]]:
     """Return each code with what it is about, once; a subject is named only where no word of a question can be one."""
     known = _SUBJECTS | {status.source_id for status in result.sources}
-    pairs = {(str(one.code), one.subject if one.subject in known else ""): None for one in result.notices}
+    pairs = {(str(notice.code), notice.subject if notice.subject in known else ""): None for notice in result.notices}
     return [list(pair) for pair in pairs]

@@ -32,13 +32,13 @@ def composed(entry: dict[str, Any], addenda: Mapping[str, Addendum], shared: Map
         shared: digests of what other records name too, by name.
     """
     digests = {**shared, **{name: addendum.digest for name, addendum in addenda.items()}}
-    whole = {"v": ENTRY_VERSION, **entry, "addenda": {name: digest.hex() for name, digest in digests.items()}}
-    data = json_bytes(whole)
+    full = {"v": ENTRY_VERSION, **entry, "addenda": {name: digest.hex() for name, digest in digests.items()}}
+    data = json_bytes(full)
     if len(data) <= MOST_ENTRY_BYTES:
         return Composed(data, tuple(addenda.values()))
-    whole["addenda"]["account"] = _NO_DIGEST
-    short = _cut(_shortened(whole))
-    account = Addendum.of("account", json_bytes({name: one for name, one in whole.items() if short[name] != one}))
+    full["addenda"]["account"] = _NO_DIGEST
+    short = _cut(_shortened(full))
+    account = Addendum.of("account", json_bytes({name: value for name, value in full.items() if short[name] != value}))
     short["addenda"]["account"] = account.digest.hex()
     return Composed(json_bytes(short), (*addenda.values(), account))
 
@@ -73,8 +73,8 @@ def _shortened(value: Any) -> Any:
         digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
         return f"{_beginning(value)}…{digest[:16]}"
     if isinstance(value, dict):
-        return {key: _shortened(one) for key, one in value.items()}
-    return [_shortened(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _shortened(item) for key, item in value.items()}
+    return [_shortened(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _beginning(text: str) -> str:
@@ -90,7 +90,7 @@ def _beginning(text: str) -> str:
 def _cut(entry: dict[str, Any]) -> dict[str, Any]:
     """Return an entry whose longest lists are cut from their ends until it is short enough."""
     lists = _lists(entry)
-    sizes = {name: [len(json_bytes(one)) + 1 for one in held] for name, held in lists.items()}
+    sizes = {name: [len(json_bytes(item)) + 1 for item in items] for name, items in lists.items()}
     taken = {name: sum(each) for name, each in sizes.items()}
     room = sum(len(name) + _ROOM_FOR_A_COUNT for name in lists)
     over = len(json_bytes(entry)) + room - MOST_ENTRY_BYTES
@@ -107,9 +107,9 @@ def _cut(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _lists(entry: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the lists of an entry by name, those of the caller among them."""
-    own = {name: one for name, one in entry.items() if isinstance(one, list)}
+    own = {name: items for name, items in entry.items() if isinstance(items, list)}
     caller = entry.get("caller") or {}
-    return {**own, **{f"caller.{name}": one for name, one in caller.items() if isinstance(one, list)}}
+    return {**own, **{f"caller.{name}": items for name, items in caller.items() if isinstance(items, list)}}
 
 
 class EntryBytes(Protocol):
@@ -169,19 +169,19 @@ def fetch(addenda: Addenda, digests: Collection[bytes], record_id: str) -> dict[
     Raises:
         LedgerCorrupt: one of them is not what was recorded.
     """
-    found = addenda.addenda(digests)
-    for digest, addendum in found.items():
+    present = addenda.addenda(digests)
+    for digest, addendum in present.items():
         if addendum.digest != digest:
             raise LedgerCorrupt(
                 f"an addendum ({addendum.kind}) of record {record_id} is not the one that was recorded: "
                 "'audit verify' tells more"
             )
-    return {digest: addendum.data for digest, addendum in found.items()}
+    return {digest: addendum.data for digest, addendum in present.items()}
 
 
 def missing_part(addenda: Addenda, kind: str, digest: bytes) -> Missing:
     """Return what is known of an addendum that is not there."""
     index = addenda.erased(digest)
-    said = None if index is None else addenda.entry_at(index)
-    data = None if said is None else said.entry
+    erasure = None if index is None else addenda.entry_at(index)
+    data = None if erasure is None else erasure.entry
     return Missing(kind, digest, index, None if data is None else read_entry(data).get("time"))

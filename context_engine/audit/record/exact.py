@@ -44,7 +44,7 @@ def json_bytes_each(values: Sequence[Any]) -> list[bytes]:
     """Return what `json_bytes` returns of each value; one call for all costs half as much."""
     if not values:
         return []
-    parts = _ENCODER.encode([one for value in values for one in (_BETWEEN, value)])[1:-1].split(_BETWEEN_JSON)[1:]
+    parts = _ENCODER.encode([item for value in values for item in (_BETWEEN, value)])[1:-1].split(_BETWEEN_JSON)[1:]
     if len(parts) != len(values):  # the mark stands in a value too
         return [json_bytes(value) for value in values]
     return [part.strip(",").encode("utf-8", "backslashreplace") for part in parts]
@@ -57,12 +57,12 @@ def read_json(data: bytes | str) -> dict[str, Any]:
         Unreadable: it is not JSON, or no object.
     """
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"it is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise Unreadable(f"an object was expected, not a {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise Unreadable(f"an object was expected, not a {type(value).__name__}")
+    return value
 
 
 def tagged(value: Any) -> Any:
@@ -77,7 +77,7 @@ def tagged(value: Any) -> Any:
     if kind is float:
         return value if isfinite(value) else {"$number": repr(value)}
     if kind is list:
-        return value if _SCALARS.issuperset(map(type, value)) else [tagged(one) for one in value]
+        return value if _SCALARS.issuperset(map(type, value)) else [tagged(item) for item in value]
     if kind is dict or isinstance(value, Mapping):
         return _tagged_mapping(value)
     return _tagged_object(value)
@@ -85,10 +85,10 @@ def tagged(value: Any) -> Any:
 
 def _tagged_mapping(mapping: Mapping[Any, Any]) -> dict[str, Any]:
     if not _TEXT.issuperset(map(type, mapping)) or _MARK in "".join(mapping):
-        return {"$pairs": [[tagged(key), tagged(one)] for key, one in mapping.items()]}
+        return {"$pairs": [[tagged(key), tagged(item)] for key, item in mapping.items()]}
     if type(mapping) is dict and _SCALARS.issuperset(map(type, mapping.values())):
         return mapping
-    return {key: one if type(one) in _SCALARS else tagged(one) for key, one in mapping.items()}
+    return {key: item if type(item) in _SCALARS else tagged(item) for key, item in mapping.items()}
 
 
 def _tagged_object(value: Any) -> Any:
@@ -99,14 +99,14 @@ def _tagged_object(value: Any) -> Any:
     if isinstance(value, date):
         return {"$date": value.isoformat()}
     if isinstance(value, tuple):
-        return {"$tuple": [tagged(one) for one in value]}
+        return {"$tuple": [tagged(item) for item in value]}
     if isinstance(value, AbstractSet):
-        return {"$set": sorted((tagged(one) for one in value), key=repr)}
+        return {"$set": sorted((tagged(item) for item in value), key=repr)}
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return tagged(float(value))
-    return [tagged(one) for one in value] if isinstance(value, Sequence) else str(value)
+    return [tagged(item) for item in value] if isinstance(value, Sequence) else str(value)
 
 
 def untagged(value: Any) -> Any:
@@ -116,12 +116,12 @@ def untagged(value: Any) -> Any:
         Unreadable: an object with a mark that is not known.
     """
     if isinstance(value, list):
-        return [untagged(one) for one in value]
+        return [untagged(item) for item in value]
     if not isinstance(value, dict):
         return value
     mark = next(iter(value), "")
     if not mark.startswith(_MARK):
-        return {key: untagged(one) for key, one in value.items()}
+        return {key: untagged(item) for key, item in value.items()}
     if len(value) != 1 or mark not in _READ:
         raise Unreadable(f"{mark!r} is no mark of this version")
     try:
@@ -134,7 +134,7 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "$number": float,
     "$moment": datetime.fromisoformat,
     "$date": date.fromisoformat,
-    "$tuple": lambda parts: tuple(untagged(one) for one in parts),
-    "$set": lambda parts: {untagged(one) for one in parts},
-    "$pairs": lambda pairs: {untagged(key): untagged(one) for key, one in pairs},
+    "$tuple": lambda parts: tuple(untagged(part) for part in parts),
+    "$set": lambda parts: {untagged(part) for part in parts},
+    "$pairs": lambda pairs: {untagged(key): untagged(item) for key, item in pairs},
 }

@@ -25,26 +25,26 @@ def packed_candidates(candidates: Mapping[str, Any]) -> dict[str, Any]:
     """Return the candidates of `Parts` in fewer words."""
     out = dict(candidates)
     if "answers" in out:
-        out["answers"] = [{**one, "chunks": _packed_chunks(one["chunks"])} for one in out["answers"]]
+        out["answers"] = [{**answer, "chunks": _packed_chunks(answer["chunks"])} for answer in out["answers"]]
     if out.get("returned"):
         hashes = _hashes(out["fates"])
-        out["returned"] = [_with_hash(one, hashes, packs=True) for one in out["returned"]]
+        out["returned"] = [_with_hash(chunk, hashes, packs=True) for chunk in out["returned"]]
     return out
 
 
-def unpacked_candidates(given: Mapping[str, Any]) -> dict[str, Any]:
+def unpacked_candidates(packed: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `packed_candidates` was given.
 
     Raises:
         Unreadable: it is not what this version writes.
     """
-    out = dict(given)
+    out = dict(packed)
     try:
         if "answers" in out:
-            out["answers"] = [{**one, "chunks": _unpacked_chunks(one["chunks"])} for one in out["answers"]]
+            out["answers"] = [{**answer, "chunks": _unpacked_chunks(answer["chunks"])} for answer in out["answers"]]
         if out.get("returned"):
             hashes = _hashes(out["fates"])
-            out["returned"] = [_with_hash(one, hashes, packs=False) for one in out["returned"]]
+            out["returned"] = [_with_hash(chunk, hashes, packs=False) for chunk in out["returned"]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Unreadable(f"its candidates: {type(error).__name__}: {error}") from None
     return out
@@ -53,34 +53,36 @@ def unpacked_candidates(given: Mapping[str, Any]) -> dict[str, Any]:
 def packed_question(question: Mapping[str, Any]) -> dict[str, Any]:
     """Return the question of `Parts` in fewer words."""
     answers: list[dict[str, Any]] = []
-    for one in question.get("answers", ()):
-        said = one.get("statistics")
-        first = next((place for place, other in enumerate(answers) if said and other.get("statistics") == said), None)
-        answers.append(dict(one) if first is None else {**one, "statistics": first})
+    for answer in question.get("answers", ()):
+        statistics = answer.get("statistics")
+        first = next(
+            (place for place, other in enumerate(answers) if statistics and other.get("statistics") == statistics), None
+        )
+        answers.append(dict(answer) if first is None else {**answer, "statistics": first})
     return {**question, "answers": answers} if answers else dict(question)
 
 
-def unpacked_question(given: Mapping[str, Any]) -> dict[str, Any]:
+def unpacked_question(packed: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `packed_question` was given.
 
     Raises:
         Unreadable: it is not what this version writes.
     """
     try:
-        answers = given.get("answers") or []
-        whole = [_with_statistics(one, answers) for one in answers]
+        answers = packed.get("answers") or []
+        full = [_with_statistics(answer, answers) for answer in answers]
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise Unreadable(f"its question: {type(error).__name__}: {error}") from None
-    return {**given, "answers": whole} if whole else dict(given)
+    return {**packed, "answers": full} if full else dict(packed)
 
 
 def _with_statistics(answer: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    said = answer.get("statistics")
-    if not isinstance(said, int):
+    place = answer.get("statistics")
+    if not isinstance(place, int):
         return answer
-    first = answers[said]["statistics"]
+    first = answers[place]["statistics"]
     if isinstance(first, int):
-        raise Unreadable(f"its question: answer {said} has no statistics of its own")
+        raise Unreadable(f"its question: answer {place} has no statistics of its own")
     return {**answer, "statistics": first}
 
 
@@ -112,9 +114,9 @@ def _apart(scores: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[Any]], 
     return of, values
 
 
-def _unpacked_chunks(given: Mapping[str, Any]) -> dict[str, Any]:
-    out = dict(given)
-    scores = given["scores"]
+def _unpacked_chunks(columns: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(columns)
+    scores = columns["scores"]
     if isinstance(scores, Mapping):
         of = scores["of"]
         out["scores"] = [
@@ -123,10 +125,10 @@ def _unpacked_chunks(given: Mapping[str, Any]) -> dict[str, Any]:
         ]
     count = len(out["scores"])
     for name in _NUMBERS:
-        if isinstance(given[name], int):
-            out[name] = list(range(given[name], given[name] + count))
-    if isinstance(given.get("fetched_at"), str):
-        out["fetched_at"] = [given["fetched_at"]] * count
+        if isinstance(columns[name], int):
+            out[name] = list(range(columns[name], columns[name] + count))
+    if isinstance(columns.get("fetched_at"), str):
+        out["fetched_at"] = [columns["fetched_at"]] * count
     return out
 
 

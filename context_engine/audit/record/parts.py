@@ -46,11 +46,11 @@ _WORDS_OF_ANSWER: Final = ("statistics", "unknown_words")
 
 _WORDS_OF_STATUS: Final = ("error", "problem", "notices")
 
-_OF_CANDIDATES: Final = tuple(one.name for one in fields(SearchResult) if one.name not in _QUESTION)
+_OF_CANDIDATES: Final = tuple(field.name for field in fields(SearchResult) if field.name not in _QUESTION)
 
-_REST_OF_ANSWER: Final = tuple(one.name for one in fields(RawAnswer) if one.name not in _WORDS_OF_ANSWER)
+_REST_OF_ANSWER: Final = tuple(field.name for field in fields(RawAnswer) if field.name not in _WORDS_OF_ANSWER)
 
-_REST_OF_STATUS: Final = tuple(one.name for one in fields(SourceStatus) if one.name not in _WORDS_OF_STATUS)
+_REST_OF_STATUS: Final = tuple(field.name for field in fields(SourceStatus) if field.name not in _WORDS_OF_STATUS)
 
 _RERANK_SCORES: Final = form_of(Mapping[Key, float])
 
@@ -107,7 +107,7 @@ def join(candidates: Mapping[str, Any], question: Mapping[str, Any], contents: S
     _check_version(candidates)
     try:
         words = question["answers"]
-        raw = tuple(answer_of(one, contents, of) for one, of in zip(candidates["answers"], words, strict=True))
+        raw = tuple(answer_of(answer, contents, of) for answer, of in zip(candidates["answers"], words, strict=True))
         statuses = zip(candidates["statuses"], question["statuses"], strict=True)
         fates = {name: column for name, column in candidates["fates"].items() if name in Fate._fields}
         return loaded(
@@ -121,7 +121,7 @@ def join(candidates: Mapping[str, Any], question: Mapping[str, Any], contents: S
             swaps=from_columns(Swap, candidates["swaps"]),
             stages=from_columns(StageTrace, candidates["stages"]),
             rerank_scores=_RERANK_SCORES.read(candidates["rerank_scores"]),
-            chunks=tuple(_ranked(one, raw, contents) for one in candidates["returned"]),
+            chunks=tuple(_ranked(chunk, raw, contents) for chunk in candidates["returned"]),
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise error if isinstance(error, Unreadable) else Unreadable(f"{type(error).__name__}: {error}") from None
@@ -150,8 +150,8 @@ def _returned(ranked: RankedChunk, places: Mapping[int, Sequence[int]], contents
     return out
 
 
-def _ranked(given: Mapping[str, Any], raw: Sequence[RawAnswer], contents: Sequence[bytes]) -> RankedChunk:
-    place, rest = given["chunk"], {name: value for name, value in given.items() if name != "chunk"}
+def _ranked(data: Mapping[str, Any], raw: Sequence[RawAnswer], contents: Sequence[bytes]) -> RankedChunk:
+    place, rest = data["chunk"], {name: value for name, value in data.items() if name != "chunk"}
     return loaded(RankedChunk, rest, chunk=_chunk(place, raw, contents))
 
 
@@ -172,8 +172,8 @@ _Identity = tuple[str | None, str | None, str | None]
 def candidate_identities(result: SearchResult) -> dict[str, list[Any]]:
     """Return document, version and SHA-256 of the text of each candidate, in the order of the fates, as columns."""
     known = _identities(result)
-    found = [known.get((fate.source_id, fate.chunk_id), _UNKNOWN) for fate in result.fates]
-    return {name: list(column) for name, column in zip(IDENTITY_COLUMNS, zip(*found))}
+    identities = [known.get((fate.source_id, fate.chunk_id), _UNKNOWN) for fate in result.fates]
+    return {name: list(column) for name, column in zip(IDENTITY_COLUMNS, zip(*identities))}
 
 
 def _identities(result: SearchResult) -> dict[Key, _Identity]:
@@ -219,7 +219,7 @@ def save_result(result: SearchResult, *, code_version: str) -> dict[str, Any]:
         "code": code_version,
         "question": parts.question,
         "candidates": parts.candidates,
-        "contents": [one.data.decode("utf-8", "surrogatepass") for one in parts.contents],
+        "contents": [content.data.decode("utf-8", "surrogatepass") for content in parts.contents],
     }
 
 
@@ -239,13 +239,13 @@ def load_result(saved: Mapping[str, Any]) -> SearchResult:
         )
     unknown = sorted(record.keys() - _NAMES)
     if record.get("version") != _VERSION or unknown:
-        what = f"it holds {unknown[0]!r}" if unknown else f"its version is {record.get('version')!r}"
+        reason = f"it holds {unknown[0]!r}" if unknown else f"its version is {record.get('version')!r}"
         raise InvalidRequest(
-            f"this result was saved by another version of the package ({record.get('code')}): {what}, and this one "
+            f"this result was saved by another version of the package ({record.get('code')}): {reason}, and this one "
             f"reads version {_VERSION}"
         )
     try:
-        contents = [str(one).encode("utf-8", "surrogatepass") for one in record["contents"]]
+        contents = [str(text).encode("utf-8", "surrogatepass") for text in record["contents"]]
         return join(record["candidates"], record["question"], contents)
     except (Unreadable, KeyError, TypeError, AttributeError) as error:
         raise InvalidRequest(f"this saved result cannot be read: {error}") from None

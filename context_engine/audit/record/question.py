@@ -55,11 +55,10 @@ def read_question(
         raise QueryNotRecorded(
             f"record {record_id}: only a digest of its question was kept: give the question itself (--query)"
         )
-
-    for one in pseudonyms:
-        found = unsealed(data[len(_SEALED) :], one.seal_secret(query), record_id)
-        if found is not None:
-            return unpacked_question(read_json(found))
+    for names in pseudonyms:
+        opened = unsealed(data[len(_SEALED) :], names.seal_secret(query), record_id)
+        if opened is not None:
+            return unpacked_question(read_json(opened))
     raise QueryNotRecorded(f"record {record_id}: its question is another one, or it was kept under another audit key")
 
 

@@ -95,7 +95,7 @@ class _Reading:
             raise LedgerCorrupt(f"record {self._id}, made by version {code}, cannot be read: {error}") from None
 
     def _joined(self, candidates: Mapping[str, Any], question: Mapping[str, Any]) -> Restored:
-        digests = [bytes.fromhex(one) for one in candidates["contents"]]
+        digests = [bytes.fromhex(digest) for digest in candidates["contents"]]
         stored = fetch(self._addenda, digests, self._id)
         missing = tuple(
             missing_part(self._addenda, _kind(number, candidates), digest)
@@ -117,6 +117,6 @@ def _kind(number: int, candidates: Mapping[str, Any]) -> str:
     for name, kind in (("settings", "settings"), ("specs", "sources")):
         if candidates[name] == number:
             return kind
-    columns = [one["chunks"] for one in candidates["answers"]]
-    columns += [one["chunk"] for one in candidates["returned"] if isinstance(one["chunk"], Mapping)]
-    return "text" if any(number in one["text"] for one in columns) else "card"
+    columns = [answer["chunks"] for answer in candidates["answers"]]
+    columns += [chunk["chunk"] for chunk in candidates["returned"] if isinstance(chunk["chunk"], Mapping)]
+    return "text" if any(number in column["text"] for column in columns) else "card"

@@ -79,7 +79,7 @@ class LedgerRecorder:
             lambda drafts: drafts.fetch(principal, domain, source_id, chunks, now), f"the fetch from source {source_id}"
         )
 
-    def _keep(self, make: Make, what: str) -> None:
+    def _keep(self, make: Make, subject: str) -> None:
         if self._mode == "best_effort":
             self._writer.offer(make, self._buffer)
             return
@@ -87,6 +87,6 @@ class LedgerRecorder:
             self._writer.write(make, self._timeout_s)
         except AuditUnavailable as error:
             raise AuditUnavailable(
-                f"{what} could not be recorded, and audit_mode is 'required': nothing is given out unrecorded. {error}"
-                f"{'' if str(error).endswith('.') else '.'} 'context-engine doctor' tries the ledger"
+                f"{subject} could not be recorded, and audit_mode is 'required': no unrecorded answer is returned. "
+                f"{error}{'' if str(error).endswith('.') else '.'} 'context-engine doctor' tests the ledger"
             ) from error

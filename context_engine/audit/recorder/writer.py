@@ -125,9 +125,9 @@ class LedgerWriter:
             left = len(self._offered) + self._writing + (untold.count if untold is not None else 0)
         if not left:
             return ""
-        said = f"{searches_are(left)} not recorded in {self.place}: {self._problem or 'there was no time left'}"
-        logger.warning("%s", said)
-        return said
+        problem = f"{searches_are(left)} not recorded in {self.place}: {self._problem or 'there was no time left'}"
+        logger.warning("%s", problem)
+        return problem
 
     def _start(self) -> None:
         """Have the thread run; the lock is held."""
@@ -179,28 +179,28 @@ class LedgerWriter:
         """Write records; those that nobody waits for stay where the ledger is down."""
         try:
             ledger = session.opened()
-            found = write_batch(ledger, batch)
+            written = write_batch(ledger, batch)
         except Exception as error:  # noqa: BLE001  it could not be opened, for whatever reason
-            ledger, found = None, Written(left=list(batch), problem=error)
-        for job in found.kept:
+            ledger, written = None, Written(left=list(batch), problem=error)
+        for job in written.kept:
             job.finish()
-        if found.problem is not None:
-            session.failed(found.problem)
+        if written.problem is not None:
+            session.failed(written.problem)
         else:
-            session.wrote(len(found.kept))
+            session.wrote(len(written.kept))
         with self._changed:
             self._writing, self._problem = 0, session.problem
-            self._offered.extendleft(job for job in reversed(found.left) if not job.awaited)
-            for job, why in found.refused:
+            self._offered.extendleft(job for job in reversed(written.left) if not job.awaited)
+            for job, why in written.refused:
                 if not job.awaited:
                     self._losses.add(1, f"a record cannot be kept: {reason_of(why)}")
             untold = self._losses.untold
-        for job, why in found.refused:
+        for job, why in written.refused:
             job.finish(why)
-        for job in found.left:
+        for job in written.left:
             if job.awaited:
-                job.finish(found.problem)
-        if ledger is not None and untold is not None and found.problem is None:
+                job.finish(written.problem)
+        if ledger is not None and untold is not None and written.problem is None:
             self._tell(session, ledger, untold)
 
     def _tell(self, session: LedgerSession, ledger: LedgerInUse, loss: Loss) -> None:
@@ -258,43 +258,43 @@ def write_batch(ledger: LedgerInUse, jobs: Sequence[Job]) -> Written:
 
     A second try is safe: the ledger passes over a record that it has.
     """
-    found = Written()
-    drafts = [(job, draft) for job in jobs if (draft := _drafted(ledger, job, found)) is not None]
+    written = Written()
+    drafts = [(job, draft) for job in jobs if (draft := _drafted(ledger, job, written)) is not None]
     if not drafts:
-        return found
+        return written
     try:
         ledger.log.append([draft for _, draft in drafts])
     except Exception as error:  # noqa: BLE001  whatever it is, nothing of the batch was kept
-        found.problem = error
-        _one_by_one(ledger, drafts, found)
-        return found
-    found.kept = [job for job, _ in drafts]
-    return found
+        written.problem = error
+        _one_by_one(ledger, drafts, written)
+        return written
+    written.kept = [job for job, _ in drafts]
+    return written
 
 
-def _drafted(ledger: LedgerInUse, job: Job, found: Written) -> Draft | None:
+def _drafted(ledger: LedgerInUse, job: Job, written: Written) -> Draft | None:
     try:
         return job.drafted(ledger.drafts)
     except Exception as error:  # noqa: BLE001  one record that cannot be made must not keep others from being
-        found.refused.append((job, error))
+        written.refused.append((job, error))
         return None
 
 
-def _one_by_one(ledger: LedgerInUse, drafts: Sequence[tuple[Job, Draft]], found: Written) -> None:
+def _one_by_one(ledger: LedgerInUse, drafts: Sequence[tuple[Job, Draft]], written: Written) -> None:
     """Write each alone. One that fails while another is kept is at fault itself; where none is, the ledger is down."""
     failed: list[tuple[Job, Exception]] = []
     if len(drafts) > 1:
         for job, draft in drafts:
-            if len(failed) >= _TRIES and not found.kept:
+            if len(failed) >= _TRIES and not written.kept:
                 failed.append((job, failed[-1][1]))
                 continue
             try:
                 ledger.log.append([draft])
-                found.kept.append(job)
+                written.kept.append(job)
             except Exception as error:  # noqa: BLE001  see above
                 failed.append((job, error))
-    if found.kept:
-        found.refused += failed
-        found.problem = None
+    if written.kept:
+        written.refused += failed
+        written.problem = None
     else:
-        found.left = [job for job, _ in drafts]
+        written.left = [job for job, _ in drafts]

@@ -49,18 +49,18 @@ class Account:
             "entry": dict(self.entry),
             "question": self.question,
             "question_missing": self.question_missing,
-            "fates": [dict(one) for one in self.fates],
+            "fates": [dict(fate) for fate in self.fates],
             "settings": self.settings,
             "missing": [
                 {
-                    "kind": one.kind,
-                    "digest": one.digest.hex(),
-                    "erased_by": one.erased_by,
-                    "erased_on": one.erased_on,
+                    "kind": part.kind,
+                    "digest": part.digest.hex(),
+                    "erased_by": part.erased_by,
+                    "erased_on": part.erased_on,
                 }
-                for one in self.missing
+                for part in self.missing
             ],
-            "contexts": [dict(one) for one in self.contexts],
+            "contexts": [dict(context) for context in self.contexts],
         }
 
 
@@ -90,32 +90,32 @@ def account_of(
     read = read_entry(entry)
     try:
         named = {name: bytes.fromhex(digest) for name, digest in read.get("addenda", {}).items()}
-        held = fetch(addenda, list(named.values()), read["id"])
-        found = {name: held[digest] for name, digest in named.items() if digest in held}
-        question, why = _question(read, found, query, pseudonyms)
-        missing = tuple(missing_part(addenda, name, digest) for name, digest in named.items() if digest not in held)
+        present = fetch(addenda, list(named.values()), read["id"])
+        parts = {name: present[digest] for name, digest in named.items() if digest in present}
+        question, why = _question(read, parts, query, pseudonyms)
+        missing = tuple(missing_part(addenda, name, digest) for name, digest in named.items() if digest not in present)
         return Account(
             index=index,
-            entry=read if _ACCOUNT not in found else {**read, **read_json(found[_ACCOUNT]), "addenda": read["addenda"]},
+            entry=read if _ACCOUNT not in parts else {**read, **read_json(parts[_ACCOUNT]), "addenda": read["addenda"]},
             question=question,
-            question_missing=next((one.why for one in missing if one.kind == QUESTION), why),
-            fates=_fates(read_candidates(found[CANDIDATES])["fates"]) if CANDIDATES in found else (),
-            settings=read_json(found[_SETTINGS]) if _SETTINGS in found else None,
+            question_missing=next((part.why for part in missing if part.kind == QUESTION), why),
+            fates=_fates(read_candidates(parts[CANDIDATES])["fates"]) if CANDIDATES in parts else (),
+            settings=read_json(parts[_SETTINGS]) if _SETTINGS in parts else None,
             missing=missing,
-            contexts=tuple(read_entry(one) for one in contexts),
+            contexts=tuple(read_entry(context) for context in contexts),
         )
     except (Unreadable, KeyError, TypeError, ValueError, AttributeError) as error:
         raise LedgerCorrupt(f"record {read['id']} cannot be read: {error}; 'audit verify' tells more") from None
 
 
 def _question(
-    read: Mapping[str, Any], found: Mapping[str, bytes], query: str | None, pseudonyms: Sequence[Pseudonyms]
+    read: Mapping[str, Any], parts: Mapping[str, bytes], query: str | None, pseudonyms: Sequence[Pseudonyms]
 ) -> tuple[dict[str, Any] | None, str]:
     """Return the question, and why there is none."""
-    if QUESTION not in found:
+    if QUESTION not in parts:
         return None, _NOT_KEPT
     try:
-        return read_question(found[QUESTION], read["id"], query=query, pseudonyms=pseudonyms), ""
+        return read_question(parts[QUESTION], read["id"], query=query, pseudonyms=pseudonyms), ""
     except QueryNotRecorded as error:
         return None, str(error)
 

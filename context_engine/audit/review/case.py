@@ -42,8 +42,8 @@ def identity_of(source_id: str, chunk: Chunk) -> CandidateIdentity:
 def candidates_of(result: SearchResult, analyse: Callable[[str], AnalysedText] = AnalysedText) -> dict[Key, Candidate]:
     """Return the candidates of stage 1 by their keys."""
     specs = {spec.id: spec for spec in result.specs}
-    found, _ = pool(((specs[answer.source_id], answer) for answer in result.raw), analyse)
-    return {candidate.key: candidate for candidate in found}
+    pooled, _ = pool(((specs[answer.source_id], answer) for answer in result.raw), analyse)
+    return {candidate.key: candidate for candidate in pooled}
 
 
 class Case:
@@ -90,7 +90,7 @@ class Case:
 
     def shown_in(self, result: SearchResult) -> RankedChunk | None:
         """Return the chunk as another result shows it, None where that does not."""
-        shown = (one for one in result.chunks if identity_of(one.source_id, one.chunk) == self.identity)
+        shown = (chunk for chunk in result.chunks if identity_of(chunk.source_id, chunk.chunk) == self.identity)
         return next(shown, None)
 
     def followed(self, result: SearchResult) -> Case | None:

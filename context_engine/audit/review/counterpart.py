@@ -46,50 +46,52 @@ def counterpart(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str] = froze
         now: the chunks of its document, of one version; or those of its id, where it has no document.
         taken: content hashes of the other chunks that were shown: an equal text stands for one of them.
     """
-    equal = [one for one in now if content_sha256(one.content) == shown.content_sha256]
+    equal = [chunk for chunk in now if content_sha256(chunk.content) == shown.content_sha256]
     if equal:
-        return Counterpart(min(equal, key=lambda one: one.chunk_id != shown.own_id), same_text=True)
+        return Counterpart(min(equal, key=lambda chunk: chunk.chunk_id != shown.own_id), same_text=True)
     if shown.chunk is None:
-        same_id = next((one for one in now if one.chunk_id == shown.own_id), None)
+        same_id = next((chunk for chunk in now if chunk.chunk_id == shown.own_id), None)
         return None if same_id is None else Counterpart(same_id)
     words = _words(shown.chunk.content)
-    under_another_heading = next((one for one in now if _words(one.content) == words), None)
+    under_another_heading = next((chunk for chunk in now if _words(chunk.content) == words), None)
     if under_another_heading is not None:
         return Counterpart(under_another_heading)
     cut_into = _cut_into(words, now)
     if cut_into:
         return Counterpart(None, cut_into=cut_into)
-    free = [one for one in now if content_sha256(one.content) not in taken]
-    found = _likest(shown, free)
-    return None if found is None else Counterpart(found)
+    free = [chunk for chunk in now if content_sha256(chunk.content) not in taken]
+    likest = _likest(shown, free)
+    return None if likest is None else Counterpart(likest)
 
 
 def _likest(shown: ShownChunk, now: Sequence[Chunk]) -> Chunk | None:
     """Return the chunk whose text is most like the one shown, that of the same id before others."""
     assert shown.chunk is not None
     content = shown.chunk.content
-    same_id = next((one for one in now if one.chunk_id == shown.own_id), None)
+    same_id = next((chunk for chunk in now if chunk.chunk_id == shown.own_id), None)
     if same_id is not None and likeness(content, same_id.content) >= _ALIKE_OF_THE_SAME_ID:
         return same_id
-    others = [one for one in now[:_MOST_COMPARED] if one is not same_id]
-    shares = [likeness(content, one.content, _ALIKE) for one in others]
+    others = [chunk for chunk in now[:_MOST_COMPARED] if chunk is not same_id]
+    shares = [likeness(content, other.content, _ALIKE) for other in others]
     best = max(range(len(others)), key=shares.__getitem__, default=0)
     return others[best] if any(shares) else same_id
 
 
 def _cut_into(words: tuple[str, ...], now: Sequence[Chunk]) -> tuple[str, ...]:
     """Return the chunks in which words stand one after the other, in one chunk or over several."""
-    holding = [one for one in now if _place(words, _words(one.content)) is not None]
+    holding = [chunk for chunk in now if _place(words, _words(chunk.content)) is not None]
     if holding:
-        return tuple(one.chunk_id for one in holding)
-    ordered = sorted((one for one in now if one.position is not None), key=lambda one: (one.position, one.chunk_id))
+        return tuple(chunk.chunk_id for chunk in holding)
+    ordered = sorted(
+        (chunk for chunk in now if chunk.position is not None), key=lambda chunk: (chunk.position, chunk.chunk_id)
+    )
     joined: list[str] = []
     owners: list[str] = []
-    for one in ordered:
-        fresh = list(_words(one.content))
+    for chunk in ordered:
+        fresh = list(_words(chunk.content))
         shared = _overlap(joined, fresh)
         joined += fresh[shared:]
-        owners += [one.chunk_id] * (len(fresh) - shared)
+        owners += [chunk.chunk_id] * (len(fresh) - shared)
     start = _place(words, tuple(joined))
     return () if start is None else tuple(dict.fromkeys(owners[start : start + len(words)]))
 
@@ -165,7 +167,7 @@ def likeness(was: str, now: str, least: float = 0.0) -> float:
 
 def _changes(former: Sequence[str], present: Sequence[str]) -> Iterator[WordChange]:
     matcher = SequenceMatcher(None, former, present, autojunk=False)
-    for what, start, end, new_start, new_end in matcher.get_opcodes():
-        if what != "equal":
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        if kind != "equal":
             before = former[max(start - _BEFORE, 0) : start]
             yield WordChange(" ".join(before), " ".join(former[start:end]), " ".join(present[new_start:new_end]))

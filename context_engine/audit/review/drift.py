@@ -110,24 +110,26 @@ def drift(
         today: whether that day is not past.
         timeout_s: seconds for each source.
     """
-    found: dict[int, ChunkDrift] = {}
-    for source_id, group in groupby(sorted(shown, key=lambda one: one.source_id), key=lambda one: one.source_id):
+    drifts: dict[int, ChunkDrift] = {}
+    for source_id, group in groupby(
+        sorted(shown, key=lambda chunk: chunk.source_id), key=lambda chunk: chunk.source_id
+    ):
         of_source = list(group)
         wanted = FetchRequest(
             domain=domain,
-            chunk_ids=tuple(one.own_id for one in of_source if not one.document_id),
-            document_ids=tuple(dict.fromkeys(one.document_id for one in of_source if one.document_id)),
+            chunk_ids=tuple(chunk.own_id for chunk in of_source if not chunk.document_id),
+            document_ids=tuple(dict.fromkeys(chunk.document_id for chunk in of_source if chunk.document_id)),
             timeout_s=timeout_s,
         )
         try:
             now = tuple(fetch(source_id, wanted))
         except ContextEngineError as error:
-            found |= {one.rank: _unchecked(one, str(error)) for one in of_source}
+            drifts |= {chunk.rank: _unchecked(chunk, str(error)) for chunk in of_source}
             continue
-        texts = frozenset(one.content_sha256 for one in of_source)
-        for one in of_source:
-            found[one.rank] = _compared(one, now, texts - {one.content_sha256}, day, today=today)
-    return tuple(found[one.rank] for one in shown)
+        texts = frozenset(chunk.content_sha256 for chunk in of_source)
+        for chunk in of_source:
+            drifts[chunk.rank] = _compared(chunk, now, texts - {chunk.content_sha256}, day, today=today)
+    return tuple(drifts[chunk.rank] for chunk in shown)
 
 
 def _unchecked(shown: ShownChunk, why: str) -> ChunkDrift:
@@ -138,11 +140,13 @@ def _compared(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str], day: dat
     if not shown.document_id:
         if shown.content_sha256.startswith(shown.own_id):
             return _unchecked(shown, "its source gives it no id of its own")
-        return _in_version(shown, [one for one in now if one.chunk_id == shown.own_id], taken, "its id is not there")
-    document = [one for one in now if one.document_id == shown.document_id]
+        return _in_version(
+            shown, [chunk for chunk in now if chunk.chunk_id == shown.own_id], taken, "its id is not there"
+        )
+    document = [chunk for chunk in now if chunk.document_id == shown.document_id]
     if not document:
         return ChunkDrift(shown=shown, state=ChunkState.GONE, why="its document is not there")
-    own = [one for one in document if one.document_version == shown.document_version]
+    own = [chunk for chunk in document if chunk.document_version == shown.document_version]
     if not own:
         return _of_another_version(shown, document, taken)
     left = _in_version(shown, own, taken, "its document is there, its text is not")
@@ -152,38 +156,38 @@ def _compared(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str], day: dat
 
 def _in_version(shown: ShownChunk, own: Sequence[Chunk], taken: Set[str], missing: str) -> ChunkDrift:
     """Compare a chunk with those of its document, in its own version."""
-    found = counterpart(shown, own, taken)
-    if found is None:
+    match = counterpart(shown, own, taken)
+    if match is None:
         return ChunkDrift(shown=shown, state=ChunkState.GONE, why=missing)
-    return _difference(shown, found)
+    return _difference(shown, match)
 
 
-def _difference(shown: ShownChunk, found: Counterpart) -> ChunkDrift:
-    if found.chunk is None:
-        return ChunkDrift(shown=shown, state=ChunkState.CHANGED, cut_into=found.cut_into)
-    fields = _field_changes(shown, found.chunk)
-    known = shown.chunk is not None and not found.same_text
+def _difference(shown: ShownChunk, match: Counterpart) -> ChunkDrift:
+    if match.chunk is None:
+        return ChunkDrift(shown=shown, state=ChunkState.CHANGED, cut_into=match.cut_into)
+    fields = _field_changes(shown, match.chunk)
+    known = shown.chunk is not None and not match.same_text
     return ChunkDrift(
         shown=shown,
-        state=ChunkState.UNCHANGED if found.same_text and not fields else ChunkState.CHANGED,
-        text=word_changes(shown.chunk.content, found.chunk.content) if known and shown.chunk is not None else (),
-        text_changed=not found.same_text,
+        state=ChunkState.UNCHANGED if match.same_text and not fields else ChunkState.CHANGED,
+        text=word_changes(shown.chunk.content, match.chunk.content) if known and shown.chunk is not None else (),
+        text_changed=not match.same_text,
         fields=fields,
-        now_id=None if found.chunk.chunk_id == shown.own_id else found.chunk.chunk_id,
+        now_id=None if match.chunk.chunk_id == shown.own_id else match.chunk.chunk_id,
     )
 
 
 def _of_another_version(shown: ShownChunk, document: Sequence[Chunk], taken: Set[str]) -> ChunkDrift:
     """Compare a chunk with the newest version of its document: its own is not there any more."""
-    newest = max(document, key=lambda one: (one.effective_from or date.min, one.document_version or ""))
+    newest = max(document, key=lambda chunk: (chunk.effective_from or date.min, chunk.document_version or ""))
     version = newest.document_version
-    left = _in_version(shown, [one for one in document if one.document_version == version], taken, "")
+    left = _in_version(shown, [chunk for chunk in document if chunk.document_version == version], taken, "")
     of_version = FieldChange("document_version", shown.document_version, version)
     state = ChunkState.CHANGED if shown.document_version is None else ChunkState.SUPERSEDED
     return replace(
         left,
         state=state,
-        fields=(of_version, *(one for one in left.fields if one.name != "document_version")),
+        fields=(of_version, *(field for field in left.fields if field.name != "document_version")),
         superseded_by=version if state is ChunkState.SUPERSEDED else None,
         why="its text is not in the other version" if left.state is ChunkState.GONE else "",
     )
@@ -196,15 +200,15 @@ def _replaced(
 
     What the answer already said of it is no news.
     """
-    chunk = next((one for one in own if content_sha256(one.content) == shown.content_sha256), own[0])
+    chunk = next((candidate for candidate in own if content_sha256(candidate.content) == shown.content_sha256), own[0])
     if shown.chunk is not None and _standing(shown.chunk) == _standing(chunk) and chunk.superseded_by:
         return None
     removal = in_force(chunk, day)
     if removal is not None:
         return {"why": f"{removal.reason.replace('_', ' ')}: {removal.value}", "superseded_by": chunk.superseded_by}
-    living = [one for one in document if in_force(one, day) is None]
-    place = next(at for at, one in enumerate(living) if one is chunk)
-    removed = superseded([(shown.source_id, one) for one in living], today=today).get(place)
+    living = [chunk for chunk in document if in_force(chunk, day) is None]
+    place = next(at for at, candidate in enumerate(living) if candidate is chunk)
+    removed = superseded([(shown.source_id, candidate) for candidate in living], today=today).get(place)
     return None if removed is None else {"superseded_by": removed.limit}
 
 
@@ -222,10 +226,10 @@ def _field_changes(shown: ShownChunk, now: Chunk) -> tuple[FieldChange, ...]:
         ]
         names = sorted((was.metadata.keys() | now.metadata.keys()) - _OF_THE_CUT.union(place))
         changes += [FieldChange(f"metadata.{name}", was.metadata.get(name), now.metadata.get(name)) for name in names]
-    ready = (one._replace(was=json_value(one.was), now=json_value(one.now)) for one in changes)
-    return tuple(one for one in ready if one.was != one.now)
+    ready = (change._replace(was=json_value(change.was), now=json_value(change.now)) for change in changes)
+    return tuple(change for change in ready if change.was != change.now)
 
 
 def counts(drifts: Sequence[ChunkDrift]) -> Mapping[str, int]:
     """Return how many chunks there are of each state, every state named."""
-    return {str(state): sum(one.state is state for one in drifts) for state in ChunkState}
+    return {str(state): sum(drift.state is state for drift in drifts) for state in ChunkState}

@@ -82,11 +82,13 @@ def impact(ledger: Ledger, wanted: MentionCriteria) -> Iterator[AffectedAnswer]:
     Raises:
         AuditError: the ledger cannot be read.
     """
-    for _, group in groupby(ledger.mentions(wanted), key=lambda one: one.record.index):
+    for _, group in groupby(ledger.mentions(wanted), key=lambda mention: mention.record.index):
         mentions = list(group)
         ranks = _ranks(ledger, mentions)
-        chunks = (_chunk(one, ranks.get((one.source_id, one.chunk_id))) for one in mentions)
-        ordered = sorted(chunks, key=lambda one: (_place(one.fate), one.rank or 0, one.source_id, one.chunk_id))
+        chunks = (_chunk(mention, ranks.get((mention.source_id, mention.chunk_id))) for mention in mentions)
+        ordered = sorted(
+            chunks, key=lambda chunk: (_place(chunk.fate), chunk.rank or 0, chunk.source_id, chunk.chunk_id)
+        )
         yield AffectedAnswer(mentions[0].record, tuple(ordered))
 
 
@@ -104,12 +106,12 @@ def _chunk(mention: ChunkMention, rank: int | None) -> NamedChunk:
 
 def _ranks(ledger: Ledger, mentions: Sequence[ChunkMention]) -> dict[tuple[str, str], int]:
     """Return the ranks that the entry of a record gives to its chunks; none of a fetch, or where it was pruned."""
-    if mentions[0].record.kind == "fetch" or not any(one.fate == "returned" for one in mentions):
+    if mentions[0].record.kind == "fetch" or not any(mention.fate == "returned" for mention in mentions):
         return {}
     stored = ledger.entry_at(mentions[0].record.index)
     try:
         entry = json.loads(stored.entry) if stored is not None and stored.entry is not None else {}
-        return {(one["source"], one["chunk"]): rank for rank, one in enumerate(entry.get("chunks", ()), 1)}
+        return {(chunk["source"], chunk["chunk"]): rank for rank, chunk in enumerate(entry.get("chunks", ()), 1)}
     except (ValueError, KeyError, TypeError, AttributeError):  # a damaged entry is what `audit verify` speaks of
         return {}
 

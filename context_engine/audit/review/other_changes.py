@@ -79,14 +79,14 @@ def _with_source(result: SearchResult, other: SourceSpec) -> SearchResult:
 
 def _of_filter(case: Case) -> Iterator[Change]:
     """The whole filter away, or one of the conditions that must all hold."""
-    given = case.result.request.filters if case.result.request is not None else None
-    if given is None:
+    asked = case.result.request.filters if case.result.request is not None else None
+    if asked is None:
         return
-    parts = given.parts if isinstance(given, And) else (given,)
-    yield _filter_change(given, None, SWITCH * max(len(parts), 1))
+    parts = asked.parts if isinstance(asked, And) else (asked,)
+    yield _filter_change(asked, None, SWITCH * max(len(parts), 1))
     if len(parts) > 1:
         for place in range(len(parts)):
-            yield _filter_change(given, And(parts[:place] + parts[place + 1 :]), SWITCH)
+            yield _filter_change(asked, And(parts[:place] + parts[place + 1 :]), SWITCH)
 
 
 def _filter_change(was: Filter, now: Filter | None, steps: float) -> Change:

@@ -55,12 +55,12 @@ def first_difference(was: Any, now: Any, path: str = "") -> Difference | None:
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         names = [*was, *(name for name in now if name not in was)]
         pairs = [(f"{path}.{name}" if path else str(name), name) for name in names]
-        found = (first_difference(was.get(name, _ABSENT), now.get(name, _ABSENT), where) for where, name in pairs)
-        return next((one for one in found if one is not None), None)
+        differences = (first_difference(was.get(name, _ABSENT), now.get(name, _ABSENT), where) for where, name in pairs)
+        return next((difference for difference in differences if difference is not None), None)
     if isinstance(was, list) and isinstance(now, list):
         longest = range(max(len(was), len(now)))
-        found = (first_difference(_at(was, place), _at(now, place), f"{path}[{place}]") for place in longest)
-        return next((one for one in found if one is not None), None)
+        differences = (first_difference(_at(was, place), _at(now, place), f"{path}[{place}]") for place in longest)
+        return next((difference for difference in differences if difference is not None), None)
     same = type(was) is type(now) and was == now
     return None if same else Difference(path, _shown(was), _shown(now))
 
@@ -162,12 +162,12 @@ class Replay:
         """Return the published form."""
         out = asdict(self)
         for name in ("difference", "answer_now"):
-            found: Difference | None = getattr(self, name)
-            out[name] = None if found is None else found._asdict()
-        out["contexts"] = [one._asdict() for one in self.contexts]
+            difference: Difference | None = getattr(self, name)
+            out[name] = None if difference is None else difference._asdict()
+        out["contexts"] = [context._asdict() for context in self.contexts]
         out["changed_scorer"] = None if self.changed_scorer is None else self.changed_scorer._asdict()
         if self.changed_settings is not None:
-            out["changed_settings"] = [one._asdict() for one in self.changed_settings]
+            out["changed_settings"] = [setting._asdict() for setting in self.changed_settings]
         return out
 
 
@@ -213,7 +213,7 @@ def replay(
     made = tuple(_context(entry, again, counter, mask) for entry in contexts)
     replayed = Replay(
         search_id=result.search_id,
-        identical=difference is None and all(one.identical is not False for one in made),
+        identical=difference is None and all(context.identical is not False for context in made),
         difference=difference,
         reason=reason,
         explanation="" if reason is None else _EXPLANATIONS[reason].format(was=recorded_by, now=code_version),
@@ -237,18 +237,18 @@ _EXPLANATIONS: Final[Mapping[ReplayReason, str]] = {
 
 def _erased(restored: Restored) -> Replay:
     texts: dict[str, int] = {}
-    for one in restored.missing:
-        texts[f"{one.kind} {one.why}"] = texts.get(f"{one.kind} {one.why}", 0) + 1
-    said = "; ".join(text if count == 1 else f"{count} times: {text}" for text, count in texts.items())
+    for part in restored.missing:
+        texts[f"{part.kind} {part.why}"] = texts.get(f"{part.kind} {part.why}", 0) + 1
+    explanation = "; ".join(text if count == 1 else f"{count} times: {text}" for text, count in texts.items())
     return Replay(
-        search_id=str(restored.entry.get("id")), identical=False, reason=ReplayReason.ERASED, explanation=said
+        search_id=str(restored.entry.get("id")), identical=False, reason=ReplayReason.ERASED, explanation=explanation
     )
 
 
 def _published(result: SearchResult) -> dict[str, Any]:
     """Return what the bytes hold, in the order of the published form, each chunk's identity before its other fields."""
     published: dict[str, Any] = json.loads(stage_two_bytes(result).decode("utf-8", "surrogatepass"))
-    published["chunks"] = [{**{name: one[name] for name in _IDENTITY}, **one} for one in published["chunks"]]
+    published["chunks"] = [{**{name: chunk[name] for name in _IDENTITY}, **chunk} for chunk in published["chunks"]]
     return {name: published[name] for name in result.to_dict()}
 
 
@@ -265,7 +265,7 @@ def _beside(result: SearchResult, published: Mapping[str, Any]) -> Difference | 
 def _reason(result: SearchResult, was: str | None, now: str) -> ReplayReason:
     if result.settings.values.mask_stored_queries:
         return ReplayReason.QUESTION_MASKED
-    scored = ((one.source_id, one.chunk_id) for one in result.chunks if one.rerank_score is not None)
+    scored = ((chunk.source_id, chunk.chunk_id) for chunk in result.chunks if chunk.rerank_score is not None)
     if any(key not in result.rerank_scores for key in scored):
         return ReplayReason.RERANK_SCORES_MISSING
     return ReplayReason.RECORD_ALTERED if was in (None, now) else ReplayReason.CODE_VERSION
@@ -303,7 +303,7 @@ def _context(
 def _beside_now(replayed: Replay, result: SearchResult, again: SearchResult, now: EffectiveSettings) -> Replay:
     """Return the replay with what changed in the settings, and what that changes in the answer."""
     changed = _changed(result.settings, now)
-    judged = any(one.judged for one in changed)
+    judged = any(setting.judged for setting in changed)
     return replace(replayed, changed_settings=changed, answer_now=_answer_now(result, again, now) if judged else None)
 
 
@@ -322,7 +322,7 @@ def _answer_now(result: SearchResult, again: SearchResult, now: EffectiveSetting
     """Return the first field of the answer that the settings in force change."""
     other = replace(result, settings=now)
     if not now.values.reranking_enabled:
-        notices = tuple(one for one in result.notices if one.code is not NoticeCode.RERANK_FAILED)
+        notices = tuple(notice for notice in result.notices if notice.code is not NoticeCode.RERANK_FAILED)
         other = replace(other, rerank_scores={}, notices=notices)
     try:
         changed = recompute(other)
@@ -333,4 +333,4 @@ def _answer_now(result: SearchResult, again: SearchResult, now: EffectiveSetting
 
 
 def _without_settings(published: dict[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in published.items() if name != "settings"}
+    return {name: value for name, value in published.items() if name != "settings"}

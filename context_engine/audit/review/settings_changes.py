@@ -51,15 +51,15 @@ def _change(name: str, was: Any, now: Any, steps: float, stage: str) -> Change:
 
 def _of_thresholds(case: Case, settings: Settings) -> Iterator[Change]:
     """A limit on the absolute signal changes something at the signals there are, one on a score at those scores."""
-    signals = {one.absolute for one in case.unlimited.chunks}
+    signals = {chunk.absolute for chunk in case.unlimited.chunks}
     least = settings.min_relevance_score
     for limit in other_limits(signals, least, 0.0, 1.0):
         yield _change("min_relevance_score", least, limit.value, in_steps(limit.distance), "threshold")
     yield from _of_scope(case, settings, signals)
     kind, was = ScoreKind(settings.similarity_kind), settings.similarity_threshold
-    scores = (one.chunk.score(kind) for one in case.candidates.values())
+    scores = (candidate.chunk.score(kind) for candidate in case.candidates.values())
     low, switch = _LOWEST_SCORE, SWITCH if was is None else 0.0
-    for limit in other_limits((one for one in scores if one is not None), low if was is None else was, low, 1.0):
+    for limit in other_limits((score for score in scores if score is not None), low if was is None else was, low, 1.0):
         steps = in_steps(limit.distance) + switch
         yield _change("similarity_threshold", was, limit.value, steps, "threshold")
     if was is not None:
@@ -89,11 +89,11 @@ def _of_dedup(case: Case, settings: Settings) -> Iterator[Change]:
 def _likenesses(case: Case) -> set[float]:
     """The word-set Jaccard of every two texts."""
     words = [frozenset(candidate.text.body.tokens) for candidate in case.candidates.values()]
-    found = set()
-    for first, second in combinations([one for one in words if one], 2):
+    likenesses = set()
+    for first, second in combinations([tokens for tokens in words if tokens], 2):
         both = len(first & second)
-        found.add(both / (len(first) + len(second) - both))
-    return found
+        likenesses.add(both / (len(first) + len(second) - both))
+    return likenesses
 
 
 def _of_counts(case: Case, settings: Settings) -> Iterator[Change]:
@@ -163,7 +163,7 @@ def _boost_change(boosts: AuthorityBoosts, name: str, was: float, now: float) ->
 def _grid(low: float, high: float) -> list[float]:
     """The numbers of two decimals in [low, high], a rounding error of its ends put right."""
     hundredths = range(round(low * 100) - 1, round(high * 100) + 2)
-    return [one / 100 for one in hundredths if low - 1e-9 <= one / 100 <= high + 1e-9]
+    return [hundredth / 100 for hundredth in hundredths if low - 1e-9 <= hundredth / 100 <= high + 1e-9]
 
 
 _FEWEST_DIGITS: Final = 2

@@ -115,30 +115,30 @@ def recorded_answer(entry: bytes, addenda: Addenda) -> ShownAnswer:
 def _candidates(entry: Mapping[str, Any], addenda: Addenda) -> dict[str, Any] | None:
     """Return the candidates of a record; None where they were erased."""
     named = bytes.fromhex(entry["addenda"][CANDIDATES])
-    found = _fetched([named], addenda).get(named)
-    return None if found is None else read_candidates(found)
+    data = _fetched([named], addenda).get(named)
+    return None if data is None else read_candidates(data)
 
 
 def _known(candidates: Mapping[str, Any], addenda: Addenda) -> dict[int, Chunk]:
     """Return the chunks that were returned, by rank, as far as text and card of them are there."""
-    digests = [bytes.fromhex(one) for one in candidates["contents"]]
-    rows = {one["rank"]: _row(candidates, one["chunk"]) for one in candidates["returned"]}
+    digests = [bytes.fromhex(digest) for digest in candidates["contents"]]
+    rows = {chunk["rank"]: _row(candidates, chunk["chunk"]) for chunk in candidates["returned"]}
     wanted = {number: digests[number] for row in rows.values() for name in ("text", "card") for number in row[name]}
-    found = _fetched(list(set(wanted.values())), addenda)
-    contents = [found.get(digest, b"") for digest in digests]
+    present = _fetched(list(set(wanted.values())), addenda)
+    contents = [present.get(digest, b"") for digest in digests]
     return {
         rank: chunks_of(row, contents)[0]
         for rank, row in rows.items()
-        if all(digests[number] in found for name in ("text", "card") for number in row[name])
+        if all(digests[number] in present for name in ("text", "card") for number in row[name])
     }
 
 
 def _fetched(digests: Sequence[bytes], addenda: Addenda) -> dict[bytes, bytes]:
     """Return the data of the addenda that are there."""
-    found = addenda.addenda(digests)
-    if any(one.digest != digest for digest, one in found.items()):
+    present = addenda.addenda(digests)
+    if any(addendum.digest != digest for digest, addendum in present.items()):
         raise Unreadable("an addendum is not the one that was recorded: 'audit verify' tells more")
-    return {digest: one.data for digest, one in found.items()}
+    return {digest: addendum.data for digest, addendum in present.items()}
 
 
 def _row(candidates: Mapping[str, Any], place: Mapping[str, Any] | Sequence[int]) -> Mapping[str, Any]:
@@ -155,18 +155,20 @@ def _returned(candidates: Mapping[str, Any], known: Mapping[int, Chunk]) -> list
     keys = zip(fates.get("source_id", ()), fates.get("chunk_id", ()), strict=True)
     places = {key: place for place, key in enumerate(keys)}
     out = []
-    for one in candidates["returned"]:
-        place = places[one["source_id"], one["chunk_id"]]
+    for ranked in candidates["returned"]:
+        place = places[ranked["source_id"], ranked["chunk_id"]]
         document, version, sha256 = (
             fates[name][place] for name in ("document_id", "document_version", "content_sha256")
         )
-        key = (one["source_id"], one["chunk_id"])
-        out.append(ShownChunk(one["rank"], *key, document, version, str(sha256), known.get(one["rank"])))
+        key = (ranked["source_id"], ranked["chunk_id"])
+        out.append(ShownChunk(ranked["rank"], *key, document, version, str(sha256), known.get(ranked["rank"])))
     return out
 
 
 def _listed(entry: Mapping[str, Any]) -> list[ShownChunk]:
     return [
-        ShownChunk(rank, one["source"], one["chunk"], one.get("document"), one.get("version"), str(one.get("sha256")))
-        for rank, one in enumerate(entry["chunks"], 1)
+        ShownChunk(
+            rank, chunk["source"], chunk["chunk"], chunk.get("document"), chunk.get("version"), str(chunk.get("sha256"))
+        )
+        for rank, chunk in enumerate(entry["chunks"], 1)
     ]

@@ -92,8 +92,8 @@ class Search:
 def all_changes(case: Case) -> list[Change]:
     """Return every change that may bring a dropped or merged chunk back, the smallest first."""
     last = case.progress
-    found = chain(settings_changes(case), other_changes(case))
-    return sorted((one for one in found if STAGES.index(one.stage) <= last), key=lambda change: change.order)
+    changes = chain(settings_changes(case), other_changes(case))
+    return sorted((change for change in changes if STAGES.index(change.stage) <= last), key=lambda change: change.order)
 
 
 def smallest_changes(case: Case) -> Search:
@@ -183,14 +183,16 @@ def counterfactual(case: Case, changes: tuple[Change, ...], after: SearchResult)
         after: the search with them; it shows the chunk.
     """
     shown = case.shown_in(after)
-    before = {identity_of(one.source_id, one.chunk): (one.source_id, one.chunk_id) for one in case.result.chunks}
-    now = {identity_of(one.source_id, one.chunk): (one.source_id, one.chunk_id) for one in after.chunks}
+    before = {
+        identity_of(chunk.source_id, chunk.chunk): (chunk.source_id, chunk.chunk_id) for chunk in case.result.chunks
+    }
+    now = {identity_of(chunk.source_id, chunk.chunk): (chunk.source_id, chunk.chunk_id) for chunk in after.chunks}
     scores = after.rerank_scores
     return Counterfactual(
         changes=changes,
         rank=0 if shown is None else shown.rank,
         left=tuple(key for identity, key in before.items() if identity not in now),
-        came=tuple(key for one, key in now.items() if one not in before and one != case.identity),
+        came=tuple(key for identity, key in now.items() if identity not in before and identity != case.identity),
         unscored=bool(scores) and shown is not None and shown.rerank_score is None,
     )
 
@@ -209,16 +211,16 @@ class LineUp:
         self._case = case
         without = {**NO_LIMIT, "exact_first": False, "learnt_blend": None}
         plain = replace(with_settings(case.result, **without), rerank_scores={})
-        self._rows = sorted(recompute(plain, case.analyse).chunks, key=lambda one: (one.source_id, one.chunk_id))
+        self._rows = sorted(recompute(plain, case.analyse).chunks, key=lambda chunk: (chunk.source_id, chunk.chunk_id))
         settings = case.result.settings.values
-        self._keys = [(one.source_id, one.chunk_id) for one in self._rows]
-        self._tiers = [_ranking_tier(one, settings) for one in self._rows]
-        self._texts = [case.analyse(one.chunk.content) for one in self._rows]
-        self._labels = [case.analyse(label_of(one.chunk)) for one in self._rows]
+        self._keys = [(chunk.source_id, chunk.chunk_id) for chunk in self._rows]
+        self._tiers = [_ranking_tier(chunk, settings) for chunk in self._rows]
+        self._texts = [case.analyse(chunk.chunk.content) for chunk in self._rows]
+        self._labels = [case.analyse(label_of(chunk.chunk)) for chunk in self._rows]
         self._calibrations = [answer.calibration for answer in case.result.raw]
         self._prepared = case.result.prepared
-        self._scores = [_best_score(case, one, ScoreKind(settings.similarity_kind)) for one in self._rows]
-        self._wanted = [identity_of(one.source_id, one.chunk) for one in self._rows].index(case.identity)
+        self._scores = [_best_score(case, chunk, ScoreKind(settings.similarity_kind)) for chunk in self._rows]
+        self._wanted = [identity_of(chunk.source_id, chunk.chunk) for chunk in self._rows].index(case.identity)
 
     def shows(self, changed: SearchResult, *, uncut: bool = False) -> bool:
         """Return whether the chunk is returned.
@@ -238,7 +240,7 @@ class LineUp:
         chunks = [self._rows[row] for row in ranked]
         choice = choose(
             finals,
-            [(one.source_id, one.chunk.document_id) if one.chunk.document_id else None for one in chunks],
+            [(chunk.source_id, chunk.chunk.document_id) if chunk.chunk.document_id else None for chunk in chunks],
             [self._texts[row] for row in ranked],
             top_k=_ALL if uncut else settings.stage2_top_k,
             max_per_document=settings.max_per_document,
@@ -255,7 +257,7 @@ class LineUp:
             scopes[row] = settings.min_relevance_score if declared else scope.value
             if limit is not None and score is not None and score < limit:
                 below[row] = score
-        absolute = [one.absolute for one in self._rows]
+        absolute = [chunk.absolute for chunk in self._rows]
         limits = decide_limits(absolute, self._tiers, scopes, below, settings)
         return [
             row
@@ -265,7 +267,7 @@ class LineUp:
 
     def _reranked(self, rows: Sequence[int], settings: Settings, scores: Mapping[Key, float]) -> list[float]:
         """The relevance of every row, blended with the reranker's scores."""
-        relevance = [one.relevance for one in self._rows]
+        relevance = [chunk.relevance for chunk in self._rows]
         best = best_of(rows, relevance, self._tiers, settings.rerank_top_n)
         seen = {row: scores[self._keys[row]] for row in best if self._keys[row] in scores}
         if not seen:
@@ -293,7 +295,9 @@ class LineUp:
             settings,
         )
         boosts = [settings.authority_boosts.of(tier) for tier in TIERS]
-        boost = [boosts[tier - 1] if one.trust_class is TrustClass.TRUSTED else 0.0 for one, tier in zip(chunks, tiers)]
+        boost = [
+            boosts[tier - 1] if chunk.trust_class is TrustClass.TRUSTED else 0.0 for chunk, tier in zip(chunks, tiers)
+        ]
         finals = final_scores(exact, boost, settings)
         ranked = order(Contenders([self._keys[row] for row in rows], tiers, exact, finals))
         return [finals[place] for place in ranked], [rows[place] for place in ranked]
@@ -310,5 +314,5 @@ def _best_score(case: Case, chunk: RankedChunk, kind: ScoreKind) -> float | None
     own = chunk.chunk.score(kind)
     if own is None:
         return None
-    merged = (case.candidates[one.source_id, one.chunk_id].chunk.score(kind) for one in chunk.also_in)
+    merged = (case.candidates[member.source_id, member.chunk_id].chunk.score(kind) for member in chunk.also_in)
     return max([own, *(score for score in merged if score is not None)])

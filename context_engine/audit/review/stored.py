@@ -32,12 +32,12 @@ def find_record(ledger: Ledger, record_id: str) -> RecordBytes:
         RecordNotFound: there is none of that id, or it was pruned.
     """
     ledger.integrate()
-    found = ledger.entry(record_id)
-    if found is None:
+    stored = ledger.entry(record_id)
+    if stored is None:
         raise RecordNotFound(f"the ledger has no record {record_id!r}: 'context-engine audit list' shows those it has")
-    if found.entry is None:
+    if stored.entry is None:
         raise RecordNotFound(f"record {record_id!r} was pruned: its retention has ended")
-    return RecordBytes(found.entry, found.index)
+    return RecordBytes(stored.entry, stored.index)
 
 
 def recorded_result(ledger: Ledger, record_id: str, entry: bytes, query: str | None) -> SearchResult:
@@ -55,7 +55,7 @@ def recorded_result(ledger: Ledger, record_id: str, entry: bytes, query: str | N
 
     restored = restore(entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
     if restored.result is None:
-        gone = "; ".join(f"{one.kind} {one.why}" for one in restored.missing[:3])
+        gone = "; ".join(f"{part.kind} {part.why}" for part in restored.missing[:3])
         raise AuditError(f"record {record_id} cannot be computed again: {gone}. 'audit show' tells what is left of it")
     return restored.result
 
@@ -65,8 +65,8 @@ def context_entries(ledger: Ledger, search_id: str) -> list[bytes]:
     from context_engine.audit.ledger.look_up import Criteria
 
     rows = ledger.rows(Criteria(kind="context", search_id=search_id, newest_first=False))
-    found = (ledger.entry_at(row.index) for row in rows)
-    return [one.entry for one in found if one is not None and one.entry is not None]
+    entries = (ledger.entry_at(row.index) for row in rows)
+    return [stored.entry for stored in entries if stored is not None and stored.entry is not None]
 
 
 def ledger_pseudonyms(ledger: Ledger) -> list[Pseudonyms]:

@@ -108,12 +108,12 @@ def _funnel(result: SearchResult, fate: Fate) -> tuple[StageTrace, ...]:
 def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: str | None) -> Key:
     """Return the chunk that is meant: a candidate, one that was withheld, or else the very one that is named."""
     of_source = [key for key in keys if source in (None, key[0])]
-    found = [key for key in of_source if key[1] == chunk] or [key for key in of_source if key[1].startswith(chunk)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        named = ", ".join(f"{key[0]}/{key[1]}" for key in sorted(found)[:_MOST_NAMED])
-        more = " and more" if len(found) > _MOST_NAMED else ""
+    matches = [key for key in of_source if key[1] == chunk] or [key for key in of_source if key[1].startswith(chunk)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        named = ", ".join(f"{key[0]}/{key[1]}" for key in sorted(matches)[:_MOST_NAMED])
+        more = " and more" if len(matches) > _MOST_NAMED else ""
         raise InvalidRequest(f"{chunk!r} may be one of several chunks: {named}{more}. Give one of them whole")
     if source is not None:
         return source, chunk
@@ -176,10 +176,27 @@ def why(result: SearchResult, chunk: str, source: str | None = None, access: Acc
     analyse = TextCache().analysed
     again = recompute(result, analyse)
     same = stage_two_bytes(again) == stage_two_bytes(result)
-    keys = list(dict.fromkeys([*candidates_of(again, analyse), *((one, other) for one, other, _ in access.withheld)]))
-    sources = {spec.id for spec in result.specs} | {one for one, _ in access.denied} | {one for one, _ in keys}
+    keys = list(
+        dict.fromkeys(
+            [*candidates_of(again, analyse), *((source_id, other) for source_id, other, _ in access.withheld)]
+        )
+    )
+    sources = (
+        {spec.id for spec in result.specs}
+        | {source_id for source_id, _ in access.denied}
+        | {source_id for source_id, _ in keys}
+    )
     key = _meant(keys, sources, chunk, source)
-    if (fate := next((one for one in again.fates if (one.source_id, one.chunk_id) == key), None)) is None:
+    if (
+        fate := next(
+            (
+                candidate_fate
+                for candidate_fate in again.fates
+                if (candidate_fate.source_id, candidate_fate.chunk_id) == key
+            ),
+            None,
+        )
+    ) is None:
         absence = absence_of(result, *key, access)
         return Why(search_id=result.search_id, source_id=key[0], chunk_id=key[1], same=same, absence=absence)
     case = Case(again, key, analyse)
@@ -194,7 +211,7 @@ def why(result: SearchResult, chunk: str, source: str | None = None, access: Acc
         funnel=_funnel(again, fate),
         rank=None if shown is None else shown.rank,
         also_in=() if shown is None else shown.also_in,
-        swaps=() if shown is None else tuple(one for one in again.swaps if key in (one.winner, one.loser)),
+        swaps=() if shown is None else tuple(swap for swap in again.swaps if key in (swap.winner, swap.loser)),
         changes=smallest_changes(case) if fate.outcome is not Outcome.RETURNED else None,
     )
 
@@ -267,7 +284,7 @@ class Why:
             "absence": None if self.absence is None else self.absence.to_dict(),
             "fate": None if self.fate is None else self.fate.to_dict(),
             "standing": None if self.standing is None else self.standing.to_dict(),
-            "funnel": [{"name": one.name, "entered": one.entered, "left": one.left} for one in self.funnel],
+            "funnel": [{"name": stage.name, "entered": stage.entered, "left": stage.left} for stage in self.funnel],
             "rank": self.rank,
             "also_in": [member._asdict() for member in self.also_in],
             "swaps": [swap.to_dict() for swap in self.swaps],
@@ -290,7 +307,7 @@ def absence_of(result: SearchResult, source_id: str, chunk_id: str, access: Acce
     for source, reason in access.denied:
         if source == source_id:
             return Absence(why=WhyAbsent.SOURCE_DENIED, detail=str(reason))
-    status = next((one for one in result.sources if one.source_id == source_id), None)
+    status = next((status for status in result.sources if status.source_id == source_id), None)
     if status is None:
         return Absence(why=WhyAbsent.SOURCE_NOT_SEARCHED)
     return _of_answer(status, _asked(status, result))

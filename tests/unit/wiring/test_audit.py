@@ -229,7 +229,7 @@ class TestLedgerDown:
 
     def test_required_refuses_the_answer_and_says_why(self, bank: Bank, down: str) -> None:
         bank({"audit_mode": "required"}, CONTEXT_ENGINE_AUDIT_LEDGER=down)
-        with pytest.raises(AuditUnavailable, match="nothing is given out unrecorded"):
+        with pytest.raises(AuditUnavailable, match="no unrecorded answer is returned"):
             rag.retrieve("limit", options={"adapter": adapter})
         with pytest.raises(AuditUnavailable):
             rag.rerank("limit", PASSAGES)

@@ -94,7 +94,7 @@ def test_a_folder_that_may_not_be_entered_is_named(
 
 def test_a_file_that_is_no_database_is_damaged(tmp_path: Path, open_at: Opens) -> None:
     (tmp_path / "ledger.db").write_text("no database, and longer than the header of one. " * 10)
-    with pytest.raises(LedgerCorrupt, match=r"ledger\.db is damaged, or is none \(file is not a database\)"):
+    with pytest.raises(LedgerCorrupt, match=r"ledger\.db is damaged or is not a ledger \(file is not a database\)"):
         open_at(tmp_path / "ledger.db")
 
 
