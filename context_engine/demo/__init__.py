@@ -10,19 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from context_engine import __version__
-from context_engine.adapters.sources.factory import base_path
-from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.calibrate import calibrate
-from context_engine.adapters.sources.local.folders import IngestedFolders
-from context_engine.adapters.sources.local.lock import WriterLock
-from context_engine.adapters.sources.local.partitions import places
-from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
+from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Registry
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import ConfigError, StoreLocked
 from context_engine.ingest import Progress, ingest
+from context_engine.ingest.folders import IngestedFolders
 from context_engine.wiring import access_policy
+from context_engine.wiring.embedded_base import base_path, create_base, schema_version
 
 __all__ = ["BANK", "MANIFESTS", "QUESTIONS", "data_dir", "ensure_base", "fingerprint"]
 
@@ -53,7 +50,7 @@ def fingerprint() -> str:
     That is documents, manifests, analyser, schema, signal, and the code that reads and cuts documents and calibrates: a
     number that somebody has to raise when chunks come out otherwise would be forgotten.
     """
-    digest = hashlib.sha256(f"{ANALYSER_VERSION}\n{SCHEMA_VERSION}\n{SIGNAL_VERSION}\n".encode())
+    digest = hashlib.sha256(f"{ANALYSER_VERSION}\n{schema_version()}\n{SIGNAL_VERSION}\n".encode())
     for folder, pattern in ((BANK, "*"), (MANIFESTS, "*.yaml"), *_CUTTING):
         for file in sorted(folder.rglob(pattern)):
             if file.is_file():
@@ -120,7 +117,7 @@ def _locked(place: Path, ready: Path) -> WriterLock | None:
 def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
     specs = [source for name in registry.names for source in registry.domain(name).sources]
     rules_of = access_policy({name: registry.domain(name) for name in registry.names}).rules_of
-    with LocalBase.open(base_path(place), create=True, place=places(specs, rules_of)) as base:
+    with create_base(base_path(place), specs, rules_of) as base:
         with base.writer() as writer:
             report = ingest(BANK, specs, writer, progress=progress)
         IngestedFolders(base.path).add([spec.id for spec in specs], BANK)

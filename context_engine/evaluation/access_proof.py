@@ -12,7 +12,6 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from context_engine.adapters.sources.factory import base_path, in_embedded_base
 from context_engine.adapters.sources.local import schema
 from context_engine.core.models import NOTHING, Principal
 from context_engine.core.policy.access import ManifestPolicy, OpenAccess
@@ -31,6 +30,7 @@ from context_engine.testing.noninterference import (
     made_requests,
 )
 from context_engine.wiring import Setup
+from context_engine.wiring.embedded_base import base_path, in_embedded_base
 
 _MOST_NEW: Final = 12
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.adapter import SinkOptions
-from context_engine.adapters.sources.factory import base_path, open_base
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
@@ -36,6 +35,7 @@ from context_engine.testing.noninterference import (
     write_change,
 )
 from context_engine.wiring import Setup, SourceOpener, build_engine, calibrate_domains, load_source_adapter
+from context_engine.wiring.embedded_base import base_path, open_base
 
 INSIDER_ROLE: Final = "access-proof-insider"
 """The role that the rules of new sources ask for."""

@@ -23,7 +23,7 @@ from context_engine.wiring.scope import (
     use_adapter,
 )
 from context_engine.wiring.setup import Setup, load_setup, usable_setup
-from context_engine.wiring.sinks import embedded_places, open_sink, sink_names
+from context_engine.wiring.sinks import configured_base, embedded_places, open_sink, sink_names
 
 __all__ = [
     "ACCESS_POLICIES",
@@ -46,6 +46,7 @@ __all__ = [
     "calibrate_domains",
     "changed",
     "check",
+    "configured_base",
     "diff_stages",
     "embedded_places",
     "examine_source",

@@ -28,7 +28,7 @@ GROUPS: Final = {
 }
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 BUILT_IN: Final = (
-    EntryPoint("local", "context_engine.adapters.sources.factory:open_local", SOURCES),
+    EntryPoint("local", "context_engine.wiring.embedded_base:open_local", SOURCES),
     EntryPoint("dify", "context_engine.adapters.sources.dify:open_dify", SOURCES),
     EntryPoint("noop", "context_engine.adapters.rerankers:NoOpReranker", RERANKERS),
     EntryPoint("cross_encoder", "context_engine.adapters.rerankers.cross_encoder:open_cross_encoder", RERANKERS),

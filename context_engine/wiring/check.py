@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import ModelSettings, Notice, NoticeCode, Settings, SourceSpec
 from context_engine.core.policy.access import OPEN_ACCESS
@@ -23,6 +22,7 @@ from context_engine.wiring.adapters import load_source_adapter, with_installed_a
 from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
 from context_engine.wiring.callers import key_source
+from context_engine.wiring.embedded_base import in_embedded_base
 from context_engine.wiring.models import Models
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
 from context_engine.wiring.reranker_choice import unknown_reranker

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from context_engine.adapters.sources.factory import base_path, in_embedded_base
 from context_engine.core.engine.permission import permitted_settings
 from context_engine.core.models import (
     DomainSpec,
@@ -16,6 +15,7 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.core.policy.access import OpenAccess
+from context_engine.wiring.embedded_base import base_path, in_embedded_base
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.reranker_choice import RerankerChoice, hybrid
 from context_engine.wiring.setup import Setup

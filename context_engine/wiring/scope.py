@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from context_engine.adapters.sources.factory import base_path, in_embedded_base
 from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold, Settings
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import ContextEngineError
+from context_engine.wiring.embedded_base import base_path, in_embedded_base
 from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from context_engine.adapters.sources.adapter import SinkOptions
-from context_engine.adapters.sources.factory import in_embedded_base
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.core.protocols import Embedder, Sink
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.wiring.adapters import SOURCES, installed, load_source_adapter
 from context_engine.wiring.build import SourceOpener
+from context_engine.wiring.embedded_base import in_embedded_base, open_base
 from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
+    from context_engine.adapters.sources.local import LocalBase
     from context_engine.adapters.sources.local.partitions import Place
+    from context_engine.wiring.models import Models
 
 
 def open_sink(
@@ -63,6 +65,15 @@ def embedded_places(setup: Setup) -> Place:
     domains = setup.registry.domains.values()
     specs = [spec for domain in domains for spec in domain.sources if in_embedded_base(spec)]
     return places(specs, setup.access.rules_of)
+
+
+def configured_base(setup: Setup, path: Path, models: Models) -> LocalBase:
+    """Return the embedded base in a folder as the settings have it, with the embedder that they name.
+
+    Args:
+        models: those to open, for who asks them afterwards what they did.
+    """
+    return open_base(path, setup.resolver.base().values, models.embedder(), SystemClock(), embedded_places(setup))
 
 
 def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:

@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from context_engine import demo
-from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.partitions import places
 from context_engine.core.context import ApproxTokenCounter
@@ -32,6 +31,7 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query
 from context_engine.testing import FakeEmbedder
 from context_engine.wiring import access_policy, build_engine, load_setup
+from context_engine.wiring.embedded_base import base_path
 
 QUESTIONS = [
     RAGQueryRequest(query=one["query"], domain=one["domain"])

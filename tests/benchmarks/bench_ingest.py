@@ -87,8 +87,8 @@ def _write(folder: Path, files: int, seed: int) -> None:
 
 def _one(folder: Path, side: str, jobs: int) -> dict[str, Any]:
     """Ingest the folder once, into a base that is new."""
-    from context_engine.adapters.sources.factory import open_base
     from context_engine.core.engine import SystemClock
+    from context_engine.wiring.embedded_base import open_base
 
     if side == "baseline":
         run.read_all = _in_this_process

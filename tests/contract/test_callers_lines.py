@@ -118,10 +118,10 @@ def bank(elsewhere, monkeypatch):
     (elsewhere / "documents").mkdir()
     for name, (text, _) in RULES.items():
         (elsewhere / "documents" / f"{name}.md").write_text(f"# {name.title()}\n\n{text}\n")
-    from context_engine.adapters.sources.factory import base_path
     from context_engine.adapters.sources.local import LocalBase
     from context_engine.ingest import ingest
     from context_engine.wiring import load_setup
+    from context_engine.wiring.embedded_base import base_path
 
     with LocalBase.open(base_path(elsewhere / "data"), create=True) as base, base.writer() as writer:
         ingest(elsewhere / "documents", load_setup().registry.domain("NPA").sources, writer)
@@ -466,10 +466,10 @@ def version_in_dify(written, elsewhere):
 
 
 def ingested(elsewhere, name, content):
-    from context_engine.adapters.sources.factory import base_path
     from context_engine.adapters.sources.local import LocalBase
     from context_engine.ingest import ingest
     from context_engine.wiring import load_setup
+    from context_engine.wiring.embedded_base import base_path
 
     (elsewhere / "manifests").mkdir()
     (elsewhere / "manifests" / "npa.yaml").write_text(MANIFEST.replace("*.md", "*"))

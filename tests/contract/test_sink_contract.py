@@ -11,12 +11,12 @@ import pytest
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext
 from context_engine.adapters.sources.dify import open_dify
-from context_engine.adapters.sources.factory import open_local
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import SourceSpec
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, SinkContract, SourceContract
 from context_engine.testing.notes_adapter import NotesSink, NotesSource, open_notes
+from context_engine.wiring.embedded_base import open_local
 
 
 class AdapterContract(SinkContract):

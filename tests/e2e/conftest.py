@@ -15,12 +15,12 @@ import pytest
 
 from context_engine import Chunk, Engine, Registry, SearchRequest, SearchResult, build_engine, demo
 from context_engine.adapters.embedders.openai import OpenAIEmbedder
-from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.models import DomainSpec
 from context_engine.core.protocols import TokenVectors
 from context_engine.ingest import ingest
 from context_engine.wiring import Setup, load_setup
+from context_engine.wiring.embedded_base import base_path
 
 TODAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

@@ -5,11 +5,11 @@ from itertools import combinations
 import pytest
 
 from context_engine import ApproxTokenCounter, build_context_block, from_result
-from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.context import parse_fences
 from context_engine.core.models import Outcome
 from context_engine.errors import InvalidRequest
+from context_engine.wiring.embedded_base import base_path
 
 
 def found(result, document, section=None, version=None):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.apps.cli import main
 from context_engine.apps.cli.ingest import noting_once, noting_sleep
 from context_engine.testing import FakeDataset, FakeDify

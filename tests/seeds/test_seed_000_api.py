@@ -62,10 +62,10 @@ def handbook(monkeypatch, tmp_path):
     monkeypatch.setenv("CONTEXT_ENGINE_DATA_DIR", str(tmp_path / "data"))
 
     def fill(*sources):
-        from context_engine.adapters.sources.factory import base_path
         from context_engine.adapters.sources.local import LocalBase
         from context_engine.ingest import ingest
         from context_engine.wiring import load_setup
+        from context_engine.wiring.embedded_base import base_path
 
         specs = [spec for spec in load_setup().registry.domain("HANDBOOK").sources if spec.id in sources]
         with LocalBase.open(base_path(tmp_path / "data"), create=True) as base, base.writer() as writer:

@@ -18,11 +18,11 @@ from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import LocalBase
     from context_engine.core.models import Notice, Principal, Registry
     from context_engine.settings.principals import Principals
     from context_engine.settings.registry import LoadedRegistry
     from context_engine.wiring import Setup
+    from context_engine.wiring.embedded_base import LocalBase
     from context_engine.wiring.models import Models
 
 
@@ -134,7 +134,7 @@ class CliContext:
     @property
     def base(self) -> Path:
         """The folder of the embedded base."""
-        from context_engine.adapters.sources.factory import base_path
+        from context_engine.wiring.embedded_base import base_path
 
         return base_path(self.data_dir)
 
@@ -144,12 +144,9 @@ class CliContext:
         Args:
             models: those to open, for who asks them afterwards what they did.
         """
-        from context_engine.adapters.sources.factory import open_base
-        from context_engine.core.engine import SystemClock
-        from context_engine.wiring import embedded_places
+        from context_engine.wiring import configured_base
 
-        settings, models = self.setup.resolver.base().values, models or self.setup.models(self.data_dir)
-        return open_base(self.base, settings, models.embedder(), SystemClock(), embedded_places(self.setup))
+        return configured_base(self.setup, self.base, models or self.setup.models(self.data_dir))
 
 
 def with_location(command: F) -> F:

@@ -78,15 +78,15 @@ def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, wid
 
 def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
     """Return the documents and chunks that the user may read, by source; None where there is no base."""
-    from context_engine.adapters.sources.local.base import LocalBase
+    from context_engine.wiring.embedded_base import base_as_it_is
 
-    with LocalBase(context.base) as opened:
+    with base_as_it_is(context.base) as opened:
         return opened.held(context.scope) if opened.exists() else None
 
 
 def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
     """Return documents and chunks of a source; not known where another system holds them."""
-    from context_engine.adapters.sources.factory import in_embedded_base
+    from context_engine.wiring.embedded_base import in_embedded_base
 
     if held is None or not in_embedded_base(source):
         return None, None

@@ -216,9 +216,9 @@ def ingest(
 def _once(context: CliContext, order: _Order, *, as_json: bool) -> bool:
     """Run once and show what came of it; return whether all of it is where it should be."""
     from context_engine.adapters.sources.adapter import SinkOptions
-    from context_engine.adapters.sources.factory import in_embedded_base
     from context_engine.core.protocols import ReportingSink, SinkReport
     from context_engine.wiring import load_source_adapter, open_sink, sink_names
+    from context_engine.wiring.embedded_base import in_embedded_base
 
     domain = context.setup.registry.domain(order.domain)
     load_source_adapter(order.to)  # a name that is not installed is said before a domain that has no such source
@@ -271,7 +271,7 @@ def _calibrated(context: CliContext, models: Models, domain: str) -> list[Domain
 
 def _remember(base: Path, order: _Order, specs: Sequence[SourceSpec]) -> None:
     """Keep where the files are, for `search --open`; without it they are as well found."""
-    from context_engine.adapters.sources.local import IngestedFolders
+    from context_engine.ingest.folders import IngestedFolders
 
     taken = [spec.id for spec in specs if order.source_id in (None, spec.id)]
     try:

@@ -9,7 +9,6 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local.base import LocalBase
 from context_engine.adapters.sources.local.partitions import places
 from context_engine.apps.server.app import create_app
@@ -20,6 +19,7 @@ from context_engine.ingest import ingest
 from context_engine.service.callers import Authenticated, Authenticator
 from context_engine.service.deployment import Deployment, LiveDeployment, open_deployment
 from context_engine.wiring import access_policy, load_setup
+from context_engine.wiring.embedded_base import base_path
 
 QUESTION = "report a loss event"
 CLERK = Principal(id="clerk", roles=frozenset({"front_desk"}))

@@ -10,12 +10,12 @@ from typing import Any, Final
 import pytest
 
 from context_engine import errors
-from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.pipeline import RAGPipeline
+from context_engine.wiring.embedded_base import base_path
 
 GUIDE: Final = (Path(__file__).resolve().parents[3] / "docs/guides/rag-api.md").read_text("utf-8")
 ROW: Final = {"id": "handbook", "type": "bank_sop", "title": "Handbook"}

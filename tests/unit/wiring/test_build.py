@@ -13,7 +13,6 @@ import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.adapters.sources.adapter import SourceContext
-from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.engine import recompute, stage_two_bytes
@@ -48,6 +47,7 @@ from context_engine.wiring import (
     load_setup,
     show,
 )
+from context_engine.wiring.embedded_base import base_path
 
 CONTEXTS: list[SourceContext] = []
 
@@ -84,7 +84,7 @@ def adapters(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     """The installed entry points, with an adapter and a reranker of this file beside the built-in ones."""
     CONTEXTS.clear()
     points = [
-        EntryPoint("local", "context_engine.adapters.sources.factory:open_local", SOURCES),
+        EntryPoint("local", "context_engine.wiring.embedded_base:open_local", SOURCES),
         EntryPoint("echo", "echo_package:open_echo", SOURCES),
         EntryPoint("broken", "no_such_package:open", SOURCES),
         EntryPoint("noop", "context_engine.adapters.rerankers:NoOpReranker", RERANKERS),

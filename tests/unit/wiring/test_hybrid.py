@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from context_engine.adapters.sources.factory import base_path, open_base
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import EffectiveSettings, ScoreKind, SearchRequest
 from context_engine.errors import ConfigError, InvalidRequest
@@ -16,6 +15,7 @@ from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 from context_engine.testing.fakes import FakeEmbedder
 from context_engine.wiring import build_engine, load_setup
+from context_engine.wiring.embedded_base import base_path, open_base
 from context_engine.wiring.reranker_choice import hybrid
 
 MANIFEST = """

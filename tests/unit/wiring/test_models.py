@@ -56,9 +56,9 @@ def api() -> Iterator[respx.MockRouter]:
 
 def search(cwd: Path, tmp_path: Path, **overrides: Any) -> Any:
     """Ask for the approval limit in a base of three passages."""
-    from context_engine.adapters.sources.factory import base_path
     from context_engine.adapters.sources.local import LocalBase
     from context_engine.core.models import Chunk
+    from context_engine.wiring.embedded_base import base_path
 
     base = LocalBase(base_path(tmp_path / "data"))
     with base.writer() as writer:

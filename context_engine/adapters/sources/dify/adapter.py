@@ -18,6 +18,7 @@ from context_engine.adapters.sources.dify.settings import check_dify
 from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.source import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
+from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine.permission import readable
 from context_engine.core.models import (
@@ -81,8 +82,6 @@ def open_dify_sink(specs: Sequence[SourceSpec], context: SourceContext, options:
 
 
 def _lock(stack: ExitStack, context: SourceContext) -> None:
-    from context_engine.adapters.sources.local.lock import WriterLock  # only here: it brings the embedded base
-
     folder = context.data_dir() / "dify"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """The embedded knowledge base: rows in SQLite, found by BM25 and by vectors."""
 
 from context_engine.adapters.sources.local.base import LocalBase
-from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.source import LocalSource
 from context_engine.adapters.sources.local.stats import BaseStats, PartitionStats, SourceStats
@@ -11,7 +10,6 @@ from context_engine.adapters.sources.local.writer import BaseWriter
 __all__ = [
     "BaseStats",
     "BaseWriter",
-    "IngestedFolders",
     "LocalBase",
     "LocalSource",
     "PartitionStats",

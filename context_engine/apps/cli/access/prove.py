@@ -93,7 +93,7 @@ def forms() -> Mapping[str, Any]:
 
 
 def _left_out(context: CliContext) -> list[str]:
-    from context_engine.adapters.sources.factory import in_embedded_base
+    from context_engine.wiring.embedded_base import in_embedded_base
 
     sources = (source for domain in context.registry.domains.values() for source in domain.sources)
     return sorted({source.id for source in sources if not in_embedded_base(source)})

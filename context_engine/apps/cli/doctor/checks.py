@@ -113,12 +113,11 @@ def adapter_report(context: CliContext, only: str | None) -> list[StoredAdapter]
     Args:
         only: of this domain alone; None: of all.
     """
-    from context_engine.adapters.sources.factory import base_path
-    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.wiring.embedded_base import base_as_it_is, base_path
 
     names = context.setup.registry.domains
     try:
-        with LocalBase(base_path(context.data_dir)) as base:
+        with base_as_it_is(base_path(context.data_dir)) as base:
             stored = base.adapters() if base.exists() else []
     except StoreError:  # its sources have said so
         return []
@@ -132,11 +131,10 @@ def blend_notes(context: CliContext, adapters: Sequence[StoredAdapter], only: st
         found: from `adapter_report`.
         only: of this domain alone; None: of all.
     """
-    from context_engine.adapters.sources.factory import base_path
-    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.wiring.embedded_base import base_as_it_is, base_path
 
     try:
-        with LocalBase(base_path(context.data_dir)) as base:
+        with base_as_it_is(base_path(context.data_dir)) as base:
             model_id = base.stats().model_id if base.exists() else None
     except StoreError:  # its sources have said so
         return

@@ -15,12 +15,12 @@ from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import LocalBase
     from context_engine.adapters.sources.local.calibrate import JudgedQuestion
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
     from context_engine.core.models import DomainSpec
     from context_engine.core.protocols import Embedder
     from context_engine.wiring import DomainCalibration, Setup
+    from context_engine.wiring.embedded_base import LocalBase
 
 
 @contextmanager
@@ -34,38 +34,33 @@ def opened_base(location: ConfigLocation, *, embedder: bool = False) -> Iterator
         StoreError: there is none.
         ConfigError: the embedder cannot be used.
     """
-    from context_engine.adapters.sources.local.base import LocalBase
-    from context_engine.adapters.sources.local.schema import missing
+    from context_engine.wiring.embedded_base import base_as_it_is, no_base
 
     path = _path(location)
-    with _configured(path, location) if embedder else LocalBase(path) as base:
+    with _configured(path, location) if embedder else base_as_it_is(path) as base:
         if not base.exists():
-            raise missing(base.path)
+            raise no_base(base.path)
         yield base
 
 
 def _configured(path: Path, location: ConfigLocation) -> LocalBase:
     """Return the base with the embedder that the settings name, and the places of all sources."""
-    from context_engine.adapters.sources.factory import open_base
-    from context_engine.core.engine import SystemClock
-    from context_engine.wiring import embedded_places, load_setup
+    from context_engine.wiring import configured_base, load_setup
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-    settings, embedder = setup.resolver.base().values, setup.models(location.data_dir).embedder()
-    return open_base(path, settings, embedder, SystemClock(), embedded_places(setup))
+    return configured_base(setup, path, setup.models(location.data_dir))
 
 
 def _path(location: ConfigLocation) -> Path:
     import os
 
-    from context_engine.adapters.sources.factory import base_path
-    from context_engine.adapters.sources.local.base import LocalBase
     from context_engine.settings import find_config, find_data_dir
+    from context_engine.wiring.embedded_base import base_as_it_is, base_path
 
     env, cwd = os.environ, Path.cwd()
     paths = find_config(location.config_dir, env=env, cwd=cwd)
     own = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
-    return own if LocalBase(own).exists() else open_context(location, operator=True).base
+    return own if base_as_it_is(own).exists() else open_context(location, operator=True).base
 
 
 @contextmanager
@@ -103,7 +98,7 @@ def taught_base(context: CliContext, domain: str) -> Iterator[TaughtBase]:
     Raises:
         ConfigError: no embedder is configured, or the base holds no vectors of the domain.
     """
-    from context_engine.adapters.sources.factory import in_embedded_base
+    from context_engine.wiring.embedded_base import in_embedded_base
 
     models = context.setup.models(context.data_dir)
     embedder = models.embedder()

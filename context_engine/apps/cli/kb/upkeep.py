@@ -18,7 +18,7 @@ from context_engine.apps.cli.kb.base import busy, calibration_text, judged_quest
 from context_engine.apps.cli.words import counted
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import BaseStats, LocalBase, PartitionStats
+    from context_engine.wiring.embedded_base import BaseStats, LocalBase, PartitionStats
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb stats --data-dir /srv/context-engine")

@@ -31,8 +31,8 @@ class Places:
     """
 
     def __init__(self, result: SearchResult, base: Path | None) -> None:
-        from context_engine.adapters.sources.factory import in_embedded_base
-        from context_engine.adapters.sources.local.folders import IngestedFolders
+        from context_engine.ingest.folders import IngestedFolders
+        from context_engine.wiring.embedded_base import in_embedded_base
 
         self._folders = None if base is None else IngestedFolders(base)
         self._local = {spec.id for spec in result.specs if in_embedded_base(spec)}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from context_engine import __version__, demo
-from context_engine.adapters.sources.local.lock import WriterLock
+from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Registry
 from context_engine.errors import ConfigError, StoreLocked
 

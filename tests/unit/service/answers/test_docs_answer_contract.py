@@ -12,9 +12,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from context_engine import AnswerJson
-from context_engine.adapters.sources.factory import base_path
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.core.models import Chunk
+from context_engine.wiring.embedded_base import base_path
 from tests.unit.service.small_bank import CLERK, as_, client_of, small_bank
 
 GUIDE: Final = (Path(__file__).resolve().parents[4] / "docs/guides/answer-contract.md").read_text("utf-8")

@@ -1,8 +1,11 @@
-"""How the embedded base is opened, checked and written to."""
+"""The embedded base as a configuration has it: opened, checked and written to.
+
+Nothing but this room imports the package of the base: programs ask here for it, or for a capability of any store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,10 +13,13 @@ from typing import TYPE_CHECKING, Final
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.core.models import Chunk, Settings, SourceSpec
 from context_engine.core.protocols import Clock, Embedder, Sink
-from context_engine.errors import ConfigError
+from context_engine.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import LocalBase, LocalSource
+    from context_engine.adapters.sources.local import BaseStats as BaseStats
+    from context_engine.adapters.sources.local import LocalBase as LocalBase
+    from context_engine.adapters.sources.local import LocalSource
+    from context_engine.adapters.sources.local import PartitionStats as PartitionStats
     from context_engine.adapters.sources.local.partitions import Place
 
 
@@ -44,6 +50,40 @@ def open_base(
     from context_engine.adapters.sources.local import LocalBase, SearchOptions
 
     return LocalBase(path, now=clock.now, embedder=embedder, options=SearchOptions.of(settings), place=place)
+
+
+def base_as_it_is(path: Path) -> LocalBase:
+    """Return the embedded base in a folder without settings or embedder: to look at what it holds."""
+    from context_engine.adapters.sources.local import LocalBase
+
+    return LocalBase(path)
+
+
+def create_base(path: Path, specs: Sequence[SourceSpec], rules_of: Callable[[str], str]) -> LocalBase:
+    """Return the embedded base in a folder, made empty if there is none.
+
+    Args:
+        specs: the sources that will be written to it.
+        rules_of: returns the access rules of a source (`AccessPolicy.rules_of`).
+    """
+    from context_engine.adapters.sources.local import LocalBase
+    from context_engine.adapters.sources.local.partitions import places
+
+    return LocalBase.open(path, create=True, place=places(specs, rules_of))
+
+
+def no_base(path: Path) -> StoreError:
+    """Return the error that a folder holds no embedded base."""
+    from context_engine.adapters.sources.local.schema import missing
+
+    return missing(path)
+
+
+def schema_version() -> int:
+    """Return the version of the tables that this version writes."""
+    from context_engine.adapters.sources.local.schema import SCHEMA_VERSION
+
+    return SCHEMA_VERSION
 
 
 def check_local(spec: SourceSpec) -> None:

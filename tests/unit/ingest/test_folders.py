@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local.folders import IngestedFolders
 from context_engine.ingest.files import shown_name
+from context_engine.ingest.folders import IngestedFolders
 
 
 @pytest.fixture
