@@ -27,7 +27,7 @@ from context_engine.settings.interpolate import Interpolator
 from context_engine.settings.messages import config_error
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""Signatures by a key that the provider alone has; a shared key would let every service make tokens."""
+"""Asymmetric signatures only: with a shared key every service could make tokens."""
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 
@@ -39,7 +39,7 @@ def _each(value: object) -> object:
 def _asymmetric(value: object) -> object:
     for name in value if isinstance(value, list | tuple) else ():
         if name not in get_args(Algorithm):
-            raise ValueError(f"{name!r} is none of the signatures that are taken: {', '.join(get_args(Algorithm))}")
+            raise ValueError(f"{name!r} is not an accepted signature: use one of {', '.join(get_args(Algorithm))}")
     return value
 
 
@@ -54,49 +54,49 @@ def _address(value: str) -> str:
     if not usable or "@" in parts.netloc or parts.fragment:
         raise ValueError("must be the name of a connection, or an https URL without user name and fragment")
     if sends_unencrypted(value):
-        raise ValueError("must be https: whoever can change the keys on their way can make every token")
+        raise ValueError("must be https: anyone who can alter the keys in transit can forge every token")
     return value
 
 
 class Oidc(BaseModel):
-    """An OpenID Connect provider whose access tokens open a service."""
+    """An OpenID Connect provider whose access tokens a service accepts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    issuer: _Text = Field(description="The claim `iss`, letter by letter, usually the provider's https address.")
+    issuer: _Text = Field(description="The exact `iss` claim, usually the provider's https address.")
     audience: Annotated[tuple[_Text, ...], BeforeValidator(_each), Field(min_length=1)] = Field(
-        description="This service's name at the provider, one or several; the claim `aud` must hold one of them. Never "
-        "the id of an application that people sign in to: its ID tokens would open the service too."
+        description="The names of this service at the provider; the `aud` claim must hold one of them. Never use the "
+        "id of an application that people sign in to: its ID tokens would then be accepted too."
     )
     algorithms: Annotated[
         tuple[Algorithm, ...], BeforeValidator(_asymmetric), BeforeValidator(_each), Field(min_length=1)
-    ] = Field(description="The signatures that are taken, such as [RS256].")
+    ] = Field(description="The accepted signature algorithms, such as [RS256].")
     jwks: Annotated[_Text, AfterValidator(_address)] = Field(
         description="Where the provider publishes its keys: the https URL (`jwks_uri` of its discovery document), or "
-        "the name of a connection whose base_url it is, for a proxy or authorities of one's own."
+        "the name of a connection with that base_url, for a proxy or a private certificate authority."
     )
     leeway_s: Annotated[int, Field(strict=True, ge=0, le=300)] = Field(
-        30, description="Seconds by which the clocks of provider and service may differ."
+        30, description="Seconds that the clocks of provider and service may differ."
     )
     refresh_s: Annotated[int, Field(strict=True, ge=10, le=86_400)] = Field(
         900, description="Seconds after which the keys are fetched again."
     )
     min_refresh_s: Annotated[int, Field(strict=True, ge=1, le=3600)] = Field(
-        30, description="A token of an unknown key has them fetched earlier, but never sooner than this after the last."
+        30, description="A token with an unknown key makes them be fetched earlier, but this long after the last fetch."
     )
     at_jwt_only: bool = Field(
         False,
-        description="Whether tokens must be typed `at+jwt` (RFC 9068); without it untyped ones and `JWT` are taken.",
+        description="Require the type `at+jwt` (RFC 9068); false also accepts `JWT` and no type.",
     )
 
 
 ACCESS_FILE: Final = "access.yaml"
 
 MANIFEST_POLICY: Final = "manifest"
-"""The policy that decides by the rules of the manifests."""
+"""The built-in policy, which applies the access rules of the manifests."""
 
 _MAY_VARY: Final = frozenset(("app", "user", "sha256"))
-"""Keys that may take a variable: ids of a server. Who asks may set the environment, so nothing else takes one."""
+"""Keys that may use a variable: ids of a server. The caller may control the environment, so no other key may."""
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
@@ -110,7 +110,7 @@ def _in_utc(value: datetime) -> datetime:
 def _digest(value: str) -> str:
     if len(value) != 64 or not set(value) <= set("0123456789abcdef"):
         raise ValueError(
-            "must be the SHA-256 of a token, 64 hexadecimal digits in small letters: never write the token itself, "
+            "must be the SHA-256 of a token, 64 lower-case hexadecimal digits: never write the token itself, "
             "and replace it if others may read this file"
         )
     return value
@@ -124,78 +124,78 @@ class DifyCaller(_Form):
     """An app of Dify, or one user of it."""
 
     app: Text = Field(description="The app's id, as in its address.")
-    user: Text | None = Field(None, description="The id of one user of the app; without it, all of them are meant.")
+    user: Text | None = Field(None, description="The id of one user of the app; if omitted, all its users.")
 
 
 class Token(_Form):
-    """A token that a program shows, by its hash alone."""
+    """A token of a program, stored as its hash only."""
 
     sha256: Annotated[str, AfterValidator(_digest)] = Field(
-        description="SHA-256 of the token in hexadecimal: 'context-engine access token' makes both.",
+        description="SHA-256 of the token in hexadecimal: 'context-engine access token' prints both.",
         json_schema_extra={"pattern": r"^[0-9a-f]{64}$|\$\{"},
     )
     expires: Annotated[datetime, AfterValidator(_in_utc), WithJsonSchema({"type": "string"})] | None = Field(
-        None, description="From this moment the token opens nothing; a date means its first moment in UTC."
+        None, description="The token is refused from this moment on; a date means 00:00 UTC."
     )
 
     def expired(self, now: datetime) -> bool:
-        """Return whether it opens nothing any more."""
+        """Return whether the token is refused at `now`."""
         return self.expires is not None and self.expires <= now
 
 
 class PrincipalEntry(_Form):
-    """What one principal may, and who acts as it."""
+    """The rights of a principal, and the callers who act as it."""
 
-    roles: Texts = Field((), description="Compared with those of the manifests' rules, letter by letter.")
-    groups: Texts = Field((), description="Compared with those of the manifests' rules, letter by letter.")
+    roles: Texts = Field((), description="Must equal those in the manifests' rules exactly.")
+    groups: Texts = Field((), description="Must equal those in the manifests' rules exactly.")
     clearance: Classification = Field(
-        Classification.INTERNAL, description="The highest classification it may see where a rule exists."
+        Classification.INTERNAL, description="The highest classification it may read where a rule exists."
     )
-    os_users: Texts = Field((), description="Users of the operating system who are this principal at the command line.")
-    dify: tuple[DifyCaller, ...] = Field((), description="Apps of Dify, or users of them, that are this principal.")
+    os_users: Texts = Field((), description="Operating system users who are this principal at the command line.")
+    dify: tuple[DifyCaller, ...] = Field((), description="Dify apps, or users of them, that are this principal.")
     tokens: tuple[Token, ...] = Field(
         (), description="Tokens that are this principal, such as the access token of an endpoint."
     )
     may_act_as: Texts = Field((), description="Principals that its os_users may name with --as.")
     operator: bool = Field(
         False,
-        description="Whether its os_users may act as any principal and run 'access', and its tokens read every record "
-        "of a service.",
+        description="Its os_users may act as any principal and run 'access'; its tokens may read every record of a "
+        "service.",
     )
     gateway: bool = Field(
         False,
-        description="Whether its tokens carry the calls of Dify's apps and users to a service: each acts as its own "
-        "principal then, as its `dify` says.",
+        description="Its tokens may carry the calls of Dify's apps and users to a service: each call then acts as the "
+        "principal whose `dify` names the app or user.",
     )
 
 
 class Claims(_Form):
-    """Which claims of an OIDC token that a service has checked say who asks; a dot leads into a claim of others."""
+    """The claims of a verified OIDC token that identify the caller; a dot leads into a nested claim."""
 
     id: Text = Field("sub", description="Names the principal in the record.")
-    roles: Text | None = Field(None, description="Holds a role, or a list of them; null: no claim gives one.")
-    groups: Text | None = Field(None, description="Holds a group, or a list of them; null: no claim gives one.")
+    roles: Text | None = Field(None, description="A role or a list of roles; null: no claim gives roles.")
+    groups: Text | None = Field(None, description="A group or a list of groups; null: no claim gives groups.")
     clearance: Text | None = Field(
-        None, description="Holds the clearance; one that cannot be read is public. Null: everybody has internal."
+        None, description="The clearance; an unreadable one counts as public. Null: everybody is cleared for internal."
     )
 
 
 class AccessFile(_Form):
-    """All of `access.yaml`."""
+    """The whole `access.yaml`."""
 
-    version: Literal[1] = Field(description="Of this form.")
+    version: Literal[1] = Field(description="Version of this file format.")
     policy: Text = Field(
-        MANIFEST_POLICY, description="What decides: the rules of the manifests, or an installed policy by its name."
+        MANIFEST_POLICY, description="`manifest` (the rules of the manifests) or the name of an installed policy."
     )
     principals: dict[Text, PrincipalEntry] = Field({}, description="The principals by name.")
-    claims: Claims | None = Field(None, description="Claims that say who asks; null: no claim opens anything.")
+    claims: Claims | None = Field(None, description="The claims that identify the caller; null: none are accepted.")
     oidc: Oidc | None = Field(
-        None, description="The provider whose access tokens open a service; `claims` says as whom. Null: none does."
+        None, description="The provider whose access tokens are accepted; `claims` maps them to principals. Null: none."
     )
 
 
 def read_access(path: Path, label: str, env: Mapping[str, str]) -> AccessFile:
-    """Return what `access.yaml` says.
+    """Return the content of `access.yaml`.
 
     Raises:
         ConfigError: the file or one of its keys cannot be used, or two principals claim the same user, app or token.
@@ -216,18 +216,18 @@ def _is_fixed(location: Location) -> bool:
 
 
 def _claimed_twice(access: AccessFile, label: str) -> Iterator[ConfigError]:
-    """Yield every user, app or token that two entries claim, or that one claims twice."""
+    """Yield a problem for every user, app or token that two principals claim."""
     holders: dict[tuple[str, Any], str] = {}
     for name, entry in access.principals.items():
         for key, identity, said in _identities(entry):
             first = holders.setdefault((key, identity), name)
             if first != name:
-                problem = f"{said} is principal {first!r} too: leave it to one of the two"
+                problem = f"{said} is principal {first!r} too: remove it from one of the two"
                 yield ConfigError(problem, file=label, key=f"principals.{name}.{key}")
 
 
 def _identities(entry: PrincipalEntry) -> Iterator[tuple[str, Any, str]]:
-    """Yield who is a principal: the key that says so, the identity, and how it is called in a message."""
+    """Yield the identities of a principal: the key, the value, and its name in messages."""
     yield from (("os_users", user, f"user {user!r}") for user in dict.fromkeys(entry.os_users))
     for caller in dict.fromkeys(entry.dify):
         of_user = f"user {caller.user!r} of " if caller.user is not None else ""
@@ -237,7 +237,7 @@ def _identities(entry: PrincipalEntry) -> Iterator[tuple[str, Any, str]]:
 
 def _unclaimed(access: AccessFile, label: str) -> Iterator[ConfigError]:
     if access.oidc is not None and access.claims is None:
-        problem = "needs 'claims' beside it: they say as whom a token opens anything; 'claims: {}' takes 'sub' alone"
+        problem = "needs 'claims' beside it, which map a token to a principal; 'claims: {}' uses 'sub' alone"
         yield ConfigError(problem, file=label, key="oidc")
 
 

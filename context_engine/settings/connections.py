@@ -1,4 +1,4 @@
-"""How knowledge bases are reached: `connections.yaml`, read anew at every request so that keys can rotate."""
+"""Connections to servers: `connections.yaml`, re-read at every request so that keys can rotate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["MASK", "Connection", "Connections", "read_fields", "sends_unencrypte
 _SECRETS: Final = ("api_key", "proxy")
 
 Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
-"""For each connection and key: the value as written and who fills in its variables."""
+"""For each connection and key: the value as written, and the interpolator for its variables."""
 
 
 def _url(text: str) -> str:
@@ -71,7 +71,7 @@ Secret = Annotated[SecretStr, Field(min_length=1)]
 
 
 class Connection(BaseModel):
-    """How one server is reached. Secrets show in no repr, dump or message."""
+    """How to reach one server. Secrets appear in no repr, dump or message."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -87,9 +87,9 @@ class Connection(BaseModel):
     )
     max_connections: Count = Field(
         4,
-        description="Parallel calls to the base URL in this process, each one open file; Dify as delivered starves "
-        "above about ten ('context-engine doctor' suggests a number). Searches take turns at them, and one that could "
-        "not be served in time is busy at once.",
+        description="Parallel calls to the base URL in this process, one open file each; a default Dify starves "
+        "above about ten ('context-engine doctor' suggests a number). Searches take turns; one that is not served "
+        "in time is refused as busy at once.",
     )
     timeout_s: Annotated[float, BeforeValidator(_no_flag), Field(gt=0, le=600, allow_inf_nan=False)] = Field(
         10.0,
@@ -112,7 +112,7 @@ class Connection(BaseModel):
 
     @property
     def shown_url(self) -> str:
-        """What the base URL is called in messages: itself, or the expression that it came from."""
+        """The base URL for messages: itself, or the expression that gave it."""
         return self._url_as_written or self.base_url
 
     @model_validator(mode="after")
@@ -120,14 +120,14 @@ class Connection(BaseModel):
         if self.api_key is not None:
             keep_secret(self.api_key.get_secret_value())
         proxy = "" if self.proxy is None else self.proxy.get_secret_value()
-        if "@" in urlsplit(proxy).netloc:  # without a user it is an address, of which others may have a part
+        if "@" in urlsplit(proxy).netloc:  # without a user name it is a plain address
             keep_secret(proxy)
             keep_secret(unquote(urlsplit(proxy).password or ""))
         return self
 
 
 class Connections:
-    """The connections by name; nothing is kept of what variables and files hold."""
+    """The connections by name; values of variables and files are never cached."""
 
     def __init__(self, fields: Fields = MappingProxyType({}), file: str = "connections.yaml") -> None:
         self._fields, self._file = fields, file
@@ -138,7 +138,7 @@ class Connections:
         return tuple(sorted(self._fields))
 
     def get(self, name: str) -> Connection:
-        """Return a connection, its variables and files read now. Call again after a 401: the key may have rotated.
+        """Return a connection with its variables and files read now. Call again after a 401: the key may have rotated.
 
         Raises:
             ConfigError: no such connection, or one that cannot be used.
@@ -161,12 +161,12 @@ class Connections:
         return self._with_files(name, connection)
 
     def over(self, upper: Fields) -> Connections:
-        """Return these connections with others laid over them, key by key."""
+        """Return these connections, overridden key by key by others."""
         names = (*self._fields, *(name for name in upper if name not in self._fields))
         return Connections({name: {**self._fields.get(name, {}), **upper.get(name, {})} for name in names}, self._file)
 
     def problems(self) -> list[ConfigError]:
-        """Return what is wrong with each connection; one whose variables are missing is among them."""
+        """Return the problems of each connection, missing variables included."""
         problems: list[ConfigError] = []
         for name in self.names:
             try:

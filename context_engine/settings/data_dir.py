@@ -1,17 +1,17 @@
-"""Where the embedded base lies, and how a configuration finds its own again when its folder is moved or renamed.
+"""The data folder of the embedded base, and how a moved or renamed configuration finds it again.
 
-Each folder of manifests has a folder of data below the user's data folder, named by its path. Who writes to it leaves
-two notes: in the data folder `configuration.json`, whose data these are, and beside the manifests `.context-engine-id`,
-which moves with them. A configuration takes
+Each manifest folder has a data folder below the user's data folder, named after its path. A writer leaves two marker
+files: `configuration.json` in the data folder, which names the owner, and `.context-engine-id` beside the manifests,
+which moves with them. A configuration uses
 
-1. the folder whose note names its place;
-2. else the one folder whose note has its id and names a place that no longer has it: it was moved from there, and the
-   note is corrected;
-3. else the folder of its name, or where another configuration has that one, the next free name.
+1. the folder whose marker names its path;
+2. else the one folder whose marker has its id and names a path where that id is gone: the configuration was moved, and
+   the marker is corrected;
+3. else the folder named after its path, or the next free name if another configuration owns that one.
 
-A copy has the id too, but its original is still in its place, so the copy gets a folder of its own. Where no id can be
-written (a read-only folder) or none moved along, folders of the same domains whose configuration is gone are named, to
-be adopted.
+A copy has the same id, but the original is still in place, so the copy gets a folder of its own. If no id could be
+written (a read-only folder) or it did not move along, a notice names the orphaned folders of the same domains, which
+`kb adopt` takes over.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
 _DATA_HOMES: Final = ("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
 ID_FILE: Final = ".context-engine-id"
 RECORD: Final = "configuration.json"
-_ID_TEXT: Final = "# By this id the knowledge base of these manifests is found again when their folder is moved.\n"
+_ID_TEXT: Final = "# This id finds the knowledge base of these manifests again when their folder is moved.\n"
 _MOST_NAME: Final = 40
 _MOST_BYTES: Final = 100_000
 
@@ -46,9 +46,9 @@ class DataFolder(NamedTuple):
 
     Attributes:
         path: the folder.
-        manifest_dir: of the configuration that wrote to it last.
-        config_id: of these manifests; None where none could be written.
-        domains: their names then.
+        manifest_dir: the manifest folder of the configuration that wrote to it last.
+        config_id: the id beside these manifests; None if none could be written.
+        domains: the domain names at that time.
     """
 
     path: Path
@@ -64,7 +64,7 @@ class DataFolder(NamedTuple):
         return _read_id(self.manifest_dir) != self.config_id
 
     def notice(self) -> Notice:
-        """Return what a reader should know of data that were left behind."""
+        """Return the notice about data that a moved configuration left behind."""
         names, was = ", ".join(self.domains), self.manifest_dir.parent
         message = (
             f"nothing was ingested for this configuration yet, but {self.path} holds data of {names}, and their "
@@ -80,11 +80,10 @@ def find_data_dir(
     """Return the folder of the embedded base: `--data-dir`, `CONTEXT_ENGINE_DATA_DIR`, else in the user's data folder.
 
     Args:
-        data_dir: what `--data-dir` named, relative to `cwd` or absolute.
+        data_dir: the value of `--data-dir`, relative to `cwd` or absolute.
         env: the environment.
         cwd: the current directory.
-        paths: the configuration; each manifest folder has a folder of its own below the user's data folder. None: the
-            user's data folder itself.
+        paths: the configuration, which has a data folder of its own; None: the user's data folder itself.
 
     Raises:
         ConfigError: none is named and the environment names no home.
@@ -115,12 +114,10 @@ def claim_data_dir(folder: Path, paths: ConfigPaths, domains: Collection[str], *
 def orphaned_data_dirs(
     folder: Path, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]
 ) -> Sequence[DataFolder]:
-    """Return the folders of data that may be a configuration's own, left behind when it was moved.
-
-    They are of some of its domains, and their configuration is gone. None where the configuration has data.
+    """Return the orphaned data folders that share a domain with a configuration; () if it has data of its own.
 
     Args:
-        folder: from `find_data_dir`; one that somebody named is taken as meant.
+        folder: from `find_data_dir`; an explicitly configured folder is never questioned.
         paths: the configuration.
         domains: its names.
         env: the environment.
@@ -131,20 +128,20 @@ def orphaned_data_dirs(
 
 
 def adopt_data_dir(name: str, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> Path:
-    """Make a folder of data a configuration's own and return it.
+    """Assign a data folder to a configuration and return it.
 
     Args:
-        name: of the folder, below the user's data folder.
+        name: the folder's name below the user's data folder.
         paths: the configuration.
         domains: its names.
         env: the environment.
 
     Raises:
-        ConfigError: there is no such folder, or it is another configuration's; or there are no manifests.
+        ConfigError: no such folder, it belongs to another configuration, or there are no manifests.
     """
     if paths.manifest_dir is None:
         raise ConfigError(
-            "there are no manifests whose data this could be: run it in their folder, or give --config-dir"
+            "there are no manifests to assign these data to: run it in their folder, or give --config-dir"
         )
     home, place = _home(env), paths.manifest_dir.resolve()
     folder = home / name
@@ -166,7 +163,7 @@ def adopt_data_dir(name: str, paths: ConfigPaths, domains: Collection[str], *, e
 
 
 def _own_folder(home: Path, place: Path) -> Path:
-    """Return the folder of data of the manifests in a place."""
+    """Return the data folder of the manifests at a path."""
     folders = _folders(home)
     own = home / _name(place)
     here = [folder.path for folder in folders if folder.manifest_dir == place]
@@ -177,7 +174,7 @@ def _own_folder(home: Path, place: Path) -> Path:
         folder for folder in folders if config_id is not None and folder.config_id == config_id and folder.is_orphaned
     ]
     if len(moved) == 1:
-        _write_record(moved[0]._replace(manifest_dir=place))  # at once: a copy made from now on is not the moved one
+        _write_record(moved[0]._replace(manifest_dir=place))  # at once: a copy made later must not count as moved
         return moved[0].path
     taken = {folder.path for folder in folders}
     names = (own if number == 1 else own.with_name(f"{own.name}-{number}") for number in count(1))
@@ -185,7 +182,7 @@ def _own_folder(home: Path, place: Path) -> Path:
 
 
 def _name(manifest_dir: Path) -> str:
-    """Return a name for one configuration: of the folder above its manifests, and a hash of the manifests' path."""
+    """Return the default name: the folder above the manifests, and a hash of the manifests' path."""
     digest = hashlib.sha256(os.fsencode(manifest_dir)).hexdigest()
     return f"{manifest_dir.parent.name[:_MOST_NAME] or 'root'}-{digest[:8]}"
 
@@ -212,7 +209,7 @@ def _folders(home: Path) -> list[DataFolder]:
 
 
 def _read(folder: Path) -> DataFolder | None:
-    """Return what a folder says of itself; None where it says nothing that can be read."""
+    """Return the folder's marker, or None if it cannot be read."""
     try:
         with (folder / RECORD).open(encoding="utf-8") as file:
             record = json.loads(file.read(_MOST_BYTES))
@@ -234,11 +231,11 @@ def _write_record(record: DataFolder) -> None:
         temporary.write_text(json.dumps(value, indent=1), "utf-8")
         temporary.replace(record.path / RECORD)
     except OSError as error:
-        logger.info("whose data %s holds was not noted: %s", record.path, error)
+        logger.info("the owner of %s was not recorded: %s", record.path, error)
 
 
 def _read_id(manifest_dir: Path) -> str | None:
-    """Return the id of manifests, None where they have none."""
+    """Return the id beside the manifests, or None."""
     try:
         with (manifest_dir / ID_FILE).open(encoding="utf-8") as file:
             lines = file.read(_MOST_BYTES).splitlines()
@@ -248,7 +245,7 @@ def _read_id(manifest_dir: Path) -> str | None:
 
 
 def _made_id(manifest_dir: Path, record: DataFolder | None) -> str | None:
-    """Return the id of manifests; where there is none, that of their data or a new one is written, if it can be."""
+    """Return the id beside the manifests; if missing, write the id of their data or a new one. None if that fails."""
     known_id = _read_id(manifest_dir)
     if known_id is not None:
         return known_id

@@ -1,4 +1,4 @@
-"""Secrets of the environment: the API token, ledger and keys of the audit, the key of pseudonyms."""
+"""Secrets from the environment: API token, ledger address, signing keys, pseudonym key."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TOKEN_MIN: Final = 32
 
 
 def read_api_token(env: Mapping[str, str], folder: Path) -> str | None:
-    """Return the token without white space around it, None where none is set.
+    """Return the API token, stripped; None if unset.
 
     Args:
-        env: holds it as `CONTEXT_ENGINE_API_TOKEN`: the token itself, in any form, or `${file:/run/secrets/NAME}`.
+        env: `CONTEXT_ENGINE_API_TOKEN` holds the token in any form, or `${file:/run/secrets/NAME}`.
         folder: relative paths of files start here.
 
     Raises:
@@ -47,15 +47,15 @@ AUDIT_KEY: Final = f"{PREFIX}AUDIT_KEY"
 AUDIT_FORMER_KEYS: Final = f"{PREFIX}AUDIT_FORMER_KEYS"
 
 SECRET_PARAMETERS: Final = ("password", "sslpassword")
-"""What libpq takes behind the question mark of a URL that nobody may see."""
+"""Secret parameters in the query of a libpq URL."""
 
 
 def read_audit_ledger(env: Mapping[str, str], folder: Path) -> str | None:
-    """Return where the ledger is, None where it is not said.
+    """Return the address of the ledger; None if unset.
 
     Args:
-        env: says it as `CONTEXT_ENGINE_AUDIT_LEDGER`: a file, `postgresql://USER:PASSWORD@HOST/DATABASE`, or
-            `${file:/run/secrets/NAME}` that holds one of the two.
+        env: `CONTEXT_ENGINE_AUDIT_LEDGER` is a file, `postgresql://USER:PASSWORD@HOST/DATABASE`, or
+            `${file:/run/secrets/NAME}` with one of the two in it.
         folder: relative paths start here.
 
     Raises:
@@ -68,11 +68,11 @@ def read_audit_ledger(env: Mapping[str, str], folder: Path) -> str | None:
 
 
 def read_audit_keys(env: Mapping[str, str], folder: Path) -> tuple[str, ...]:
-    """Return the signing keys, as they are written: the one in force first, then former ones; () where none is set.
+    """Return the signing keys as written, the current one first, then former ones; () if unset.
 
     Args:
-        env: holds them as `CONTEXT_ENGINE_AUDIT_KEY` and, parted by white space, `CONTEXT_ENGINE_AUDIT_FORMER_KEYS`:
-            the keys themselves, or `${file:/run/secrets/NAME}`.
+        env: `CONTEXT_ENGINE_AUDIT_KEY` and, separated by white space, `CONTEXT_ENGINE_AUDIT_FORMER_KEYS` hold the keys
+            themselves, or `${file:/run/secrets/NAME}`.
         folder: relative paths start here.
 
     Raises:
@@ -85,12 +85,12 @@ def read_audit_keys(env: Mapping[str, str], folder: Path) -> tuple[str, ...]:
 
 
 def _passwords(url: str) -> Iterator[str]:
-    """Yield the passwords of a URL, as they are written and as they are meant: host and database may be shown."""
+    """Yield the passwords of a URL, both encoded and decoded; host and database are no secrets."""
     try:
         parts = urlsplit(url)
         query = parse_qs(parts.query)
         passwords = [parts.password or "", *(value for name in SECRET_PARAMETERS for value in query.get(name, ()))]
-    except ValueError:  # no URL at all: the form is refused where it is used
+    except ValueError:  # not a URL: refused where it is used
         passwords = [url]
     for password in filter(None, passwords):
         yield from (password, unquote(password))
@@ -109,10 +109,10 @@ _KEY_MIN: Final = 16
 
 
 def read_privacy_key(env: Mapping[str, str], folder: Path) -> bytes | None:
-    """Return the key of pseudonyms, None where none is set.
+    """Return the key of pseudonyms; None if unset.
 
     Args:
-        env: holds it as `CONTEXT_ENGINE_PRIVACY_KEY`: the key itself, or `${file:/run/secrets/NAME}`.
+        env: `CONTEXT_ENGINE_PRIVACY_KEY` holds the key itself, or `${file:/run/secrets/NAME}`.
         folder: relative paths of files start here.
 
     Raises:

@@ -17,11 +17,11 @@ _MAX_VALUES: Final = 50_000
 _MAX_DEPTH: Final = 20
 
 Location = tuple[str | int, ...]
-"""The way from the top of a file to a value: keys and list indices."""
+"""The path from the top of a file to a value: keys and list indices."""
 
 
 def read_json(path: Path, label: str) -> dict[str, Any]:
-    """Return a JSON object; keys that begin with `//` are comments, they and `$schema` are left out.
+    """Return a JSON object without `$schema` and without comments (keys that begin with `//`).
 
     Raises:
         ConfigError: the file cannot be read, is not JSON, has a key twice or is not an object.
@@ -39,7 +39,7 @@ def read_json(path: Path, label: str) -> dict[str, Any]:
 
 
 def read_yaml(path: Path, label: str, *, may_be_empty: bool = False) -> dict[str, Any]:
-    """Return a YAML mapping; anchors and merge keys are fine. A file of comments alone is {} if it may be empty.
+    """Return a YAML mapping; anchors and merge keys are allowed. If `may_be_empty`, a file of comments only is {}.
 
     Raises:
         ConfigError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
@@ -57,7 +57,7 @@ def read_yaml(path: Path, label: str, *, may_be_empty: bool = False) -> dict[str
 
 
 def dotted(location: Location, data: Any) -> str:
-    """Return a location as people read it; a list item that has an id is called by it.
+    """Return a location for people; a list item that has an id is named by it.
 
     >>> dotted(("sources", 0, "tier"), {"sources": [{"id": "bank_sops", "tier": 9}]})
     'sources.bank_sops.tier'
@@ -89,7 +89,7 @@ def _text(path: Path, label: str) -> str:
 
 
 def unreadable(error: OSError, label: str) -> ConfigError:
-    """Return the error for a file or folder that the system does not let us read."""
+    """Return the error for a file or folder that cannot be read."""
     if isinstance(error, IsADirectoryError):
         return ConfigError("is a folder where a file is expected: rename it or move it away", file=label)
     mend = ": let the user who runs this read it" if isinstance(error, PermissionError) else ""
@@ -112,9 +112,9 @@ def _no_constant(name: str) -> float:
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice.
+    """A safe loader that refuses duplicate keys.
 
-    Checked where nodes are composed: merge keys are not yet resolved there, so an override of a merged key is no twin.
+    It checks composed nodes, where merge keys are not yet resolved: overriding a merged key is no duplicate.
     """
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
@@ -139,7 +139,7 @@ def _mapping(value: Any, label: str) -> dict[str, Any]:
 
 
 def _check_shape(top: dict[str, Any], label: str) -> None:
-    """Refuse keys that are not text and structures that aliases blow up or close into a ring."""
+    """Refuse keys that are not text, aliases that expand to a huge structure, and cycles."""
     pending: list[tuple[Location, Any]] = [((), top)]
     for _ in range(_MAX_VALUES + 1):
         if not pending:

@@ -1,8 +1,7 @@
 """`${VAR}`, `${VAR:-default}` and `${file:/path}` in configuration values; `$${` is a literal `${`.
 
-What a variable holds may be a secret. A file is read for a connection alone; a text that is shown to everybody, such as
-a title, takes no variable, and neither does what says who may search; and of a key that was pasted where a name belongs
-nothing is repeated.
+A variable may hold a secret. `${file:...}` is allowed in connections only. Texts that everybody sees, such as
+titles, and access rules take no variable. No message repeats a key that was pasted where a name belongs.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _MAX_SECRET_BYTES: Final = 65_536
 _OF_SECRET: Final = re.compile("key|token|secret|password")
-"""In the name of a field that holds a secret: a default would write it into the file."""
+"""Parts of the names of secret fields; they take no default, which would put the secret into the file."""
 _NO_FORM: Final = "'${...}' must hold NAME, NAME:-default or file:/path"
-_NO_FILE: Final = "a file is read for a value of a connection alone: write the value out, or take ${NAME}"
-_FIXED: Final = "takes no variable or file here: write it out ('$${' is a literal '${')"
+_NO_FILE: Final = "a file can be read in connections only: write the value out, or use ${NAME}"
+_FIXED: Final = "takes no variable or file: write the value out ('$${' is a literal '${')"
 _PASTED_NAME: Final = (
     "this looks like a key where the name of a variable belongs: write ${NAME}, set NAME to the key where this "
     "runs, and have the key replaced if others may read this file"
@@ -37,32 +36,32 @@ _PASTED_PATH: Final = (
 
 
 class Unparsed(str):
-    """Text as it was typed on a command line: still to be parsed by the type of its key."""
+    """Text from a command line, not yet parsed by the type of its key."""
 
     __slots__ = ()
 
 
 class FromVariable(Unparsed):
-    """Text that a `${...}` gave: parsed by the type of its key, and never shown; `written`, the expression, is."""
+    """Text that came from a `${...}`: parsed by the type of its key; messages show `written`, the expression."""
 
     __slots__ = ("written",)
     written: str
 
     def __new__(cls, text: str, written: str = "${...}") -> FromVariable:
-        """Return the text, with the expression it came from."""
+        """Return the text together with its expression."""
         made = super().__new__(cls, text)
         made.written = written
         return made
 
 
 class Unfilled(str):
-    """Text whose `${...}` could not be filled in, as written; it stands for an unknown value."""
+    """Text as written whose `${...}` could not be filled in; its value is unknown."""
 
     __slots__ = ()
 
 
 def plain(value: Any) -> Any:
-    """Return a copy in which text that came out of a variable and reads as a number or a flag is one."""
+    """Return a copy in which text from variables that reads as a number or flag becomes one."""
     if isinstance(value, dict):
         return {key: plain(child) for key, child in value.items()}
     if isinstance(value, list):
@@ -82,10 +81,10 @@ class Interpolator:
 
     Attributes:
         env: the environment.
-        folder: relative paths in `${file:...}` start here: the folder of the file.
+        folder: the folder of the file; relative paths in `${file:...}` start here.
         file: the file's name in messages.
-        files: whether `${file:...}` may stand here: in connections alone.
-        fixed: tells by its place whether a value takes no variable.
+        files: whether `${file:...}` is allowed (connections only).
+        fixed: returns for a location whether its value takes no variable.
     """
 
     env: Mapping[str, str] = field(repr=False)
@@ -99,11 +98,11 @@ class Interpolator:
 
         Args:
             data: the values.
-            below: where `data` is in its file, for messages.
+            below: the location of `data` in its file, for messages.
 
         Raises:
-            MissingVariable: a variable is not set, or a file cannot be read; with all others of the data.
-            ConfigError: a form that cannot be read, or one where none may stand.
+            MissingVariable: variables are not set or files cannot be read; it lists all of them.
+            ConfigError: a malformed expression, or one that is not allowed there.
         """
         filled, problems = self.fill_known(data, below=below)
         if problems:
@@ -111,7 +110,7 @@ class Interpolator:
         return filled
 
     def fill_known(self, data: Any, *, below: Location = ()) -> tuple[Any, list[ConfigError]]:
-        """Return what `fill` does, with what cannot be filled in as `Unfilled` text, and why it cannot be."""
+        """Like `fill`, but return `Unfilled` text for what cannot be filled in, together with the problems."""
         problems: list[ConfigError] = []
 
         def walk(value: Any, location: Location) -> Any:

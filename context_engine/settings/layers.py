@@ -1,4 +1,4 @@
-"""Settings in layers: each a mapping of key to value and origin, read strictly; the higher layer wins key by key.
+"""Layers of settings: mappings of key to value and origin, read strictly; the higher layer wins key by key.
 
 call > pipeline config > persona > domain > CONTEXT_ENGINE_* > the seeds' names > file > default
 """
@@ -43,30 +43,29 @@ _SEED_NAMES: Final[Mapping[str, str]] = {
     "RAG_COMPARE_MODE": "compare_mode",
 }
 _SEED_RERANKERS: Final = ("noop", "cross_encoder", "llm")
-_OWN: Final = f"A variable of your own takes a name that does not begin with {PREFIX}"
+_OWN: Final = f"Give your own variables names that do not begin with {PREFIX}"
 _HYBRID: Final = "HYBRID_SEARCH_ENABLED"
 
 
 class Setting(NamedTuple):
-    """A checked value and where it came from."""
+    """A checked value and its origin."""
 
     value: Any
     origin: str
 
 
 Layer = Mapping[str, Setting]
-"""Keys of `Settings`, or of `IngestSettings`, with their values from one place."""
+"""The keys of `Settings` or `IngestSettings` that one place sets."""
 
 Fail = Callable[[str, str], ContextEngineError]
-"""Makes the error for a key and what is wrong with it."""
+"""Makes the error for a key and its problem."""
 
 
 def call_layer(options: Mapping[str, Any]) -> Layer:
     """Return the layer of the options of one call.
 
     Raises:
-        InvalidRequest: an option that is not known, that a call cannot set, that is out of range, or that has both of
-            its names.
+        InvalidRequest: an option is unknown, cannot be set by a call, is out of range, or is given under both names.
     """
     return _layer(options, "call", _fail_call, SearchSettings, ALIASES)
 
@@ -80,10 +79,10 @@ def check_names(options: Iterable[str], *, beside: Iterable[str]) -> None:
 
     Args:
         options: names of options.
-        beside: other names that the caller knows, for the hint.
+        beside: other names the caller accepts, for the hint.
 
     Raises:
-        InvalidRequest: a name that is not known, or one that a call cannot set; the message says what to do instead.
+        InvalidRequest: an unknown option, or one that a call cannot set; the message says what to do instead.
     """
     known = [*SearchSettings.model_fields, *ALIASES]
     for name in map(str, options):
@@ -103,13 +102,13 @@ def config_layer(
 
     Args:
         values: keys of the model, of `Settings` in groups too; text from a variable is parsed by the type of its key.
-        origin: what `config show` and the result say.
-        file: the file for messages.
-        key: where the mapping is in the file.
-        model: the settings that may be set there.
+        origin: shown by `config show` and in results.
+        file: the file's name in messages.
+        key: the location of the mapping in the file.
+        model: the settings allowed there.
 
     Raises:
-        ConfigError: a key that is not known or belongs elsewhere, or a value out of range.
+        ConfigError: an unknown or misplaced key, or a value out of range.
     """
 
     def fail(name: str, problem: str) -> ConfigError:
@@ -122,16 +121,16 @@ def ingest_layer(values: Mapping[str, Any], file: str) -> Layer:
     """Return the layer of `ingest.json`.
 
     Raises:
-        ConfigError: a key that is not known, or a value out of range.
+        ConfigError: an unknown key, or a value out of range.
     """
     return _layer(values, file, lambda key, problem: ConfigError(problem, file=file, key=key), IngestSettings)
 
 
 def environment_layer(env: Mapping[str, str], model: type[BaseModel] = Settings) -> Layer:
-    """Return the layer of `CONTEXT_ENGINE_<KEY>` for every key of a model of settings; empty text counts as not set.
+    """Return the layer of the `CONTEXT_ENGINE_<KEY>` variables of a settings model; empty text counts as unset.
 
     Raises:
-        ConfigError: a value that cannot be read, or a name that is close to a known one.
+        ConfigError: an unreadable value, or a name close to a known one.
     """
     values = {name.removeprefix(PREFIX): text for name, text in env.items() if name.startswith(PREFIX) and text}
     problems: list[ContextEngineError] = [
@@ -154,7 +153,7 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
     """Return the layer of the older names (_SEED_NAMES); HYBRID_SEARCH_ENABLED=false means no embedder.
 
     Raises:
-        ConfigError: a value that cannot be read.
+        ConfigError: an unreadable value.
     """
     kind = env.get("RAG_RERANKER_TYPE")
     if kind and kind not in _SEED_RERANKERS:
@@ -169,12 +168,12 @@ def seed_layer(env: Mapping[str, str]) -> Layer:
 
 
 def environment_notices(env: Mapping[str, str]) -> tuple[Notice, ...]:
-    """Return a notice for each variable that looks like ours and changes nothing; a misspelt setting is an error."""
+    """Return a notice for each variable with our prefix that has no effect; a misspelt setting is an error."""
     return tuple(
         Notice(
             NoticeCode.VARIABLE_UNKNOWN,
             name,
-            f"{name} is set, but is no setting; it has an effect only where a ${{{name}}} names it",
+            f"{name} is set, but is not a setting; it has an effect only where a ${{{name}}} names it",
         )
         for name, close in _unknown_variables(env)
         if close is None
@@ -182,7 +181,7 @@ def environment_notices(env: Mapping[str, str]) -> tuple[Notice, ...]:
 
 
 def _unknown_variables(env: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    """Return the variables that begin as ours do and are not known, each with the known name that is close to it."""
+    """Return the unknown variables with our prefix, each with the closest known name."""
     known = {key.upper() for key in FIELDS} | _RESERVED
     written = sorted(name.removeprefix(PREFIX) for name, text in env.items() if name.startswith(PREFIX) and text)
     return [(PREFIX + name, closest(name, known)) for name in written if name not in known]
@@ -205,17 +204,17 @@ def effective_settings(
     seeds: Layer = MappingProxyType({}),
     files: Layer = MappingProxyType({}),
 ) -> EffectiveSettings:
-    """Return the settings in force and the origin of each, highest layer first in the list of arguments."""
+    """Return the settings in force with the origin of each; the arguments go from the highest layer down."""
     merged = {**files, **seeds, **environment, **domain, **persona, **pipeline, **call}
     return with_layer(EffectiveSettings(), merged)
 
 
 def with_layer(base: EffectiveSettings, layer: Layer) -> EffectiveSettings:
-    """Return `base` with a checked layer laid over it; of its values only the sum of the weights is checked again.
+    """Return `base` overridden by a checked layer; only the sum of the weights is checked again.
 
     Raises:
         InvalidRequest: the weights of a call add up to more than 1.
-        ConfigError: those of a file or the environment do.
+        ConfigError: the weights of a file or the environment do.
     """
     if not layer:
         return base
@@ -236,7 +235,7 @@ def _layer(
     model: type[BaseModel] = Settings,
     aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> Layer:
-    """Return a layer whose keys are those of a model; `Settings` may stand in groups."""
+    """Return a layer with the keys of a model; those of `Settings` may stand in groups."""
     out: dict[str, Setting] = {}
     names: dict[str, str] = {}
     problems: list[ContextEngineError] = []

@@ -42,11 +42,11 @@ class Config:
         files, seeds, environment: layers of settings.
         personas: those of the file, else the built-in ones.
         chunking: the table of document types.
-        ingest_layer: settings of reading files, of `ingest.json` and the environment.
-        connections: with the stage's overlay.
-        principals: of `access.yaml`.
+        ingest_layer: settings of `ingest`, from `ingest.json` and the environment.
+        connections: the connections, with the stage's overlay.
+        principals: the principals of `access.yaml`.
         stage: the overlay in force.
-        notices: what is set and changes nothing, and what is set unwisely.
+        notices: settings without effect, and unwise ones.
     """
 
     paths: ConfigPaths
@@ -67,7 +67,7 @@ class Config:
         return IngestSettings(**{key: setting.value for key, setting in self.ingest_layer.items()})
 
     def resolver(self, domain_files: Mapping[str, str] = MappingProxyType({})) -> SettingsResolver:
-        """Return what answers with the settings of a search; `domain_files` names the manifest of each domain."""
+        """Return the resolver of a search's settings; `domain_files` names the manifest of each domain."""
         return SettingsResolver(
             environment=self.environment,
             seeds=self.seeds,
@@ -81,7 +81,7 @@ def load_config(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
     """Return the configuration.
 
     Raises:
-        ConfigError: the first thing in it that cannot be used.
+        ConfigError: its first problem.
     """
     config, problems = read_config(paths, env=env, stage=stage)
     if problems:
@@ -90,13 +90,13 @@ def load_config(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
 
 
 UNREAD: Final = Connections()
-"""In place of connections that could not be read: which there are, is not known."""
+"""Stands for connections that could not be read."""
 
 
 def read_config(
     paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None
 ) -> tuple[Config, list[ConfigError]]:
-    """Return what of the configuration can be used, and all problems that were found."""
+    """Return the usable parts of the configuration, and all its problems."""
     problems: list[ConfigError] = []
 
     def attempt(read: Callable[[], T], otherwise: T) -> T:
@@ -132,7 +132,7 @@ def read_config(
 
 
 def _json(paths: ConfigPaths, name: str, env: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return a filled-in configuration file, {} where there is none."""
+    """Return a filled-in configuration file; {} if missing."""
     path = paths.config_file(name)
     if path is None:
         return _EMPTY
@@ -182,7 +182,7 @@ def _boosts(boosts: Any, file: str) -> dict[str, Any]:
 
 
 def _personas(paths: ConfigPaths, env: Mapping[str, str]) -> Mapping[str, Persona]:
-    """Return the personas of `personas.json`; the built-in ones where there is no such file."""
+    """Return the personas of `personas.json`, or the built-in ones if that file is missing."""
     if paths.config_file("personas.json") is None:
         return read_personas(built_in_personas(), BUILT_IN)
     return read_personas(_json(paths, "personas.json", env), _name(paths, "personas.json"))
@@ -204,7 +204,7 @@ def _chunking(paths: ConfigPaths, in_pipeline: Any, env: Mapping[str, str]) -> M
 
 
 def _under(error: ConfigError, file: str, key: Callable[[str], str]) -> ConfigError:
-    """Return the problems with their keys as they stand in a file of its own."""
+    """Return the problems with the keys and file name of the file that holds this part."""
     return ConfigError.together(
         [ConfigError(problem.problem, file=file, key=key(problem.key or "")) for problem in error.each]
     )

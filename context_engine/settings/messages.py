@@ -19,7 +19,7 @@ _RULES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("allowed_groups", "required_groups", "groups", "group"), "groups: [...]"),
     **dict.fromkeys(("clearance", "min_clearance", "required_clearance"), "clearance: CONFIDENTIAL"),
 }
-"""What people write for an access rule, and the part of a rule that says it."""
+"""Keys that people try for an access rule, and the part of a rule that replaces each."""
 
 _NO_DAY: Final = ("date_type", "date_parsing", "date_from_datetime_parsing", "date_from_datetime_inexact")
 
@@ -43,10 +43,10 @@ _NOT_ENFORCED: Final = frozenset(
         "encryption",
     ]
 )
-"""Keys of the field's vocabulary that promise something this version does not do."""
+"""Common keys that promise something this version does not do."""
 
 _MASKED: Final = frozenset(("anonymise", "anonymize", "mask", "masking", "pii", "personal_data", "redact", "redaction"))
-"""What people write to have personal data masked."""
+"""Keys that people try to have personal data masked."""
 
 _SYNONYMS: Final = {
     "authority_tier": "tier",
@@ -61,7 +61,7 @@ _SYNONYMS: Final = {
     "key": "api_key",
     "token": "api_key",
 }
-"""What people write for a key of another spelling."""
+"""Other spellings of known keys."""
 
 _HIDDEN: Final = object()
 
@@ -72,11 +72,11 @@ def config_error(
     """Return the problems of a validation together; each names file, key and the nearest valid choice.
 
     Args:
-        error: what pydantic found.
-        data: what was validated, for the names of list items.
-        model: what it was validated against.
+        error: the errors of pydantic.
+        data: the validated data, for the names of list items.
+        model: the model it was validated against.
         file: the file's name in messages.
-        show_values: False where a value may be a secret.
+        show_values: False if values may be secrets.
     """
     return ConfigError.together(config_problems(error, data, model, file=file, show_values=show_values))
 
@@ -84,7 +84,7 @@ def config_error(
 def config_problems(
     error: ValidationError, data: Any, model: type[BaseModel], *, file: str, show_values: bool = True
 ) -> list[ConfigError]:
-    """Return what `config_error` holds, but for values that are not known (`Unfilled`)."""
+    """Return the problems of `config_error`, except those of `Unfilled` values."""
     problems: dict[str, ConfigError] = {}
     errors = error.errors(include_url=False)
     for details in sorted(errors, key=_urgency):
@@ -99,9 +99,9 @@ def config_problems(
 
 
 def unknown_key(key: str, known: Mapping[str, Any] | list[str]) -> str:
-    """Return the sentence for a key that is not known here."""
+    """Return the message for an unknown key."""
     if key in _RULES and "access" in known:
-        return f"unknown key: who may search it is said by 'access: {{{_RULES[key]}}}'."
+        return f"unknown key: to say who may search it, use 'access: {{{_RULES[key]}}}'."
     if key in _MASKED and closest(key, known) is None:
         return "unknown key: personal data is masked where 'mask_contexts: true' stands in a domain's settings."
     if (key in _RULES or key in _NOT_ENFORCED) and closest(key, known) is None:
@@ -126,7 +126,7 @@ def got(value: Any) -> str:
 
 
 def allowed_values(schema: Mapping[str, Any]) -> str:
-    """Return in words what a JSON Schema of one value allows.
+    """Return the values that a JSON Schema allows, in words.
 
     >>> allowed_values({"type": "integer", "minimum": 1, "maximum": 1000})
     'a whole number from 1 to 1000'
@@ -173,12 +173,12 @@ def _urgency(details: ErrorDetails) -> int:
 
 
 def field_problem(details: ErrorDetails, location: Location, model: type[BaseModel]) -> str:
-    """Return what is wrong with a value in one sentence, with the nearest valid choice.
+    """Return the problem of a value in one sentence, with the nearest valid choice.
 
     Args:
         details: one error of pydantic.
-        location: where it stands in what was validated.
-        model: what that was validated against.
+        location: the location of the value in the validated data.
+        model: the model of the validated data.
     """
     kind, context, value = details["type"], details.get("ctx", {}), details["input"]
     if kind == "extra_forbidden":
@@ -231,7 +231,7 @@ def _close(value: Any, choices: list[str]) -> str:
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel]:
-    """Return the model that a location inside another one is validated by."""
+    """Return the model that validates a location inside another model."""
     for step in location:
         if isinstance(step, str) and step in model.model_fields:
             model = _model_in(model.model_fields[step].annotation) or model

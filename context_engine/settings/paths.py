@@ -1,4 +1,4 @@
-"""Where the configuration is found, and files that are not read because of their names."""
+"""Finds the configuration, and files that are ignored because of a misspelt name."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MANIFEST_LINE: Final = re.compile(r"^(?:domain|sources)\s*:", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigPaths:
-    """The folders that were found.
+    """The folders of the configuration.
 
     Attributes:
-        origin: which place they are: "--config-dir", the variable's name, "current directory", "user's folder",
+        origin: how they were chosen: "--config-dir", the variable's name, "current directory", "user's folder" or
             "built-in".
-        config_dir, manifest_dir: None where there is none.
+        config_dir, manifest_dir: None if missing.
         cwd: file names in messages are relative to it.
     """
 
@@ -42,7 +42,7 @@ class ConfigPaths:
     cwd: Path
 
     def config_file(self, name: str) -> Path | None:
-        """Return the path of a configuration file that is there, None otherwise."""
+        """Return the path of a configuration file, or None if missing."""
         path = self.config_dir / name if self.config_dir else None
         return path if path and _exists(path) else None
 
@@ -63,12 +63,12 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
     """Return the folders of the first place that holds a configuration or a manifest.
 
     Args:
-        config_dir: what `--config-dir` named, relative to `cwd` or absolute.
+        config_dir: the value of `--config-dir`, relative to `cwd` or absolute.
         env: the environment.
         cwd: the current directory.
 
     Raises:
-        ConfigError: a folder that was named is not there or holds nothing of ours.
+        ConfigError: a named folder is missing or holds no configuration.
     """
     named = ((config_dir, "--config-dir"), (env.get(CONFIG_DIR_VARIABLE), CONFIG_DIR_VARIABLE))
     for folder, origin in named:
@@ -99,7 +99,7 @@ def _named(folder: Path, origin: str, cwd: Path) -> ConfigPaths:
 
 
 def _layout(folder: Path) -> tuple[Path | None, Path | None]:
-    """Return the configuration and manifest folders of a root, or of a folder that holds the files itself."""
+    """Return the configuration and manifest folders below a root, or the root itself if it holds the files."""
     inner = folder / "config"
     config = inner if _is_folder(inner) else folder
     manifests = folder / "manifests"
@@ -119,7 +119,7 @@ def _holds_config(folder: Path) -> bool:
 
 
 def _is_folder(path: Path) -> bool:
-    """Whether a folder is there, as far as we may look."""
+    """Whether a folder exists, as far as permissions let us see."""
     try:
         return path.is_dir()
     except OSError:
@@ -127,7 +127,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is anything under a name, a link to nothing included; a folder we may not look into is an error."""
+    """Whether a name exists, dangling links included; a folder without permission to look into is an error."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -142,7 +142,7 @@ def _holds_manifest(folder: Path) -> bool:
 
 
 def _may_be_manifest(path: Path) -> bool:
-    """Whether a file may be a manifest; of one that cannot be read, its reading says so later."""
+    """Whether a file may be a manifest; an unreadable one counts, since reading it reports why."""
     try:
         return _MANIFEST_LINE.search(path.read_text("utf-8", errors="replace")) is not None
     except OSError:
@@ -160,7 +160,7 @@ def _yaml_files(folder: Path) -> tuple[Path, ...]:
 
 
 def named_folder(folder: str | Path, env: Mapping[str, str], cwd: Path) -> Path:
-    """Return a folder that somebody named, relative to the current directory or to the home folder ("~/")."""
+    """Return a named folder, resolved from the current directory or the home folder ("~/")."""
     text, home = str(folder), _home(env)
     return home / text[2:] if text.startswith("~/") and home else cwd / text
 
@@ -171,12 +171,12 @@ def _home(env: Mapping[str, str]) -> Path | None:
 
 
 def user_folder(env: Mapping[str, str], xdg: str, windows: str, below_home: str) -> Path | None:
-    """Return our folder below one of the user's, None where the environment names none.
+    """Return our folder below a folder of the user; None if the environment names no home.
 
     Args:
         env: the environment.
         xdg, windows: variables that may name the user's folder.
-        below_home: the user's folder where none does.
+        below_home: the user's folder if none of them is set.
     """
     for name in (xdg, windows):
         base = env.get(name)
@@ -191,13 +191,13 @@ _STEMS: Final = {name.partition(".")[0]: name for name in CONFIG_FILES}
 _SUFFIXES: Final = ("json", "yaml", "yml")
 
 _LIKE: Final = 0.83
-"""One of six letters may be another: `injest.json` is meant for ours, an evaluation's `collections.yaml` is not."""
+"""Similarity from which a name counts as misspelt: `injest.json` does, an evaluation's `collections.yaml` does not."""
 
 
 def misnamed_notices(paths: ConfigPaths) -> Iterator[Notice]:
-    """Yield a notice for each file that is not read, but would be under a name near to its own.
+    """Yield a notice for each file that is ignored, but whose name is close to that of a configuration file.
 
-    Hidden files and those with a further dot in their names, such as `access.old.yaml`, were set aside on purpose.
+    Hidden files and names with a further dot, such as `access.old.yaml`, are ignored on purpose.
     """
     config, manifests = paths.config_dir, paths.manifest_dir
     for path, stem in _unread(config or (manifests and manifests.parent / "config")):
@@ -209,10 +209,10 @@ def misnamed_notices(paths: ConfigPaths) -> Iterator[Notice]:
 
 
 def _unread(folder: Path | None) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a folder, with their stems, whose only suffix is one of ours or a near miss."""
+    """Yield the files of a folder whose only suffix is one of ours or a near miss, with their stems."""
     try:
         files = sorted(path for path in folder.iterdir() if path.is_file()) if folder else []
-    except OSError:  # said where the folder is read
+    except OSError:  # reported when the folder is read
         return
     for path in files:
         stem, _, suffix = path.name.removesuffix(".txt").partition(".")
@@ -222,7 +222,7 @@ def _unread(folder: Path | None) -> Iterator[tuple[Path, str]]:
 
 def _notice(paths: ConfigPaths, path: Path, name: str) -> Iterator[Notice]:
     meant = path.with_name(name)
-    if meant.exists() and meant.samefile(path):  # its own name, or one where capitals do not count
+    if meant.exists() and meant.samefile(path):  # the right name already, on a file system that ignores case
         return
     label = paths.label(path)
     message = f"{label} is not read, because of its name: did you mean {name!r}? Rename it, or move it away"

@@ -1,4 +1,4 @@
-"""Personas: named profiles of settings, those of `personas.json` or, without that file, the built-in ones."""
+"""Personas: named profiles of settings, from `personas.json` or built in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from context_engine.settings.messages import unknown_key
 from context_engine.settings.values import misplaced
 
 BUILT_IN: Final = "built-in"
-"""What stands for the file in the origin of a built-in persona's settings."""
+"""The origin of a built-in persona's settings."""
 
 PERSONA_KEYS: Final[Mapping[str, str]] = {
     "max_results": "stage2_top_k",
@@ -22,11 +22,11 @@ PERSONA_KEYS: Final[Mapping[str, str]] = {
     "rerank": "reranking_enabled",
     "namespaces": "sources",
 }
-"""A persona's own names of some keys of `SearchSettings`; the keys themselves may be used too."""
+"""Names of some settings in personas; the keys of `SearchSettings` themselves work too."""
 
 
 def built_in_personas() -> dict[str, Any]:
-    """Return the rows of the personas that `init` writes: they hold wherever there is no `personas.json`."""
+    """Return the built-in personas, which `init` also writes to `personas.json`."""
     rows = json.loads(personas_file())
     return {name: row for name, row in rows.items() if not name.startswith("//")}
 
@@ -41,8 +41,8 @@ class Persona(NamedTuple):
 
     Attributes:
         layer: its settings.
-        description: what it is for; "" where that is not written down.
-        origin: the file that it stands in; `BUILT_IN` where there is none.
+        description: its purpose; "" if not given.
+        origin: its file, or `BUILT_IN`.
     """
 
     layer: Layer
@@ -57,11 +57,10 @@ def read_personas(rows: Mapping[str, Any], file: str) -> Mapping[str, Persona]:
 
 
 def persona_layers(rows: Mapping[str, Any], file: str) -> Mapping[str, Layer]:
-    """Return a layer for each persona. A similarity_threshold is one on cosine unless similarity_kind says otherwise.
+    """Return a layer for each persona. `similarity_threshold` is on the cosine unless `similarity_kind` differs.
 
     Raises:
-        ConfigError: a persona that is not a mapping, a key that is not known, belongs elsewhere or is there twice, or a
-            value out of range.
+        ConfigError: a persona is not a mapping, or has an unknown, misplaced or duplicate key or a value out of range.
     """
     layers: dict[str, Layer] = {}
     problems: list[ConfigError] = []

@@ -15,20 +15,19 @@ from context_engine.errors import InvalidRequest, nearest
 from context_engine.settings.access_file import ACCESS_FILE, AccessFile, Claims, DifyCaller, Oidc, Token
 
 _SHOWN: Final = 8
-"""Digits of a hash that name a token in logs."""
+"""Digits of a hash that identify a token in logs."""
 
 
 class Principals:
-    """The principals of `access.yaml`. Whoever it does not name is `NOBODY`: no role, and what is public alone.
+    """The principals of `access.yaml`. Anybody else is `NOBODY`, who has no role and may read public content only.
 
     Args:
-        access: what the file says; None: there is none, nobody is named, and everybody at the command line is an
-            operator.
+        access: the file's content; None if there is no file: then everybody at the command line is an operator.
         file: its name in messages.
 
     Attributes:
-        in_force: whether there is the file: access is checked then, even where no manifest has a rule.
-        policy: name of the policy that decides.
+        in_force: whether the file exists; access is then checked even if no manifest has a rule.
+        policy: the name of the policy that decides.
     """
 
     def __init__(self, access: AccessFile | None = None, file: str = ACCESS_FILE) -> None:
@@ -52,12 +51,12 @@ class Principals:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the file, of all principals."""
+        """The tokens of all principals in the file."""
         return tuple(token for token, _ in self._tokens)
 
     @property
     def oidc(self) -> Oidc | None:
-        """Whose tokens with claims are taken; None: nobody's."""
+        """The provider whose tokens are accepted; None: no provider."""
         return self._access.oidc
 
     @property
@@ -66,14 +65,14 @@ class Principals:
         return self._access.claims is not None
 
     def for_os_user(self, user: str) -> Principal:
-        """Return the principal of a user of the operating system."""
+        """Return the principal of an operating system user."""
         return self._called(self._of_user.get(user))
 
     def for_dify(self, app: str | None, user: str | None) -> Principal:
-        """Return the principal of a call from Dify: that of the user of the app, else that of the app.
+        """Return the principal of a call from Dify: that of the app's user, else that of the app.
 
         Args:
-            app, user: ids as Dify's runtime gives them, never as a parameter says; None where it gives none.
+            app, user: ids from Dify's runtime, never from a parameter; None if it gives none.
         """
         if not app:
             return NOBODY
@@ -81,22 +80,22 @@ class Principals:
         return self._called((self._of_dify.get(DifyCaller(app=app, user=user)) if user else None) or of_app)
 
     def for_token(self, token: str, *, now: datetime) -> Principal | None:
-        """Return the principal of a token; None where no principal has it, or it is expired at `now`."""
+        """Return the principal of a token; None if unknown or expired at `now`."""
         caller = self.holder(token_hash(token), now=now)
         return None if caller is None else caller.principal
 
     def holder(self, sha256: str, *, now: datetime) -> Authenticated | None:
-        """Return who calls with the token of a hash; None where no principal has it, or it is expired at `now`."""
+        """Return the caller whose token has a hash; None if unknown or expired at `now`."""
         holder = None
-        for token, name in self._tokens:  # all of them, so that the time tells nothing
+        for token, name in self._tokens:  # no early exit: the time taken must reveal nothing
             if hmac.compare_digest(token.sha256, sha256) and not token.expired(now):
                 holder = self.caller(name, sha256[:_SHOWN])
         return holder
 
     def caller(self, name: str, token_id: str) -> Authenticated | None:
-        """Return who calls with a token of a principal; None where the file does not name it.
+        """Return the caller who holds a token of a principal; None if the file does not name that principal.
 
-        Without an entry of its own the principal `api` has no role and is cleared for what is public.
+        Without an entry in the file the principal `api` has no role and is cleared for public content.
         """
         entry = self._access.principals.get(name)
         if entry is None:
@@ -108,7 +107,7 @@ class Principals:
     def for_claims(self, claims: Mapping[str, Any]) -> Principal:
         """Return the principal that the claims of a checked OIDC token describe.
 
-        A clearance that cannot be read is PUBLIC; where the file names no claim for it, it is INTERNAL.
+        An unreadable clearance counts as PUBLIC; without a claim for it the clearance is INTERNAL.
         """
         names = self._access.claims
         if names is None:
@@ -121,25 +120,25 @@ class Principals:
         )
 
     def is_operator(self, user: str) -> bool:
-        """Return whether a user of the operating system runs the engine; everybody does where there is no file."""
+        """Return whether an operating system user is an operator; without the file everybody is."""
         name = self._of_user.get(user)
         return not self.in_force or (name is not None and self._access.principals[name].operator)
 
     def acting_as(self, user: str, name: str) -> Principal:
-        """Return the principal that a user of the operating system wants to act as.
+        """Return the principal that an operating system user asks to act as.
 
         Raises:
-            InvalidRequest: the file does not allow it; only an operator is told whether there is such a principal.
+            InvalidRequest: not allowed; only an operator learns whether the principal exists.
         """
         if not self.in_force:
-            raise InvalidRequest(f"there is no principal {name!r}: config/access.yaml names them, and there is none")
+            raise InvalidRequest(f"there is no principal {name!r}: there is no config/access.yaml to name principals")
         own = self._of_user.get(user)
         operator = self.is_operator(user)
         if operator and name not in self._named:
             raise InvalidRequest(f"unknown principal {name!r}.{nearest(name, self._named)}")
         if operator or (own is not None and name in (own, *self._access.principals[own].may_act_as)):
             return self._named[name]
-        raise InvalidRequest(f"you may not act as {name!r}: access.yaml does not allow it to the user {user!r}")
+        raise InvalidRequest(f"you may not act as {name!r}: access.yaml does not allow this to the user {user!r}")
 
     def _called(self, name: str | None) -> Principal:
         return NOBODY if name is None else self._named[name]
@@ -149,7 +148,7 @@ NO_PRINCIPALS: Final = Principals()
 
 
 def _claim(claims: Mapping[str, Any], name: str | None) -> Any:
-    """Return a claim by its name, else by the way that its dots lead; None where there is none."""
+    """Return a claim by its exact name, else by its dotted path; None if missing."""
     if name is None or name in claims:
         return claims.get(name) if name else None
     value: Any = claims
@@ -159,7 +158,7 @@ def _claim(claims: Mapping[str, Any], name: str | None) -> Any:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    """Return the texts of a claim: itself, or those of a list; anything else names nothing."""
+    """Return the texts of a claim: a text or a list of texts; () for anything else."""
     values = value if isinstance(value, list | tuple) else (value,)
     return [item for item in values if isinstance(item, str) and item]
 
@@ -184,7 +183,7 @@ class NewToken(NamedTuple):
     """A token, to be shown once.
 
     Attributes:
-        id: ten hexadecimal digits, no secret.
+        id: ten hexadecimal digits; not secret.
         text: ce_ID_SECRET; 256 random bits in the alphabet of URLs.
     """
 
@@ -199,7 +198,7 @@ def new_token() -> NewToken:
 
 
 def id_in(token: bytes) -> str | None:
-    """Return the id that stands in a token; None where it has another form."""
+    """Return the id in a token; None if it has another form."""
     match = _FORM.fullmatch(token)
     return None if match is None else match[1].decode()
 

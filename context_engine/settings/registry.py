@@ -1,4 +1,4 @@
-"""Reads manifests into the registry: one domain per file, with the problems of unusable ones."""
+"""Reads manifests into the registry: one domain per file; unusable manifests keep their problems."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS: Final = ("tier", "ttl_seconds", "timeout_s")
 LITERAL_KEYS: Final = frozenset(
     ("domain", "title", "description", "glossary", "adapter", "include", "doc_type", "profile", "url", "access")
 )
-"""Keys that take no variable: what everybody is shown, and who may search, for who asks can set variables."""
+"""Keys that take no variable: public texts, and access rules, because the caller may control the environment."""
 
 _SHARED: Final = "is in {} too, with other values: give it another id, or make both alike to share it"
 
@@ -41,7 +41,7 @@ _DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:([^#\n]*)", re.MULTILINE)
 
 
 class _Registered(NamedTuple):
-    """A source, and where it was first found."""
+    """A source and the file that first declared it."""
 
     spec: SourceSpec
     domain: str
@@ -50,7 +50,7 @@ class _Registered(NamedTuple):
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read so far, and what must hold between files."""
+    """The manifests read so far, for the rules between files."""
 
     doc_types: Iterable[str]
     connections: Iterable[str] | None
@@ -64,7 +64,7 @@ class _Reading:
     ruled: bool = False
 
     def refuse(self, name: str | None, problem: ConfigError) -> None:
-        """Set a domain aside; None: its name is not known."""
+        """Record a problem of a domain; None: its name is unknown."""
         if name is None:
             self.unread += problem.each
             return
@@ -83,7 +83,7 @@ def load_registry(
     """Return the registry of all manifests. See `read_registry`.
 
     Raises:
-        ConfigError: the stage names a source that there is not.
+        ConfigError: the stage names an unknown source.
     """
     registry, problems = read_registry(paths, env=env, stage=stage, connections=connections, doc_types=doc_types)
     if problems:
@@ -99,14 +99,14 @@ def read_registry(
     connections: Iterable[str] | None = (),
     doc_types: Iterable[str] = (),
 ) -> tuple[LoadedRegistry, list[ConfigError]]:
-    """Return the registry, which holds the problems of the manifests, and the problems of the stage.
+    """Return the registry (with the problems of the manifests) and the problems of the stage.
 
     Args:
-        paths: where the manifests are.
+        paths: the folders of the configuration.
         env: the environment.
         stage: its dataset ids replace those of the manifests.
-        connections: names a source may use; None: not known, so not checked.
-        doc_types: rows of the chunking table a document rule may use; empty: not checked.
+        connections: the names a source may use; None: unknown, so not checked.
+        doc_types: the rows of the chunking table that a document rule may use; empty: not checked.
     """
     reading = _Reading(tuple(doc_types), None if connections is None else tuple(connections), stage)
     for path in paths.manifests():
@@ -118,7 +118,9 @@ def read_registry(
         files=reading.files,
         ruled=reading.ruled,
     )
-    certain = all(isinstance(problem, MissingVariable) for problem in registry.problems)  # else a file may name it
+    certain = all(
+        isinstance(problem, MissingVariable) for problem in registry.problems
+    )  # else an unread one may name it
     unknown = [] if not certain else sorted(set(stage.dataset_ids) - reading.source_ids)
     return registry, [
         ConfigError(f"unknown source.{nearest(name, reading.source_ids)}", file=stage.file, key=f"dataset_ids.{name}")
@@ -127,7 +129,7 @@ def read_registry(
 
 
 def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> None:
-    """Read one manifest into a domain, or into what is wrong with it."""
+    """Read one manifest: record its domain or its problems."""
     name: str | None = None
     try:
         raw = read_yaml(path, file)
@@ -155,7 +157,7 @@ def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> N
 
 
 def _refuse_twice(reading: _Reading, name: str, file: str) -> None:
-    """Set a domain aside that two files declare: which of them is meant is not known."""
+    """Refuse a domain that two files declare; neither is trusted."""
     first = reading.files[name]
     for pair_file, other in ((first, file), (file, first)):
         problem = f"domain {name!r} is in {other} too: keep one of the two, or give one another name"
@@ -167,7 +169,7 @@ def _domain_name(value: Any) -> str | None:
 
 
 def _written_name(path: Path) -> str | None:
-    """Return the domain of a file that is no YAML, if a line of it names one."""
+    """Return the domain named in a file that is not valid YAML, if a line names one."""
     names = _DOMAIN_LINE.findall(_text(path))
     return _domain_name(names[0].strip().strip("'\"")) if len(names) == 1 else None
 
@@ -185,7 +187,7 @@ def _filled_spec(
     """Return the domain of a manifest.
 
     Raises:
-        ConfigError: all that is wrong with it.
+        ConfigError: all its problems.
     """
     name = raw.get("domain")
     if isinstance(name, str) and "${" in name:
@@ -207,13 +209,13 @@ def _filled_spec(
 
 
 def _is_fixed(location: Location) -> bool:
-    """Whether a value of a manifest takes no variable; what a source's or a domain's `settings` hold does."""
+    """Whether a value of a manifest takes no variable; values inside `settings` always may."""
     names = [step for step in location if isinstance(step, str)]
     return "settings" not in names and not LITERAL_KEYS.isdisjoint(names)
 
 
 def _as_written(problem: ConfigError, filled: Any) -> ConfigError:
-    """Return a problem with the expression in place of whatever came out of a variable."""
+    """Return a problem that shows the expression instead of a variable's value."""
     message = problem.problem
     for value in _from_variables(filled):
         if len(value) >= _SHORTEST_HIDDEN:
@@ -239,7 +241,7 @@ def _ids(raw: Mapping[str, Any]) -> set[str]:
 
 
 def _flags(raw: Mapping[str, Any], file: str) -> list[ConfigError]:
-    """Return what would pass for another value: true for 1, tier 0 and an access rule left empty for "not set"."""
+    """Return values that would silently pass as others: true as 1, tier 0 and an empty access rule as "not set"."""
     problems = [ConfigError(_NO_RULE, file=file, key="access")] if raw.get("access", "") is None else []
     for index, row in _raw_sources(raw):
         if row.get("access", "") is None:
@@ -254,7 +256,7 @@ def _flags(raw: Mapping[str, Any], file: str) -> list[ConfigError]:
 def _filled(
     raw: Mapping[str, Any], filler: Interpolator, stage: StageOverlay
 ) -> tuple[dict[str, Any], list[ConfigError]]:
-    """Return the manifest with its variables filled in and the stage's dataset ids in place of its own."""
+    """Return the manifest with its variables filled in and the stage's dataset ids."""
     rows = list(raw["sources"]) if _raw_sources(raw) else None
     staged: dict[int, Any] = {}
     problems: list[ConfigError] = []
@@ -292,7 +294,7 @@ def _source_problems(reading: _Reading, spec: DomainSpec, file: str) -> list[Con
 
 
 def _guard(source: SourceSpec) -> tuple[Any, ...]:
-    """Return what says who may read a source: where two manifests differ in it, neither can be gone by."""
+    """Return the access rules of a source. If two manifests differ in them, they conflict and neither is trusted."""
     return source.access, source.classification
 
 
@@ -310,13 +312,13 @@ def _setting_problems(spec: DomainSpec, file: str) -> list[ConfigError]:
 
 
 class LoadedRegistry(Registry):
-    """The domains of the manifests, and those whose manifest cannot be used; these do not hold up the others.
+    """The domains of the manifests. Unusable manifests are kept apart and do not affect other domains.
 
     Attributes:
-        broken: the domains that cannot be searched, each with what is wrong.
-        unread: what is wrong with manifests whose domain is not known.
+        broken: the domains that cannot be searched, with their problems.
+        unread: the problems of manifests whose domain is unknown.
         files: the file that each domain comes from.
-        ruled: whether some manifest holds an access rule, one that cannot be used included.
+        ruled: whether any manifest, even an unusable one, holds an access rule.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -328,17 +330,17 @@ class LoadedRegistry(Registry):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The domain names, sorted; a domain whose manifest cannot be used is registered all the same."""
+        """The domain names, sorted, including those with an unusable manifest."""
         return tuple(sorted({*self.domains, *self.broken}))
 
     @property
     def problems(self) -> tuple[ConfigError, ...]:
-        """All that is wrong with the manifests."""
+        """The problems of all manifests."""
         return (*self.unread, *(each for _, problem in sorted(self.broken.items()) for each in problem.each))
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """A notice for every manifest that cannot be used; what is wrong with it is told to who runs `config check`."""
+        """A notice for every unusable manifest; only `config check` shows the details."""
         domains = {(one.file or "", name) for name, problem in self.broken.items() for one in problem.each}
         unread = {(problem.file or "", "") for problem in self.unread}
         return tuple(_unusable(file, domain) for file, domain in (*sorted(unread), *sorted(domains)))
@@ -347,7 +349,7 @@ class LoadedRegistry(Registry):
         """Return a domain's specification.
 
         Raises:
-            UnknownDomain: it is not registered; the error lists those that are, and manifests that cannot be read.
+            UnknownDomain: not registered; the error lists the registered domains and the unreadable manifests.
             ConfigError: its manifest cannot be used.
         """
         if name in self.broken:
@@ -357,7 +359,7 @@ class LoadedRegistry(Registry):
         return super().domain(name)
 
     def only(self, domains: Mapping[str, DomainSpec]) -> Self:
-        """Return a registry that knows of these domains and of nothing else."""
+        """Return a registry of these domains only."""
         files = {name: file for name, file in self.files.items() if name in domains}
         return self.model_copy(update={"domains": domains, "broken": {}, "unread": (), "files": files})
 

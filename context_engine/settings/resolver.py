@@ -1,4 +1,4 @@
-"""The settings of one search: the loaded layers, the domain's, the persona's and the call's, laid over each other."""
+"""The settings of one search: the loaded layers, overridden by domain, persona and call."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ _CACHE_SIZE: Final = 256
 
 
 class SettingsResolver:
-    """Holds the loaded layers and answers with the settings in force.
+    """Resolves the settings in force from the loaded layers.
 
-    Safe for several threads at once. Everything but the call's own options is merged once for each domain and
-    persona.
+    Thread-safe. All layers but the call's own options are merged once per domain and persona.
 
     Args:
-        environment, seeds, files: layers of `CONTEXT_ENGINE_*`, of the older names and of the files.
+        environment, seeds, files: the layers of `CONTEXT_ENGINE_*`, of the older names, and of the files.
         personas: a layer for each persona.
         pipeline: the layer of a pipeline config.
         domain_files: the manifest of each domain, for origins and messages.
@@ -47,10 +46,10 @@ class SettingsResolver:
         return tuple(sorted(self._personas))
 
     def with_pipeline(self, config: Mapping[str, Any]) -> SettingsResolver:
-        """Return a resolver of its own with a pipeline config in force (`min_relevance` and `top_k` are read too).
+        """Return a copy with a pipeline config in force (`min_relevance` and `top_k` are accepted too).
 
         Raises:
-            ConfigError: a key that is not known, or a value out of range.
+            ConfigError: an unknown key, or a value out of range.
         """
         return SettingsResolver(
             environment=self._environment,
@@ -66,7 +65,7 @@ class SettingsResolver:
 
         Raises:
             InvalidRequest: an unknown option or persona, or a value out of range.
-            ConfigError: settings of the domain or a persona that cannot be used.
+            ConfigError: unusable settings of the domain or persona.
         """
         return with_layer(self.base(domain, request.persona), call_layer(request.call_settings))
 
@@ -74,8 +73,8 @@ class SettingsResolver:
         """Return the settings without a call's own options.
 
         Raises:
-            InvalidRequest: the persona is not known.
-            ConfigError: settings of the domain that cannot be used.
+            InvalidRequest: an unknown persona.
+            ConfigError: unusable settings of the domain.
         """
         key = (domain.domain if domain else None, persona)
         cached = self._cache.get(key)

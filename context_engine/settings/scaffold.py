@@ -12,16 +12,16 @@ from context_engine.settings.personas import personas_file
 
 
 def scaffold_files() -> dict[str, bytes]:
-    """Return the files of the first configuration: path below the folder -> content, sorted."""
+    """Return the files of the first configuration: relative path -> content, sorted."""
     templates = _walk(files("context_engine.settings") / "templates", PurePosixPath())
     return dict(sorted((("config/personas.json", personas_file()), *templates)))
 
 
 def write_scaffold(folder: Path) -> list[Path]:
-    """Write the first configuration into a folder, created if need be, and return the files. Nothing is overwritten.
+    """Write the first configuration into a folder, which is created if missing, and return the files.
 
     Raises:
-        ConfigError: one of its files is there already (nothing is written then), or the folder cannot be written.
+        ConfigError: one of the files exists (then nothing is written), or the folder is not writable.
     """
     contents = {folder / name: content for name, content in scaffold_files().items()}
     present = [path.relative_to(folder).as_posix() for path in contents if path.exists() or path.is_symlink()]

@@ -31,7 +31,7 @@ Schema = dict[str, Any]
 
 _VARIABLE: Final[Schema] = {"type": "string", "pattern": r"\$\{", "description": "A value out of a variable."}
 _NO_VARIABLE: Final[Schema] = {"not": {"pattern": r"(^|[^$])\$\{"}}
-"""A text that everybody is shown takes no variable; `$${` is a literal `${`."""
+"""Pattern of a public text, which takes no variable; `$${` is a literal `${`."""
 _COMMENTS: Final[Schema] = {r"^(//|\$schema$)": {"description": "A comment; not read."}}
 
 
@@ -69,7 +69,7 @@ def _file(title: str, schema: Schema) -> Schema:
 
 
 def _commented(value: Any) -> Any:
-    """Return a schema whose objects all accept comment keys, as `read_json` does."""
+    """Return a schema whose objects accept comment keys, as `read_json` does."""
     if isinstance(value, list):
         return [_commented(item) for item in value]
     if not isinstance(value, dict):
@@ -100,7 +100,7 @@ def _settings(model: type[SettingsGroup]) -> Schema:
 
 
 def _variables(properties: Mapping[str, Schema]) -> dict[str, Schema]:
-    """Return properties that take a `${...}` in place of a number, a flag or a choice."""
+    """Return properties that also accept a `${...}` instead of a number, flag or choice."""
     return {name: _or_variable(schema) for name, schema in properties.items()}
 
 
@@ -163,14 +163,14 @@ def _access() -> Schema:
 
 
 def _names_or_name(form: Schema) -> Schema:
-    """Return the schema of a model of access rules: its lists take one text too, its classes may be in capitals."""
+    """Return the schema of access rules: lists may be one text, classifications may be in capitals."""
     if "enum" in form:
         return {**form, "enum": [*form["enum"], *map(str.upper, form["enum"])]}
     return {**form, "properties": {name: _one_or_several(schema) for name, schema in form["properties"].items()}}
 
 
 def _one_or_several(schema: Schema) -> Schema:
-    """Return a schema of a list of texts that takes one text too."""
+    """Return a schema of a list of texts that also accepts a single text."""
     outside = ("description", "default", "title")
     inner = {key: schema[key] for key in schema if key not in outside}
     if inner.get("items", {}).get("type") != "string":
@@ -200,7 +200,7 @@ def _manifest() -> Schema:
 
 
 def _written_out(schema: Any) -> Any:
-    """Return a schema whose texts take no variable."""
+    """Return a schema whose texts contain no `${...}`."""
     if isinstance(schema, list):
         return [_written_out(option) for option in schema if option != _VARIABLE]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Stages (dev, uat, prod): overlays of `manifests/stages/<name>.yaml` that change connections and dataset ids alone."""
+"""Stages (dev, uat, prod): `manifests/stages/<name>.yaml` overrides connections and dataset ids only."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ STAGE_VARIABLE: Final = "CONTEXT_ENGINE_STAGE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOverlay:
-    """What a stage changes.
+    """The overrides of a stage.
 
     Attributes:
         name: None for no stage.
         file: the overlay's name in messages.
-        connections: keys to lay over the connections.
+        connections: keys that override those of the connections.
         dataset_ids: source id -> dataset ids as written; a `${...}` is filled in with the domain that uses it.
-        filler: fills them in.
+        filler: fills in the variables.
     """
 
     name: str | None = None
@@ -39,10 +39,10 @@ NO_OVERLAY: Final = StageOverlay()
 
 
 def load_overlay(paths: ConfigPaths, *, env: Mapping[str, str], name: str | None = None) -> StageOverlay:
-    """Return the overlay of `name`, else of `CONTEXT_ENGINE_STAGE`, else one that changes nothing.
+    """Return the overlay of `name` or of `CONTEXT_ENGINE_STAGE`; without either an empty one.
 
     Raises:
-        ConfigError: no such stage, or an overlay that changes anything else.
+        ConfigError: an unknown stage, or an overlay that overrides anything else.
     """
     wanted = name or env.get(STAGE_VARIABLE)
     if not wanted:

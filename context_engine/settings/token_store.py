@@ -28,15 +28,15 @@ _NO_HASH: Final = "0" * 64
 
 
 class StoredToken(NamedTuple):
-    """What is known of a token; moments are aware, UTC, whole seconds.
+    """A stored token; times are aware, UTC, whole seconds.
 
     Attributes:
-        id: stands in the token, and in logs.
-        name: what it is for, as whoever added it says.
-        principal: who acts with it.
-        expires: from then on it opens nothing; None: never.
-        revoked: from then on it opens nothing; None: it was not.
-        used: when a request carried it last, to the minute; None: none did.
+        id: part of the token; shown in logs.
+        name: its purpose, given by whoever added it.
+        principal: the principal of its holder.
+        expires: refused from then on; None: never.
+        revoked: refused from then on; None: not revoked.
+        used: last use, to the minute; None: never used.
     """
 
     id: str
@@ -48,15 +48,15 @@ class StoredToken(NamedTuple):
     used: datetime | None
 
     def opens(self, now: datetime) -> bool:
-        """Return whether it is neither expired nor revoked."""
+        """Return whether it is neither expired nor revoked at `now`."""
         return all(end is None or now < end for end in (self.expires, self.revoked))
 
 
 class TokenStore:
-    """The tokens of one deployment. Safe for many threads and processes.
+    """The tokens of one deployment. Safe for threads and processes.
 
     Args:
-        folder: of the deployment's data; the file in it is made with the first token.
+        folder: the deployment's data folder; the first token creates the file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,28 +67,28 @@ class TokenStore:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Open the file anew in a forked child."""
+        """Reopen the file in a forked child."""
         abandon(self._reader)
         self._reader = self._reads = None
 
     def add(self, name: str, principal: str, *, now: datetime, expires: datetime | None = None) -> NewToken:
-        """Make a token and keep its hash.
+        """Create a token and store its hash.
 
         Args:
-            name: what it is for.
-            principal: who acts with it.
+            name: its purpose.
+            principal: the principal of its holder.
             now: the moment it is made.
-            expires: from then on it opens nothing; None: never.
+            expires: refused from then on; None: never.
 
         Raises:
-            InvalidRequest: it would have expired already.
+            InvalidRequest: it would be expired already.
             ConfigError: the file cannot be written.
         """
         with self._written() as connection:
             return _insert(connection, name, principal, now, expires)
 
     def revoke(self, token_id: str, *, now: datetime) -> StoredToken:
-        """Let a token open nothing from now on, and return it; one that was revoked stays as it is.
+        """Revoke a token and return it; a revoked one stays as it is.
 
         Raises:
             InvalidRequest: there is no token of that id.
@@ -100,28 +100,27 @@ class TokenStore:
             return _found(connection, token_id)
 
     def rotate(self, token_id: str, *, now: datetime, expires: datetime | None, until: datetime) -> NewToken:
-        """Make a token in place of another, with its name and principal, and revoke that one.
+        """Replace a token by a new one with the same name and principal, and revoke the old one.
 
         Args:
-            token_id: of the other.
-            now: the moment it is made.
-            expires: of the new one.
-            until: the other opens until then, and not longer than it would have.
+            token_id: the id of the old token.
+            expires: expiry of the new token.
+            until: end of the old token, unless it expires earlier.
 
         Raises:
-            InvalidRequest: there is no token of that id, it opens nothing any more, or the new one would not.
+            InvalidRequest: the old token is unknown or no longer valid, or the new one would be expired already.
             ConfigError: the file cannot be written.
         """
         with self._written() as connection:
             old = _found(connection, token_id)
             if not old.opens(now):
-                raise InvalidRequest(f"the token {token_id} opens nothing any more: add a new one")
+                raise InvalidRequest(f"the token {token_id} is no longer valid: add a new one")
             made = _insert(connection, old.name, old.principal, now, expires)
             _end(connection, token_id, until)
             return made
 
     def all(self) -> list[StoredToken]:
-        """Return every token, the oldest first; none where none was added.
+        """Return all tokens, oldest first.
 
         Raises:
             ConfigError: the file cannot be read.
@@ -129,7 +128,7 @@ class TokenStore:
         return [_token(row) for row in self._rows(f"SELECT {_COLUMNS} FROM tokens ORDER BY created, id")]
 
     def matching(self, token_id: str, sha256: str) -> StoredToken | None:
-        """Return the token of an id, expired or not, where the hash is its own, in a time that tells nothing of it.
+        """Return the token of an id, even if expired, if the hash matches; compared in constant time.
 
         Raises:
             ConfigError: the file cannot be read.
@@ -139,7 +138,7 @@ class TokenStore:
         return _token(row[:-1]) if good and row is not None else None
 
     def note_used(self, token_id: str, now: datetime) -> None:
-        """Note that a request carried a token; at most once a minute, whatever the number of processes.
+        """Record that a token was used; at most once a minute over all processes.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -155,7 +154,7 @@ class TokenStore:
             self._let_go()
 
     def _rows(self, query: str, *values: str) -> list[Any]:
-        """Return what a query finds; nothing where there is no file, or one that is just being made."""
+        """Return the rows of a query; () if the file is missing or just being created."""
         with self._lock, self._problems_named():
             try:
                 stat = self.path.stat()
@@ -206,7 +205,7 @@ def _insert(
     connection: sqlite3.Connection, name: str, principal: str, now: datetime, expires: datetime | None
 ) -> NewToken:
     if expires is not None and expires <= now:
-        raise InvalidRequest("the token would have expired already: give a later moment")
+        raise InvalidRequest("the token would be expired already: give a later time")
     made = new_token()
     row = (
         made.id,
@@ -256,7 +255,7 @@ CREATE TABLE tokens (
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file that its owner alone may read, where there is none."""
+    """Create an empty file readable by its owner only, unless it exists."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -269,14 +268,14 @@ def connect(path: Path) -> sqlite3.Connection:
         ConfigError: others may read it, or a newer version has written it.
     """
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(f"is open to others: run chmod 600 {path}, and replace the tokens", file=str(path))
+        raise ConfigError(f"can be read by others: run chmod 600 {path}, and replace the tokens", file=str(path))
     uri = f"file:{quote(str(path.absolute()))}?mode=rw"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     try:
         _use_log(connection)
         connection.execute("PRAGMA synchronous = FULL")
         if version_of(connection) > VERSION:
-            raise ConfigError("was written by a newer version: run that one", file=str(path))
+            raise ConfigError("was written by a newer version: use that version", file=str(path))
     except BaseException:
         connection.close()
         raise
@@ -284,7 +283,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Have a write-ahead log, so that no request waits for a writer; SQLite itself does not wait for who sets it up."""
+    """Switch on the write-ahead log, so that no reader waits for a writer. SQLite does not retry this switch itself."""
     until = time.monotonic() + _BUSY_S
     while True:
         try:
@@ -298,5 +297,5 @@ def _use_log(connection: sqlite3.Connection) -> None:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the version of the form that a file has; 0 for one that is just being made."""
+    """Return the schema version of the file; 0 if it is just being created."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])

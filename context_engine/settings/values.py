@@ -1,4 +1,4 @@
-"""The value of a setting, parsed and checked, and the file where a setting belongs."""
+"""Parses and checks the value of a setting, and says in which file a setting belongs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from context_engine.settings.interpolate import FromVariable, Unparsed
 from context_engine.settings.messages import allowed_values, got
 
 FIELDS: Final = {**Settings.model_fields, **IngestSettings.model_fields}
-"""Settings of the pipeline and of reading files by key; none is in both."""
+"""The settings of the pipeline and of ingest by key; no key is in both."""
 
 FLAG_WORDS: Final = {
     "true": True,
@@ -37,10 +37,10 @@ FLAG_WORDS: Final = {
 
 
 def read(key: str, value: Any) -> Any:
-    """Return the checked value of a key; free text that came out of a variable keeps the expression it is shown by.
+    """Return the checked value of a key; free text from a variable keeps its expression for messages.
 
     Raises:
-        ValueError: it cannot be used; the message says what is allowed.
+        ValueError: not allowed; the message says what is.
     """
     checked = parse(key, value) if isinstance(value, Unparsed) else _checked(key, value)
     free = isinstance(value, FromVariable) and isinstance(checked, str)
@@ -50,10 +50,10 @@ def read(key: str, value: Any) -> Any:
 
 
 def parse(key: str, text: str) -> Any:
-    """Return the value of a key from text: as it is for text keys, true/yes/on/1 for flags, else JSON.
+    """Parse the value of a key: text keys as they are, true/yes/on/1 for flags, JSON for the rest.
 
     Raises:
-        ValueError: it cannot be used; the message says what is allowed.
+        ValueError: not allowed; the message says what is.
     """
     annotation = FIELDS[key].annotation
     if annotation is str or get_origin(annotation) is Literal:
@@ -104,23 +104,23 @@ def _allowed(key: str) -> str:
 
 
 PREFIX: Final = "CONTEXT_ENGINE_"
-"""Before the key of a setting in the name of its variable."""
+"""Prefix of the variables of settings."""
 
 _SWITCHES: Final[Mapping[str, str]] = {"reranker": "reranking_enabled", "query_refiner": "query_refinement"}
-"""Models that an engine has, and the setting by which a search does without."""
+"""Models of an engine, and the setting with which a search does without each."""
 
 
 def misplaced(key: str, model: type[BaseModel], *, in_group: bool = False) -> str | None:
-    """Return why a key that a model lacks cannot be set there, and where it can; None where no model has it.
+    """Return why a key cannot be set in a model, and where it can be; None if no model has it.
 
     Args:
-        key: as it was written.
-        model: what may be set there.
-        in_group: whether that is a group of `rag-pipeline.json`.
+        key: the key as written.
+        model: the settings allowed there.
+        in_group: whether the key stands in a group of `rag-pipeline.json`.
     """
     variable = f"{PREFIX}{key.upper()}"
     if key in IngestSettings.model_fields:
-        return f"is a setting of reading files: set it in ingest.json or in {variable}"
+        return f"is a setting of ingest: set it in ingest.json or in {variable}"
     if key in GROUPS and issubclass(model, SettingsGroup):
         return "is a group of settings in rag-pipeline.json: set its keys here one by one"
     if key not in Settings.model_fields:

@@ -41,7 +41,7 @@ def test_a_key_that_promises_what_is_not_done_is_not_called_misspelt() -> None:
 
 
 def test_other_words_for_an_access_rule_are_answered_with_how_one_is_written() -> None:
-    said = "unknown key: who may search it is said by 'access: {roles: [...]}'."
+    said = "unknown key: to say who may search it, use 'access: {roles: [...]}'."
     assert unknown_key("allowed_roles", ["access", "id"]) == said
     assert "'access: {clearance: CONFIDENTIAL}'" in unknown_key("min_clearance", ["access"])
     elsewhere = unknown_key("acl", ["include", "classification"])

@@ -192,7 +192,7 @@ def test_a_domain_sets_all_but_the_models_and_what_counts_as_personal_data(key: 
             {"search": {"stage2_top_k": 5}, "stage2_top_k": 6},
             "f: stage2_top_k: sets the same as 'search.stage2_top_k': keep one of the two",
         ),
-        ({"hidden_cells": "read"}, "f: hidden_cells: is a setting of reading files: set it in ingest.json or in "),
+        ({"hidden_cells": "read"}, "f: hidden_cells: is a setting of ingest: set it in ingest.json or in "),
         ({"x.stage2_top_k": 5}, "f: x.stage2_top_k: unknown key. Did you mean"),
         ({"serach": {"stage2_top_k": 5}}, "f: serach: unknown key. Did you mean 'search'?"),
     ],

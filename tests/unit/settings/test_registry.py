@@ -113,7 +113,7 @@ def test_a_missing_variable_fails_only_its_domain_and_only_when_it_is_asked_for(
         (
             one("NPA", "s", ", allowed_groups: [x]"),
             "sources.s.allowed_groups",
-            "unknown key: who may search it is said by 'access: {groups: [...]}'.",
+            "unknown key: to say who may search it, use 'access: {groups: [...]}'.",
         ),
         (one("NPA", "s", ", documents: [{include: x, acl: y}]"), "sources.s.documents.0.acl", "does not enforce"),
         (one("NPA", "s", ", documents: [{doc_type: default}]"), "sources.s.documents.0.include", "is required"),
@@ -330,7 +330,7 @@ def test_no_value_of_a_manifest_is_read_from_a_file(tmp_path: Path, text: str, k
     folder.mkdir()
     (folder / "npa.yaml").write_text(f"version: 1\ndomain: NPA\nsources: [{{id: a, type: bank_sop, {text}}}]\n")
     (found,) = load_registry(find_config(tmp_path, env={}, cwd=tmp_path), env={}).problems
-    assert "a file is read for a value of a connection alone" in str(found)
+    assert "a file can be read in connections only" in str(found)
     assert found.key == key
 
 
