@@ -10,7 +10,7 @@ for needed in (
     "context_engine/py.typed",
     "context_engine/demo/manifests/npa.yaml",
     "context_engine/demo/questions.jsonl",
-    "context_engine/adapters/sources/local/out_of_scope.jsonl",
+    "context_engine/learning/out_of_scope.jsonl",
     "context_engine/evaluation/page/report.css",
     "context_engine/evaluation/page/report.js",
     "context_engine/settings/templates/config/rag-pipeline.json",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from context_engine import __version__
-from context_engine.adapters.sources.local.calibrate import calibrate
 from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Registry
 from context_engine.core.ranking.scope import SIGNAL_VERSION
@@ -18,6 +17,7 @@ from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import ConfigError, StoreLocked
 from context_engine.ingest import Progress, ingest
 from context_engine.ingest.folders import IngestedFolders
+from context_engine.learning.calibration import calibrate
 from context_engine.wiring import access_policy
 from context_engine.wiring.embedded_base import base_path, create_base, schema_version
 
@@ -34,7 +34,7 @@ _CUTTING: Final = tuple(
         ("ingest", "*.py"),
         ("core/context", "tokens.py"),
         ("core/ranking", "calibration.py"),
-        ("adapters/sources/local", "calibrate.py"),
+        ("learning", "calibration.py"),
     )
 )
 

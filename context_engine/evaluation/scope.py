@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, NamedTuple
 
-from context_engine.adapters.sources.local.calibrate import OUT_OF_SCOPE
 from context_engine.core.engine import Engine
 from context_engine.core.models import NOBODY, Principal, SearchRequest
 from context_engine.errors import InvalidRequest, RetrievalFailed
@@ -16,6 +15,7 @@ from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSecti
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.run import Progress
 from context_engine.evaluation.statistics import percentile
+from context_engine.learning.calibration import OUT_OF_SCOPE
 
 __all__ = ["OUT_OF_SCOPE", "Calibration", "TradeOff", "best_signals", "calibrate", "scope_report"]
 

@@ -16,7 +16,7 @@ from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.adapters.sources.local.calibrate import JudgedQuestion
+    from context_engine.learning.calibration import JudgedQuestion
 
 
 class DomainCalibration(NamedTuple):
@@ -68,7 +68,7 @@ def calibrate_domain(
         base, judged, anew: as in `calibrate_domains`, of this domain.
         adapter_id: of an adapter that is about to be put in force; None: those that are count alone.
     """
-    from context_engine.adapters.sources.local.calibrate import calibrate
+    from context_engine.learning.calibration import calibrate
 
     of_base = domain.model_copy(update={"sources": tuple(filter(in_embedded_base, domain.sources))})
     try:

@@ -35,7 +35,6 @@ from bench_quality import Vectors, with_headings, write
 
 from context_engine import Engine, Registry, SearchRequest
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.local.calibrate import calibrate, outside_questions
 from context_engine.adapters.sources.local.partitions import places
 from context_engine.core.models import (
     AccessRule,
@@ -48,6 +47,7 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import ManifestPolicy
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.scope import best_signals
+from context_engine.learning.calibration import calibrate, outside_questions
 
 SETTINGS = {"authority_weight": 0.0, "dedup_method": "off", "min_relevance_score": 0.0, "stage2_top_k": 10}
 

@@ -36,7 +36,6 @@ from bench_scope import Collection, Question, collection, share_below
 
 from context_engine import Engine, Registry
 from context_engine.adapters.sources.local import LocalBase, LocalSource
-from context_engine.adapters.sources.local.calibrate import calibrate, outside_questions
 from context_engine.core.models import (
     DocumentRule,
     DomainSpec,
@@ -50,6 +49,7 @@ from context_engine.core.ranking.scope import DEFAULT_SCOPE_THRESHOLD
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.scope import best_signals
 from context_engine.ingest import ingest
+from context_engine.learning.calibration import calibrate, outside_questions
 
 DOMAIN = DomainSpec(version=1, domain="BENCH", sources=(SourceSpec(id="one", type=SourceType.BANK_SOP),))
 CALIBRATED_WITH = outside_questions()[::2]

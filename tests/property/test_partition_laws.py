@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions
-from context_engine.adapters.sources.local.calibrate import calibrate
 from context_engine.adapters.sources.local.partitions import SourcePlace
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import (
@@ -28,6 +27,7 @@ from context_engine.core.models import (
     SourceSpec,
     SourceType,
 )
+from context_engine.learning.calibration import calibrate
 from context_engine.testing.fakes import FakeEmbedder
 
 WORDS = ("limit", "desk", "product", "approval", "haircut", "bond", "committee", "hotel", "seven", "years")

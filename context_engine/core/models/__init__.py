@@ -125,6 +125,7 @@ from context_engine.core.models.settings import (
     group_of,
     lifetime,
 )
+from context_engine.core.models.stores import CalibrationPart, CalibrationPlan, HeldVectors, StoredAdapter
 
 __all__ = [
     "ANYBODY",
@@ -157,6 +158,8 @@ __all__ = [
     "AuthorityBoosts",
     "BlendFeature",
     "BlendTerm",
+    "CalibrationPart",
+    "CalibrationPlan",
     "Caller",
     "Chunk",
     "Citation",
@@ -178,6 +181,7 @@ __all__ = [
     "FetchedAtBasis",
     "Filter",
     "FilterOp",
+    "HeldVectors",
     "IndexSettings",
     "IngestSettings",
     "KeptRecords",
@@ -222,6 +226,7 @@ __all__ = [
     "SourceType",
     "StageTrace",
     "Status",
+    "StoredAdapter",
     "Swap",
     "TermStatistics",
     "TrustClass",

@@ -1,5 +1,6 @@
 """What the core expects of the outside world. An adapter implements one of these; the core never imports an adapter."""
 
+from context_engine.core.protocols.capabilities import Calibratable
 from context_engine.core.protocols.language import (
     AdaptableReranker,
     Embedder,
@@ -38,6 +39,7 @@ __all__ = [
     "AccessPolicy",
     "AdaptableReranker",
     "Authenticator",
+    "Calibratable",
     "Clock",
     "Embedder",
     "Examinable",

@@ -133,7 +133,7 @@ def test_a_calibration_of_everything_is_caught(bank, monkeypatch):
         return in_force(connection, domain, model_id, tuple(one.key for one in partitions(connection)))
 
     monkeypatch.setattr(search, "calibration_in_force", of_all)
-    monkeypatch.setattr("context_engine.adapters.sources.local.calibrate._LEAST_SENTENCES", 2)
+    monkeypatch.setattr("context_engine.learning.calibration._LEAST_SENTENCES", 2)
     monkeypatch.setattr("context_engine.evaluation.access_trial._CALIBRATED_EACH", 2)
     (found,) = prove_access(*bank, [CLERK], changes=60, questions=10)
     assert any("calibration" in where for where in found.differing), found.differing

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.adapter_keeping import AdapterKeeping
-from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader, scorer_of
-from context_engine.adapters.sources.local.calibrations import in_force
+from context_engine.adapters.sources.local.adapter_switches import AUTO, AdapterReader
+from context_engine.adapters.sources.local.calibration_keeping import CalibrationKeeping
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.embedding import QueryVectors
 from context_engine.adapters.sources.local.holdings import Holdings
 from context_engine.adapters.sources.local.options import SearchOptions, kind_of
-from context_engine.adapters.sources.local.partitions import Place, PlacementCheck, readable
+from context_engine.adapters.sources.local.partitions import Place, PlacementCheck
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.search import Scope, answers, best_of
@@ -34,7 +34,6 @@ from context_engine.core.models import (
     Notice,
     NoticeCode,
     QueryEmbedding,
-    ScopeCalibration,
     ScoreKind,
     SourceAnswer,
 )
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
 _CLOCK: Final = SystemClock()
 
 
-class LocalBase(Holdings, AdapterKeeping):
+class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
     """A knowledge base in a folder. Opened when first used, safe for many threads, readable while it is written.
 
     Args:
@@ -82,6 +81,7 @@ class LocalBase(Holdings, AdapterKeeping):
         self._adapters = AdapterReader()
         self._pool = Pool(self.path)
         self._viewer = Viewer(self.path, self._pool, None if embedder is None else _cache(embedder))
+        self._by_words = self._viewer if embedder is None else Viewer(self.path, self._pool)
 
     @classmethod
     def open(
@@ -321,26 +321,10 @@ class LocalBase(Holdings, AdapterKeeping):
             view, _ = self._adapted(view, question, domain, choice)
             return best_of(view, question, source_ids, top_k)
 
-    def calibration(
-        self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
-    ) -> ScopeCalibration | None:
-        """Return the calibration of a domain's scope threshold, None where it has none.
-
-        Args:
-            access: of who searches; None: who may read all.
-            by_vector: that of a search by text and vectors, where the base has any; else that of the text alone.
-
-        Raises:
-            StoreError: there is no base, or it cannot be read.
-        """
-        with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
-            scorer = scorer_of(connection, domain, self.options.adapter, keys) if by_vector else ""
-            return in_force(connection, domain, scorer, keys)
-
     def close(self) -> None:
         """Let connections and files go; may be called twice, and a later call opens them again."""
         self._viewer.close()
+        self._by_words.close()
         self._pool.close()
 
     @contextmanager

@@ -15,10 +15,10 @@ from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.calibrate import JudgedQuestion
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
     from context_engine.core.models import DomainSpec
     from context_engine.core.protocols import Embedder
+    from context_engine.learning.calibration import JudgedQuestion
     from context_engine.wiring import DomainCalibration, Setup
     from context_engine.wiring.embedded_base import LocalBase
 
@@ -138,10 +138,10 @@ def judged_questions(setup: Setup) -> Mapping[str, Sequence[JudgedQuestion]]:
     Raises:
         ConfigError: the file cannot be read.
     """
-    from context_engine.adapters.sources.local.calibrate import JudgedQuestion
     from context_engine.evaluation.gold import holders
     from context_engine.evaluation.qrels import positive, read_qrels
     from context_engine.evaluation.questions import read_questions
+    from context_engine.learning.calibration import JudgedQuestion
 
     path = setup.config.paths.config_file(JUDGEMENTS)
     if path is None:

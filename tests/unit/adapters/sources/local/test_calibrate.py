@@ -11,7 +11,6 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.adapters.sources.local import calibrations as table
-from context_engine.adapters.sources.local.calibrate import JudgedQuestion, calibrate, outside_questions
 from context_engine.adapters.sources.local.partitions import OPEN
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
@@ -25,6 +24,7 @@ from context_engine.core.models import (
     SourceType,
 )
 from context_engine.core.ranking.scope import SIGNAL_VERSION
+from context_engine.learning.calibration import JudgedQuestion, calibrate, outside_questions
 from tests.unit.adapters.sources.local.conftest import DESKS, RULES
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.local import BaseWriter, LocalBase, calibrations
-from context_engine.adapters.sources.local.calibrate import JudgedQuestion, calibrate
 from context_engine.adapters.sources.local.calibrations import StoredCalibration, read_all
 from context_engine.adapters.sources.local.partitions import SourcePlace, forget_derived
 from context_engine.adapters.sources.local.search import Scope
@@ -26,6 +25,7 @@ from context_engine.core.models import (
     SourceType,
 )
 from context_engine.core.ranking.scope import mean_calibration
+from context_engine.learning.calibration import JudgedQuestion, calibrate
 from tests.unit.adapters.sources.local.conftest import DESKS, RULES
 
 OPEN, SECRET = 1, 2

@@ -1,0 +1,253 @@
+"""Calibration of a store: which signal its own questions have, and which off-topic ones, in each of its parts.
+
+    with LocalBase.open(path) as base:
+        calibrate(base, domain)
+
+Nothing is drawn by chance, so that equal content gives equal thresholds, in whatever order it was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from context_engine.core.engine.defaults import default_settings
+from context_engine.core.engine.refining import prepared_query
+from context_engine.core.models import (
+    CalibrationPart,
+    Chunk,
+    DomainSpec,
+    EffectiveSettings,
+    RawAnswer,
+    ScopeCalibration,
+    SearchRequest,
+    Settings,
+    SourceQuery,
+)
+from context_engine.core.protocols import Calibratable
+from context_engine.core.query import variants
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.candidates import pool
+from context_engine.core.ranking.relevance import measure
+from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals, calibrated
+from context_engine.core.text import terms
+
+OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
+"""Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
+
+_CHUNKS_A_SENTENCE: Final = 40
+
+_LEAST_SENTENCES: Final = 10
+"""With fewer sentences the measured default is better."""
+
+_FEWEST_SENTENCES: Final = 40
+
+_MOST_SENTENCES: Final = 100
+
+_SENTENCES_A_HEADING: Final = 4
+
+_FEWEST_OUTSIDE: Final = 40
+"""So much is asked that the calibration takes a tenth of the ingestion at most, and of a small base a blink."""
+
+_LEAST_TERMS: Final = 4
+
+_MOST_WORDS: Final = 16
+"""About as long as a question: a long sentence holds so many words that some are always found elsewhere."""
+
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
+
+_AT_ONCE: Final = 8
+"""An embedder may be a server that is far."""
+
+_LEAST_HEADING_TERMS: Final = 2
+
+Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
+
+
+class JudgedQuestion(NamedTuple):
+    """A question that a base is known to answer.
+
+    Attributes:
+        text: the question.
+        gold: ids of the chunks and documents that answer it, one of which a partition must hold to be asked; empty:
+            each is asked.
+    """
+
+    text: str
+    gold: frozenset[str] = frozenset()
+
+
+class _Questions(NamedTuple):
+    own: Sequence[str]
+    headings: Sequence[str]
+    judged: Sequence[str]
+    outside: Sequence[str]
+
+
+def calibrate(
+    store: Calibratable,
+    domain: DomainSpec,
+    *,
+    resolve: Resolve = default_settings,
+    judged: Sequence[JudgedQuestion] = (),
+    outside: Sequence[str] | None = None,
+    anew: bool = False,
+    adapter_id: str | None = None,
+) -> tuple[ScopeCalibration, ...]:
+    """Calibrate the scope threshold of a domain to what a store holds, and keep the result in the store.
+
+    Each part is calibrated by itself: for words alone, since a search whose embedder fails goes on without it, for
+    words and vectors together, and under each adapter in force, whose cosines are others.
+
+    Args:
+        store: the store, written and committed.
+        domain: those of its sources that the store holds are asked.
+        resolve: the settings of its searches.
+        judged: questions that the store is known to answer.
+        outside: questions that it cannot answer, at least one; None: those that come with the package.
+        anew: calibrate everything; else what has changed enough.
+        adapter_id: of an adapter that is about to be put in force: calibrate under it too.
+
+    Returns:
+        Those in force for who may read all: words alone first; empty where the store holds too little of the domain.
+
+    Raises:
+        StoreError: the store cannot be read, or not be written.
+        EmbedderError: the model failed.
+    """
+    gold = frozenset[str]().union(*(question.gold for question in judged))
+    names = [spec.id for spec in domain.sources]
+    plan = store.calibration_plan(domain.domain, names, gold, anew=anew, adapter_id=adapter_id)
+    specs = tuple(spec for spec in domain.sources if spec.id in plan.source_ids)
+    domain = domain.model_copy(update={"sources": specs})
+    found = []
+    for part in plan.parts:
+        questions = _asked(part, judged, outside or outside_questions())
+        calibration = _calibrated(store, domain, resolve, part, questions)
+        if calibration is not None:
+            found.append((part, calibration))
+    store.keep_calibrations(domain.domain, plan, found)
+    by = [False, True] if plan.by_vector else [False]
+    in_force = (store.calibration(domain.domain, by_vector=by_vector) for by_vector in by)
+    return tuple(calibration for calibration in in_force if calibration is not None)
+
+
+@cache
+def outside_questions() -> tuple[str, ...]:
+    """Return the off-topic questions that come with the package."""
+    return tuple(json.loads(line)["text"] for line in OUT_OF_SCOPE.read_text("utf-8").splitlines())
+
+
+def _asked(part: CalibrationPart, judged: Sequence[JudgedQuestion], outside: Sequence[str]) -> _Questions:
+    """Return what is asked of a part, the more the larger it is."""
+    wanted = min(max(part.chunks // _CHUNKS_A_SENTENCE, _FEWEST_SENTENCES), _MOST_SENTENCES)
+    passages = part.passages[: 2 * wanted]
+    own = list(dict.fromkeys(text for chunk in passages if (text := _sentence(chunk.content))))
+    headings = list(dict.fromkeys(heading for chunk in passages if (heading := _heading(chunk))))
+    count = min(max(_FEWEST_OUTSIDE, wanted), len(outside))
+    return _Questions(
+        own=own[:wanted],
+        headings=headings[: wanted // _SENTENCES_A_HEADING],
+        judged=[one.text for one in judged if not one.gold or not one.gold.isdisjoint(part.held_ids)],
+        outside=[outside[number * len(outside) // count] for number in range(count)],
+    )
+
+
+def _heading(chunk: Chunk) -> str:
+    """Return a chunk's heading, or "" if it has too few terms for a question."""
+    heading = next(iter(reversed(chunk.heading_path)), chunk.title or "")
+    return heading if len(set(terms(heading))) >= _LEAST_HEADING_TERMS else ""
+
+
+def _sentence(text: str) -> str:
+    """Return the sentence of a text with the lowest hash, as long as a question; "" where none says enough."""
+    parts = (" ".join(part.split()[:_MOST_WORDS]) for part in _SENTENCE_ENDS.split(text))
+    telling = [part for part in parts if len(set(terms(part))) >= _LEAST_TERMS]
+    return min(telling, key=lambda part: hashlib.sha256(part.encode("utf-8", "replace")).digest(), default="")
+
+
+def _calibrated(
+    store: Calibratable, domain: DomainSpec, resolve: Resolve, part: CalibrationPart, questions: _Questions
+) -> ScopeCalibration | None:
+    """Return the calibration of a part, None where it says too little."""
+    if len(questions.own) < _LEAST_SENTENCES:
+        return None
+    settings = resolve(domain, SearchRequest(query=questions.outside[0], domain=domain.domain)).values
+    reader = _SignalReader(store, domain, settings, part)
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE if part.scorer_id else 1) as threads:
+        signals = CalibrationSignals(
+            own=[signal for signal in threads.map(reader.best_beside, questions.own) if signal is not None],
+            answered=list(threads.map(reader.best, (*questions.headings, *questions.judged))),
+            outside=list(threads.map(reader.best, questions.outside)),
+        )
+    if len(signals.own) < _LEAST_SENTENCES:
+        return None
+    threshold, strong = calibrated(signals, by_vectors=bool(part.scorer_id))
+    return ScopeCalibration(
+        threshold=threshold,
+        strong=strong,
+        signal=SIGNAL_VERSION,
+        model_id=part.scorer_id,
+        own=len(signals.own) + len(questions.headings),
+        judged=len(questions.judged),
+        outside=len(signals.outside),
+        chunks=part.chunks,
+    )
+
+
+_CANDIDATES: Final = 5
+
+_MOST_TEXTS: Final = 10_000
+
+_MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""Of the answers: the signal does not depend on it."""
+
+
+class _SignalReader:
+    """Asks the sources of a domain, at least one, in one part of a store. Safe for several threads."""
+
+    def __init__(self, store: Calibratable, domain: DomainSpec, settings: Settings, part: CalibrationPart) -> None:
+        self._store, self._domain, self._settings, self._part = store, domain, settings, part
+        self._analysed = lru_cache(maxsize=_MOST_TEXTS)(AnalysedText)
+
+    def best(self, question: str) -> float:
+        """Return the best absolute relevance among the candidates of a question, 0 where there is none."""
+        return max((signal for _, signal in self._signals(question)), default=0.0)
+
+    def best_beside(self, sentence: str) -> float | None:
+        """Return the best absolute relevance among the texts that do not hold the sentence that is asked for.
+
+        None where all candidates hold it: a set phrase, of which the rest of the store cannot tell anything.
+        """
+        return max((signal for text, signal in self._signals(sentence) if not _repeats(text, sentence)), default=None)
+
+    def _signals(self, question: str) -> Iterator[tuple[str, float]]:
+        """Yield the text of each candidate with its signal, by each wording of the question."""
+        prepared = prepared_query(question, self._domain.glossary, self._settings, None)
+        query = SourceQuery(
+            text=prepared.text,
+            domain=self._domain.domain,
+            top_k=_CANDIDATES,
+            words=prepared.words,
+            expansions=tuple(prepared.expansions),
+        )
+        found = self._store.search_part(self._part, [spec.id for spec in self._domain.sources], query)
+        spec = self._domain.sources[0]
+        answer = RawAnswer(source_id=spec.id, chunks=tuple(found.chunks), retrieved_at=_MOMENT)
+        candidates, _ = pool([(spec, answer)], self._analysed)
+        statistics = {} if found.statistics is None else {spec.id: found.statistics}
+        for wording in (prepared.words or question, *variants(prepared)):
+            for candidate, signal in zip(candidates, measure(wording, candidates, statistics).absolute, strict=True):
+                yield candidate.chunk.content, signal
+
+
+def _repeats(text: str, sentence: str) -> bool:
+    return sentence in " ".join(text.split())
