@@ -1,4 +1,4 @@
-"""What entries name by digest against what is kept: changed, gone, kept though erased, or named by nothing."""
+"""Check addenda against the entries that name them: changed, missing, kept although erased, or named by no entry."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ _BY_DIGEST: Final = select(
 _PREFIX_BYTES: Final = 8
 
 Erased = dict[bytes, list[int]]
-"""The entries that say that an addendum was erased, by its digest."""
+"""The indices of the entries that erase an addendum, by its digest."""
 
 
 class Names:
-    """Which digests the entries of a log name, in few bytes.
+    """The digests that the entries of a log name, stored compactly.
 
-    What one record owns is remembered by the first 8 bytes of its digest, without the record; what many share by the
-    whole digest and the first record that names it.
+    An addendum of one record is remembered by the first 8 bytes of its digest, a shared one by its full digest.
 
     Attributes:
         shared: {digest: index of the first record that names it}.
-        own: 8 bytes for each.
+        own: 8 bytes per digest.
     """
 
     def __init__(self) -> None:
@@ -40,22 +39,22 @@ class Names:
         self.own = bytearray()
 
     def share(self, digests: Iterable[bytes], index: int) -> None:
-        """Note what a record shares with others."""
+        """Add digests of shared addenda."""
         for digest in digests:
             self.shared.setdefault(digest, index)
 
     def owns(self, digest: bytes) -> None:
-        """Note what a record owns."""
+        """Add the digest of an addendum of one record."""
         self.own += digest[:_PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\x00")
 
     def join(self, later: Names) -> None:
-        """Note what the entries of a later stretch name."""
+        """Add what the entries of a later stretch name."""
         for digest, index in later.shared.items():
             self.shared.setdefault(digest, index)
         self.own += later.own
 
     def test(self) -> Callable[[bytes], bool]:
-        """Return a function that says whether a digest is named."""
+        """Return a predicate: is a digest named?"""
         own = memoryview(bytes(self.own))
         step = _PREFIX_BYTES
         prefixes = {bytes(own[place : place + step]) for place in range(0, len(own), step)}
@@ -63,7 +62,7 @@ class Names:
 
 
 class KeptAddendum(NamedTuple):
-    """An addendum that is what its digest was made of."""
+    """An addendum that matches its digest."""
 
     kind: str
     data: bytes
@@ -71,16 +70,12 @@ class KeptAddendum(NamedTuple):
 
 
 def digests_of(entry: Mapping[str, Any]) -> dict[bytes, str]:
-    """Return what an entry names: {digest: kind}."""
+    """Return the addenda that an entry names, {digest: kind}."""
     return {digest: kind for kind, digest in named_digests(entry).items()}
 
 
 def contents_in(candidates: bytes | None) -> list[bytes]:
-    """Return the digests of the contents that candidates name, none where they cannot be read.
-
-    Args:
-        candidates: the addendum, whose digest was checked; None where it is gone.
-    """
+    """Return the digests of the contents that candidates name; [] if they are missing (None) or unreadable."""
     if candidates is None:
         return []
     try:
@@ -92,10 +87,10 @@ def contents_in(candidates: bytes | None) -> list[bytes]:
 def read_named(
     connection: Connection, digests: Collection[bytes], named_by: Callable[[bytes], int | None]
 ) -> tuple[dict[bytes, KeptAddendum | None], list[Finding]]:
-    """Return the addenda of the digests that are there, None for one that was changed, and what is wrong with those.
+    """Return the addenda present, None for each that was changed, and the findings on those.
 
     Args:
-        named_by: returns the index of a record that names a digest.
+        named_by: returns the index of a record that names the digest.
     """
     kept: dict[bytes, KeptAddendum | None] = {}
     findings: list[Finding] = []
@@ -112,41 +107,37 @@ def read_named(
 
 
 def missing_addenda(missing: Mapping[bytes, int], erased: Erased) -> Iterator[Finding]:
-    """Yield the addenda that are gone, and no entry says that they were erased.
-
-    Args:
-        missing: {digest: index of a record that names it}.
-    """
+    """Yield the missing addenda that no entry erased, given {digest: index of a record that names it}."""
     for digest, index in sorted(missing.items(), key=lambda pair: pair[1]):
         if digest not in erased:
-            problem = "the addendum is gone, and no entry says that it was erased"
+            problem = "the addendum is missing, and no entry records its erasure"
             yield Finding("addendum_missing", Place("addendum", index, name=digest.hex()), problem)
 
 
 def unnamed_addenda(connection: Connection, names: Names | None, erased: Erased) -> Iterator[Finding]:
-    """Yield the addenda that are kept though an entry says that they were erased, or that no entry names.
+    """Yield the addenda that are kept although an entry erased them, or that no entry names.
 
     Args:
-        names: what entries name; None: not all of them can be read, and the latter are not looked for.
+        names: what entries name; None if some entries are unreadable: then unnamed addenda are not looked for.
     """
     is_named = (lambda _digest: True) if names is None else names.test()
     for (digest,) in connection.exec_driver_sql("SELECT digest FROM addendum"):
         if not isinstance(digest, bytes):
-            yield Finding("addendum_unnamed", Place("addendum"), "an addendum stands under what is no digest")
+            yield Finding("addendum_unnamed", Place("addendum"), "an addendum is stored under a key that is no digest")
         elif digest in erased:
-            problem = "the addendum is kept, and an entry says that it was erased"
+            problem = "the addendum is present although an entry records its erasure"
             yield Finding("addendum_not_erased", Place("addendum", erased[digest][0], name=digest.hex()), problem)
         elif not is_named(digest):
             yield Finding("addendum_unnamed", Place("addendum", name=digest.hex()), "no record names the addendum")
 
 
 def compare_erasures(connection: Connection, erased: Erased, minimum: int, size: int) -> Iterator[Finding]:
-    """Yield the rows of `erasure` that are not what entries say.
+    """Yield the rows of `erasure` that differ from what the entries say.
 
     Args:
-        erased: what entries say.
-        minimum: entries below this index may be gone; what they said is not compared.
-        size: of the log when it was read; later entries are not compared.
+        erased: the erasures that entries record.
+        minimum: entries below this index were pruned; their erasures are not compared.
+        size: size of the log when it was read; later entries are not compared.
     """
     left = dict(erased)
     for digest, index in connection.execute(select(erasure.c.digest, erasure.c.idx)):
@@ -154,18 +145,18 @@ def compare_erasures(connection: Connection, erased: Erased, minimum: int, size:
         if index in stated or (isinstance(index, int) and not stated and (0 <= index < minimum or index >= size)):
             continue
         name = digest.hex() if isinstance(digest, bytes) else None
-        problem = "the row says that an entry erased an addendum, and that entry does not say so"
+        problem = "the row names an entry as an erasure of the addendum, and that entry does not erase it"
         yield Finding("erasure_row", Place("erasure", index if isinstance(index, int) else None, name=name), problem)
     for digest, indices in left.items():
-        problem = "an entry says that an addendum was erased, and the look-up row for that is gone"
+        problem = "an entry records the erasure of an addendum, and the look-up row for it is missing"
         yield Finding("erasure_row", Place("erasure", indices[0], name=digest.hex()), problem)
 
 
 def _changed(digest: object, kind: object, salt: object, data: object, key: object) -> str | None:
     if not (isinstance(digest, bytes) and isinstance(salt, bytes) and isinstance(data, bytes)):
-        return "the addendum has values that are no bytes"
+        return "the addendum has values that are not bytes"
     if hashlib.sha256(salt + data).digest() != digest:
-        return "salt and data are not those that the digest was made of"
+        return "salt and data do not match the digest"
     if key is not None and hashlib.sha256(str(kind).encode() + b"\x00" + data).digest() != key:
-        return "kind and data are not those that its content key was made of: later records could name it by mistake"
+        return "kind and data do not match the content key: later records could name the addendum by mistake"
     return None

@@ -1,4 +1,4 @@
-"""Checkpoints, the ledger's own and those kept elsewhere, against the tree as it is now."""
+"""Compare checkpoints, the ledger's own and those kept elsewhere, with the recomputed tree."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.formats.strict import FormatError
 
 
-class Given(NamedTuple):
-    """A checkpoint to check by.
+class CheckpointNote(NamedTuple):
+    """A checkpoint to compare with the log.
 
     Attributes:
-        table: checkpoint for one of the ledger's own, outside for one kept elsewhere.
-        size: under which the ledger keeps it; None for one kept elsewhere.
-        note: as it is written.
-        name: where it comes from.
+        table: "checkpoint" for one of the ledger's own, "outside" for one kept elsewhere.
+        size: the size that the ledger stores it under; None for one kept elsewhere.
+        note: its text.
+        name: its origin, for messages.
     """
 
     table: Table
@@ -32,14 +32,14 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedLog:
-    """What checkpoints are compared with.
+    """The log that checkpoints are compared with.
 
     Attributes:
-        origin: name of the log.
-        size: number of its records.
-        minimum: what stood below this index was pruned.
-        roots: at each size that a checkpoint has: by the rows, and by what they are likely to have been where they
-            were changed; not there where what is left does not make one.
+        origin: its name.
+        size: number of records.
+        minimum: records below this index were pruned.
+        roots: by checkpoint size, the root of the stored rows and, if rows were changed, that of their likely original
+            values; sizes whose root cannot be computed are absent.
     """
 
     origin: str
@@ -50,15 +50,15 @@ class CheckedLog:
 
 @dataclass(slots=True)
 class CheckedCheckpoints:
-    """What came of it.
+    """The result of comparing checkpoints.
 
     Attributes:
-        findings: what does not hold.
-        fitting: sizes of the ledger's own checkpoints whose root is that of the log.
-        outside: the same of those kept elsewhere.
-        signed: the greatest fitting size that a key that counts has signed.
-        witnessed: for each witness the greatest fitting size that it has cosigned.
-        unchecked: checkpoints of sizes that were pruned.
+        findings: the failed checks.
+        fitting: sizes of the ledger's own checkpoints that match the log.
+        outside: sizes of the checkpoints kept elsewhere that match the log.
+        signed: the largest matching size signed by a trusted key.
+        witnessed: the largest matching size cosigned, by witness.
+        unchecked: number of checkpoints of sizes that were pruned.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -70,22 +70,22 @@ class CheckedCheckpoints:
 
 
 class _Read(NamedTuple):
-    noted: Given
+    noted: CheckpointNote
     checkpoint: Checkpoint
     signed: bool
     witnesses: tuple[VerifierKey, ...]
 
 
 def size_of(note: str) -> int | None:
-    """Return the size that a checkpoint says, None where it cannot be read."""
+    """Return the size stated in a checkpoint, None if it is unreadable."""
     try:
         return parse_checkpoint(note).size
     except FormatError:
         return None
 
 
-def signed_size(notes: Iterable[Given], log: CheckedLog, keys: Sequence[VerifierKey]) -> int:
-    """Return the greatest size at which one of some keys signed a checkpoint that fits the log, 0 where none did."""
+def signed_size(notes: Iterable[CheckpointNote], log: CheckedLog, keys: Sequence[VerifierKey]) -> int:
+    """Return the largest size of a checkpoint that matches the log and is signed by one of the keys, 0 if none."""
     greatest = 0
     for noted in notes:
         try:
@@ -95,21 +95,14 @@ def signed_size(notes: Iterable[Given], log: CheckedLog, keys: Sequence[Verifier
             if fits and checkpoint.size > greatest and verify_note(note, keys):
                 greatest = checkpoint.size
         except FormatError:
-            continue  # what is wrong with it is said where each is checked
+            continue  # reported by check_checkpoints
     return greatest
 
 
 def check_checkpoints(
-    notes: Sequence[Given], log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey]
+    notes: Sequence[CheckpointNote], log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey]
 ) -> CheckedCheckpoints:
-    """Check what each checkpoint says of the log, and who says it.
-
-    Args:
-        given: the ledger's own, and those kept elsewhere.
-        log: as it is now.
-        trust: the keys that count.
-        witnesses: whose cosignatures count.
-    """
+    """Check each checkpoint, the ledger's own and those kept elsewhere, against the log, and its signatures."""
     checked = CheckedCheckpoints()
     fit: list[tuple[_Read, bool]] = []
     for noted in notes:
@@ -132,9 +125,9 @@ def check_checkpoints(
 
 
 def _read(
-    noted: Given, log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey], findings: list[Finding]
+    noted: CheckpointNote, log: CheckedLog, trust: Trust, witnesses: Sequence[VerifierKey], findings: list[Finding]
 ) -> _Read | None:
-    """Return a checkpoint that is well made, of this log and signed; else add what is wrong with it."""
+    """Return a checkpoint that is well-formed, of this log and signed; else add a finding and return None."""
     outside = noted.table == "outside"
     place = Place(noted.table, noted.size, name=noted.name)
     try:
@@ -145,10 +138,12 @@ def _read(
         return None
     place = place._replace(first=checkpoint.size if noted.size is None else noted.size)
     if noted.size not in (None, checkpoint.size):
-        findings.append(Finding("checkpoint_format", place, f"it is kept as one of another size, {checkpoint.size}"))
+        problem = f"the checkpoint is stored under another size than its own, {checkpoint.size}"
+        findings.append(Finding("checkpoint_format", place, problem))
         return None
     if checkpoint.origin != log.origin:
-        findings.append(Finding("checkpoint_origin", place, f"it is of another log, {checkpoint.origin[:200]}"))
+        problem = f"the checkpoint is of another log, {checkpoint.origin[:200]}"
+        findings.append(Finding("checkpoint_origin", place, problem))
         return None
     try:
         signed = bool(verify_note(note, trust.verifiers))
@@ -157,7 +152,7 @@ def _read(
         return None
     keyed = trust.keyed_from is not None and checkpoint.size > trust.keyed_from
     if not signed and (keyed or (outside and trust.verifiers)):
-        findings.append(Finding("checkpoint_signature", place, "it is not signed by a key that counts in this log"))
+        findings.append(Finding("checkpoint_signature", place, "the checkpoint is not signed by a trusted key"))
         return None
     seen: list[VerifierKey] = []
     for witness in witnesses:
@@ -185,8 +180,8 @@ def _take(read: _Read, checked: CheckedCheckpoints) -> None:
 
 
 def _misfits(fit: Sequence[tuple[_Read, bool]]) -> Iterator[Finding]:
-    """Yield one finding for neighbouring checkpoints that do not fit: what changed lies before the first of them."""
-    # What somebody who can write to the database may have put there shows nothing.
+    """Yield one finding per run of mismatching checkpoints: the change lies before the first of them."""
+    # An unsigned checkpoint inside the database proves nothing: the attacker may have written it.
     firm = [read.checkpoint.size for read, fits in fit if fits and (read.signed or read.noted.table == "outside")]
     for (fits, table), group in groupby(fit, key=lambda pair: (pair[1], pair[0].noted.table)):
         if fits:
@@ -195,5 +190,5 @@ def _misfits(fit: Sequence[tuple[_Read, bool]]) -> Iterator[Finding]:
         first, last, name = reads[0].checkpoint.size, reads[-1].checkpoint.size, reads[0].noted.name
         good = max((size for size in firm if size < first), default=0)
         code = "fork" if table == "outside" else "checkpoint_root"
-        problem = f"among the records {good} to {first - 1}, some are not those that it was made over"
+        problem = f"some of the records {good} to {first - 1} are not those that the checkpoint was made over"
         yield Finding(code, Place(table, first, last if last != first else None, name), problem)

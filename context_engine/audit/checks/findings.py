@@ -1,4 +1,4 @@
-"""What a check of a ledger found: each finding names the row that it is about."""
+"""The findings of a ledger check; each names the rows that it is about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 MOST_FINDINGS: Final = 1000
-"""Findings of one code that are kept; what is beyond is counted."""
+"""Findings kept per code; further ones are only counted."""
 
 Table = Literal[
     "log",
@@ -30,10 +30,10 @@ class Place(NamedTuple):
     """The rows that a finding is about.
 
     Attributes:
-        table: of the ledger; outside: a checkpoint that is kept elsewhere.
-        first: its index in the log, sequence number in pending, number of a chunk, size of a checkpoint.
-        last: of several neighbours; None for one.
-        name: record id, digest, level of a tile, or key of meta.
+        table: table of the ledger, or "outside" for a checkpoint kept elsewhere.
+        first: log index, `pending` sequence number, chunk number or checkpoint size of the first row.
+        last: the same of the last row of a run; None for a single row.
+        name: record id, digest, tile level, or key in `meta`.
     """
 
     table: Table
@@ -42,7 +42,7 @@ class Place(NamedTuple):
     name: str | None = None
 
     def __str__(self) -> str:
-        """Return the place as a person reads it: "log 17-20"."""
+        """The place for people, such as "log 17-20"."""
         rows = "" if self.first is None else f" {self.first}"
         if self.last is not None and self.last != self.first:
             rows += f"-{self.last}"
@@ -50,12 +50,12 @@ class Place(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that does not hold.
+    """One failed check.
 
     Attributes:
-        code: what a program tells findings apart by.
-        where: the rows.
-        problem: the same for a person, without anything that is kept secret.
+        code: stable identifier for programs.
+        where: the rows concerned.
+        problem: the sentence for people; never quotes record contents.
     """
 
     code: str
@@ -65,15 +65,15 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was checked of a ledger, and what came of it.
+    """The result of verifying a ledger.
 
     Attributes:
-        sound: nothing was found.
-        findings: in the order of the log; at most `MOST_FINDINGS` of a code.
-        proved: what holds against somebody who can write to the database, one sentence each.
-        not_proved: what this check could not show, and what it would take.
-        counts: rows read of each kind, findings about changed rows ("damaged"), and those not kept ("more CODE").
-        size: records in the log.
+        sound: True if there are no findings.
+        findings: in log order; at most `MOST_FINDINGS` per code.
+        proved: what holds even against an attacker with write access to the database, one sentence each.
+        not_proved: what this check could not show, and what would be needed.
+        counts: rows read of each kind, findings on changed rows ("damaged"), findings not kept ("more CODE").
+        size: number of records in the log.
     """
 
     sound: bool
@@ -85,18 +85,18 @@ class Verification:
 
 
 class Findings:
-    """Gathers findings: neighbours become one, and no code fills the memory."""
+    """Collects findings: joins neighbouring rows into one finding and bounds the number kept per code."""
 
     def __init__(self) -> None:
         self._kept: dict[str, list[Finding]] = {}
         self.more: Counter[str] = Counter()
 
     def add(self, code: str, where: Place, problem: str) -> None:
-        """Keep a finding."""
+        """Add one finding."""
         self.extend((Finding(code, where, problem),))
 
     def extend(self, findings: Iterable[Finding]) -> None:
-        """Keep findings; one that continues the last of its code is joined to it."""
+        """Add findings; one that continues the last finding of its code is joined to it."""
         for finding in findings:
             kept = self._kept.setdefault(finding.code, [])
             both = joined(kept[-1], finding) if kept else None
@@ -108,7 +108,7 @@ class Findings:
                 self.more[finding.code] += 1
 
     def listed(self) -> tuple[Finding, ...]:
-        """Return what was found, in the order of the log; what is about no row comes first."""
+        """Return the findings in log order; those about no particular row come first."""
         everything = (finding for kept in self._kept.values() for finding in kept)
         return tuple(
             sorted(
@@ -118,7 +118,6 @@ class Findings:
         )
 
     def __bool__(self) -> bool:
-        """Whether anything was found."""
         return bool(self._kept)
 
 
@@ -127,10 +126,6 @@ def joined(first: Finding, second: Finding) -> Finding | None:
     a, b = first.where, second.where
     if (first.code, first.problem, a.table, a.name) != (second.code, second.problem, b.table, b.name):
         return None
-    if a.first is None or b.first is None or _last(a) + 1 != b.first:
+    if a.first is None or b.first is None or (a.last or a.first) + 1 != b.first:
         return None
-    return first._replace(where=a._replace(last=_last(b)))
-
-
-def _last(place: Place) -> int:
-    return place.last if place.last is not None else place.first or 0
+    return first._replace(where=a._replace(last=b.last or b.first))

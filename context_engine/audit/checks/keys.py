@@ -1,4 +1,4 @@
-"""Which keys count: those that are trusted, and those that the log itself says followed them with their word."""
+"""Decide which keys are trusted: those given, and those that the log's key changes link to them by signatures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from context_engine.audit.ledger.key_change import endorsement
 
 
 class KeyEntry(NamedTuple):
-    """An entry of the log that says which key is in force from here on.
+    """A key change: an entry that says which key is in force from here on.
 
     Attributes:
         idx: index of the entry.
-        was, now: verifier keys as they are written; was is None for the first key of a log.
+        was, now: texts of the verifier keys; was is None for the first key of a log.
         endorsed: base64 signature of the former key over "<was>\\n<now>\\n".
-        sealed: whether its row has a MAC that was compared: somebody with the key wrote it.
+        sealed: whether the row has a valid MAC: a holder of the key wrote it.
     """
 
     idx: int
@@ -31,25 +31,25 @@ class KeyEntry(NamedTuple):
 
 
 class _Link(NamedTuple):
-    """A key of the log, and the entry that names it first."""
+    """A key of the log and the first entry that names it."""
 
     key: VerifierKey
     by: KeyEntry
 
 
 Signed = Callable[[Sequence[VerifierKey]], int]
-"""Returns the greatest size at which one of the keys signed a checkpoint that fits the log, 0 where there is none."""
+"""Returns the largest size of a matching checkpoint signed by one of the keys, 0 if none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """The keys that count.
+    """The trusted keys of a log.
 
     Attributes:
-        verifiers: whose signatures under checkpoints count.
-        keyed_from: index from which every row has a MAC and every later checkpoint a signature; None: none has.
+        verifiers: keys whose signatures under checkpoints are accepted.
+        keyed_from: index from which every row has a MAC and every later checkpoint a signature; None: no row has.
         named: keys that entries of the log name, trusted or not.
-        findings: what is wrong with the changes of keys.
+        findings: failed checks on the key changes.
     """
 
     verifiers: tuple[VerifierKey, ...]
@@ -59,12 +59,12 @@ class Trust:
 
     @property
     def key_ids(self) -> frozenset[str]:
-        """Of the keys that rows may be under."""
+        """The ids of the trusted keys."""
         return frozenset(key.key_id for key in self.verifiers)
 
 
 def key_entry(index: int, entry: dict[str, Any], *, sealed: bool = False) -> KeyEntry:
-    """Return what an entry of kind `key` says; None stands for what is no text."""
+    """Return the key change of an entry of kind `key`; values that are no text are None."""
     values = (entry.get(name) for name in ("was", "now", "endorsed"))
     was, now, endorsed = (value if isinstance(value, str) else None for value in values)
     return KeyEntry(index, was, now, endorsed, sealed)
@@ -79,19 +79,19 @@ def judge_keys(
     lost: bool,
     signed: Signed,
 ) -> Trust:
-    """Return the keys that count in a log.
+    """Return the keys to trust in a log.
 
-    A trusted key vouches for those that it endorsed, and, once it has signed or sealed the entry that names it, for
-    those before it: anybody can write a log of his own that ends in the name of somebody else's key.
-    Without a trusted key the log's own count: what they signed fits together, whoever holds them.
+    A trusted key vouches for the keys that it endorsed. It vouches for those before it only if it signed or sealed the
+    entry that names it, because anybody can write a log that ends by naming somebody else's key. Without trusted keys
+    the log's own are accepted: their signatures are consistent, whoever holds them.
 
     Args:
-        entries: of kind `key`, in the order of the log.
-        trusted: keys that whoever checks had from elsewhere.
-        minimum: what stood below this index was pruned.
+        entries: the key changes, in log order.
+        trusted: keys obtained from outside the ledger.
+        minimum: records below this index were pruned.
         keyed: whether any row has a MAC.
-        lost: whether the log is empty, or entries of it cannot be read: one of those may have named the first key.
-        signed: what keys have signed of the log.
+        lost: whether the log is empty or has unreadable entries, one of which may have named the first key.
+        signed: how far keys have signed the log.
     """
     chains, findings = _chains(entries, entries[0].was if entries and minimum else None, trusted)
     known = [link.key for chain in chains for link in chain]
@@ -105,9 +105,7 @@ def judge_keys(
     else:
         verifiers = known
         if keyed and not (entries or minimum or lost):
-            findings.append(
-                Finding("key_changed", Place("log", 0), "rows have MACs, and no entry says under which key")
-            )
+            findings.append(Finding("key_changed", Place("log", 0), "rows have MACs, and no entry names their key"))
     return Trust(
         verifiers=tuple(dict.fromkeys(verifiers)),
         keyed_from=_keyed_from(entries, minimum, keyed=bool(trusted) and keyed),
@@ -117,16 +115,19 @@ def judge_keys(
 
 
 def judge_key_runs(runs: Iterable[KeyRun], trust: Trust) -> Iterator[Finding]:
-    """Yield the rows that are under no key, or under one that does not count."""
+    """Yield the rows without a MAC after the first key, and those under a key that is not trusted."""
     for run in runs:
         start = run.start
         if run.key_id is None:
             if trust.keyed_from is None or run.end <= trust.keyed_from:
                 continue
             start = max(start, trust.keyed_from)
-            code, problem = "row_unsigned", "the row has no MAC, and the log had a key by then"
+            code, problem = "row_unsigned", "the row has no MAC although the log already had a key"
         elif trust.verifiers and run.key_id not in trust.key_ids:
-            code, problem = "row_key", f"the row is under the key {run.key_id[:16]}, which does not count in this log"
+            code, problem = (
+                "row_key",
+                f"the row's MAC is of the key {run.key_id[:16]}, which is not trusted in this log",
+            )
         else:
             continue
         yield Finding(code, Place("log", start, run.end - 1 if run.end - 1 > start else None), problem)
@@ -135,7 +136,7 @@ def judge_key_runs(runs: Iterable[KeyRun], trust: Trust) -> Iterator[Finding]:
 def _chains(
     entries: Sequence[KeyEntry], before: str | None, trusted: Sequence[VerifierKey]
 ) -> tuple[list[list[_Link]], list[Finding]]:
-    """Return the keys that followed one another with their word, a new chain where one did not, and where."""
+    """Return the chains of keys in which each endorsed the next, and a finding for each break."""
     chains: list[list[_Link]] = []
     findings: list[Finding] = []
     for entry in entries:
@@ -154,7 +155,7 @@ def _chains(
 def _counting(
     chain: Sequence[_Link], trusted: Sequence[VerifierKey], signed: Signed
 ) -> tuple[list[VerifierKey], list[Finding]]:
-    """Return the keys of a chain that count, and whether nothing shows that the holder of a trusted one wrote it."""
+    """Return the keys of a chain to trust, and a finding if nothing shows that a trusted key's holder wrote it."""
     keys = [link.key for link in chain]
     first = next((place for place, key in enumerate(keys) if key in trusted), None)
     if first is None:
@@ -162,23 +163,23 @@ def _counting(
     by = chain[first].by
     if by.sealed or signed(keys[first:]) > by.idx:
         return keys, []
-    problem = "the entry names a key that is trusted, and nothing shows that its holder wrote it: no checkpoint that "
-    problem += "fits is signed with it, and no MAC of it was compared"
+    problem = "the entry names a trusted key, and nothing shows that its holder wrote it: it signed no matching "
+    problem += "checkpoint, and no MAC of it was compared"
     return keys[first:], [Finding("key_unproved", Place("log", by.idx), problem)]
 
 
 def _broken(entry: KeyEntry, before: str | None, trusted: Sequence[VerifierKey]) -> str | None:
-    """Return what is wrong with a change of key, None where it holds."""
+    """Return what is wrong with a key change, None if it is valid."""
     now = _parsed(entry.now)
     if now is None:
-        return "the entry names no key that can be read"
+        return "the entry names no readable key"
     if entry.was != before:
-        return f"the entry says that another key was in force before {now.name}+{now.key_id} than the log does"
+        return f"the key that the entry names as the former one of {now.name}+{now.key_id} was not in force before it"
     if entry.was is None:
         return None
     was = _parsed(entry.was)
     if was is None:
-        return "the entry names a former key that cannot be read"
+        return "the entry names an unreadable former key"
     if entry.endorsed is not None and _endorsed(was, entry):
         return None
     if entry.endorsed is None and was in trusted and now in trusted:
@@ -198,10 +199,10 @@ def _untrusted(
     entries: Sequence[KeyEntry], trusted: Sequence[VerifierKey], known: Sequence[VerifierKey], *, lost: bool
 ) -> Iterator[Finding]:
     if entries and not set(known) & set(trusted):
-        problem = "the log names keys, and none of them is one that was given to check it with"
+        problem = "none of the keys that the log names is one of the keys given for verification"
         yield Finding("key_unknown", Place("log", entries[0].idx), problem)
     elif not entries and not lost:
-        problem = "a key was given to check with, and no entry of the log names a key: it was written without one"
+        problem = "a key was given for verification, and the log names none: it was written without a key"
         yield Finding("key_unknown", Place("log"), problem)
 
 

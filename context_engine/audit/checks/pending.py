@@ -1,4 +1,4 @@
-"""Records that wait to be integrated: each by itself, and none twice."""
+"""Check the pending records: each by itself, and that none is in the log already."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _ROWS: Final = (
 
 
 @dataclass(slots=True)
-class Later:
-    """What is said by records that wait, or came into the log while it was read.
+class LateRecords:
+    """What pending records say, and those that entered the log while it was read.
 
     Attributes:
-        own: {digest of an addendum that one names: its kind}.
+        own: addenda that they own, {digest: kind}.
         names: addenda that they name.
-        erased: addenda that they say were erased.
-        minimums: of prunings.
-        count: how many wait.
+        erased: digests of addenda that they erase.
+        minimums: minimum indices of prunings.
+        count: number of pending records.
     """
 
     own: dict[bytes, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Later:
     count: int = 0
 
     def take(self, entry: Mapping[str, Any]) -> None:
-        """Note what an entry says."""
+        """Add one entry."""
         self.own.update(digests_of(entry))
         self.erased.update(derive_erased(dict(entry)))
         minimum = entry.get("minimum")
@@ -60,18 +60,19 @@ class Later:
             self.minimums.append(minimum)
 
 
-def check_pending(connection: Connection, keyring: Keyring | None, trust: Trust, later: Later) -> Iterator[Finding]:
-    """Yield what is wrong with records that wait; note what the others say.
+def check_pending(
+    connection: Connection, keyring: Keyring | None, trust: Trust, later: LateRecords
+) -> Iterator[Finding]:
+    """Yield the findings on pending records; add the sound ones to `later`.
 
     Args:
-        keyring: makes the MACs that can be compared; None: none can.
-        trust: the keys that count.
+        keyring: keys to compare MACs with; None: MACs are not compared.
     """
     for seq, record_id, entry, leaf, mac, key_id, standing in connection.execute(_ROWS):
         later.count += 1
         place = Place("pending", seq, name=str(record_id))
         if not isinstance(entry, bytes) or leaf_hash(entry) != leaf:
-            yield Finding("pending_hash", place, "the entry is not the one that its leaf hash was made of")
+            yield Finding("pending_hash", place, "the entry does not match its leaf hash")
             continue
         problem = _mac_problem(leaf, mac, key_id, keyring, trust)
         if problem:
@@ -80,17 +81,17 @@ def check_pending(connection: Connection, keyring: Keyring | None, trust: Trust,
         fields = parse_entry(entry)
         later.take(fields)
         if fields.get("id") != record_id:
-            yield Finding("pending_row", place, "the entry says another record id than the row")
+            yield Finding("pending_row", place, "entry and row have different record ids")
         if standing is not None:
-            yield Finding("pending_row", place, f"the log has a record of this id already, at {standing}")
+            yield Finding("pending_row", place, f"the log already has a record of this id, at {standing}")
 
 
-def read_later(connection: Connection, size: int, later: Later) -> Iterator[Finding]:
-    """Note what records say that came into the log while it was read; yield what of their addenda is not as it was.
+def read_later(connection: Connection, size: int, later: LateRecords) -> Iterator[Finding]:
+    """Add the records that entered the log while it was read; yield the findings on addenda of late records.
 
     Args:
-        size: of the log when the reading began.
-        later: what the records say that wait.
+        size: size of the log when reading began.
+        later: already holds the pending records.
     """
     for (entry,) in connection.exec_driver_sql(f"SELECT entry FROM log WHERE idx >= {size:d}"):
         if isinstance(entry, bytes):
@@ -103,16 +104,16 @@ def read_later(connection: Connection, size: int, later: Later) -> Iterator[Find
         if kind == CANDIDATES and addendum is not None:
             later.names.share(contents_in(addendum.data), size)
         if digest not in kept and digest not in later.erased:
-            problem = "the addendum of a record that waits is gone"
+            problem = "the addendum of a pending record is missing"
             yield Finding("addendum_missing", Place("addendum", name=digest.hex()), problem)
 
 
 def _mac_problem(leaf: bytes, mac: object, key_id: object, keyring: Keyring | None, trust: Trust) -> str | None:
     if mac is None:
-        return "the row has no MAC, and the log has a key" if trust.keyed_from is not None else None
+        return "the row has no MAC although the log has a key" if trust.keyed_from is not None else None
     if trust.verifiers and key_id not in trust.key_ids:
-        return "the row is under a key that does not count in this log"
+        return "the row's MAC is of a key that is not trusted in this log"
     key = None if keyring is None else keyring.mac_key(str(key_id))
     if key is not None and pending_mac(key, leaf) != mac:
-        return "the MAC is not that of this leaf hash: the row was edited or put in"
+        return "the MAC does not match the leaf hash: the row was edited or inserted"
     return None

@@ -1,4 +1,4 @@
-"""Which rows and tiles a log has, and its rows against their entries, MACs and level-0 tiles."""
+"""Check the rows of the log against their entries, MACs and level-0 tiles, and find its extent."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from context_engine.audit.formats.merkle import HASH_BYTES
 from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
 _ABSENT: Final = bytes(HASH_BYTES)
-
 _AT_ONCE: Final = 4 * TILE_WIDTH
 
 Macs = Mapping[str, Callable[[int, bytes], bytes]]
-"""What makes the MAC of a row, by the id of the key."""
+"""The MAC function (index, leaf) -> MAC by key id."""
 
 
 class LogRow(NamedTuple):
-    """A row of the log; b"" stands for what is not of its type.
+    """A row of the log; values of a wrong type are read as b"".
 
     Attributes:
         idx: index in the log.
-        entry: its bytes, None where it was pruned.
-        leaf: what the row says is the hash of the entry.
-        mac, key_id: None where it has none.
+        entry: the stored bytes; None if pruned.
+        leaf: the stored leaf hash.
+        mac, key_id: None if the row has none.
     """
 
     idx: int
@@ -40,12 +39,7 @@ class LogRow(NamedTuple):
 
 
 class KeyRun(NamedTuple):
-    """Neighbouring rows under one key.
-
-    Attributes:
-        key_id: None for rows without a MAC.
-        start, end: the rows [start, end).
-    """
+    """The rows [start, end), all under one key; a key_id of None means without a MAC."""
 
     key_id: str | None
     start: int
@@ -53,12 +47,12 @@ class KeyRun(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The leaves of a tile of level 0, as the rows have them, and as they are likely to have been.
+    """The leaf hashes of one level-0 tile: as stored, and as they most likely were before any change.
 
     Attributes:
-        number: of the tile.
-        leaves: 32 bytes for each row; where there is no row, what the tile has.
-        likely: where row and tile differ, what the row has if its MAC holds, else what the tile has.
+        number: index of the tile.
+        leaves: 32 bytes per row; the tile's own hash where the row is missing.
+        likely: where row and tile differ, the row's hash if its MAC is valid, else the tile's.
     """
 
     number: int
@@ -67,8 +61,8 @@ class Block(NamedTuple):
 
 
 def read_rows(connection: Connection, start: int, end: int) -> Iterator[list[LogRow]]:
-    """Yield the rows [start, end) of each tile that has any, in order."""
-    # Whole numbers stand in the statement itself: the two databases write parameters differently.
+    """Yield the rows [start, end) in order, one list per tile that has any."""
+    # Integers are formatted into the SQL because the two drivers use different parameter styles.
     result = connection.exec_driver_sql(
         f"SELECT idx, entry, leaf, mac, key_id FROM log WHERE idx >= {start:d} AND idx < {end:d} ORDER BY idx"
     )
@@ -87,7 +81,7 @@ def read_rows(connection: Connection, start: int, end: int) -> Iterator[list[Log
 
 
 def read_level_0(connection: Connection, start: int, end: int) -> dict[int, bytes]:
-    """Return the hashes of the tiles [start, end) of level 0, by their number."""
+    """Return the hashes of the level-0 tiles [start, end) by tile index."""
     rows = connection.exec_driver_sql(
         f"SELECT idx, hashes FROM tile WHERE level = 0 AND idx >= {start:d} AND idx < {end:d}"
     )
@@ -97,15 +91,15 @@ def read_level_0(connection: Connection, start: int, end: int) -> dict[int, byte
 def check_block(
     number: int, width: int, rows: list[LogRow], tile: bytes, macs: Macs, minimum: int
 ) -> tuple[Block, list[Finding]]:
-    """Check the rows of one tile, and the tile by them.
+    """Check the rows of one tile, and the stored tile against them.
 
     Args:
-        number: of the tile.
-        width: how many rows there should be.
-        rows: those that are there.
-        tile: the hashes that are there.
-        macs: of the keys that are at hand; rows under other keys are left to who knows the keys of the log.
-        minimum: entries below this index may be gone.
+        number: index of the tile.
+        width: number of rows expected.
+        rows: the stored rows.
+        tile: the stored hashes.
+        macs: MAC functions of the available keys; MACs under other keys are not compared.
+        minimum: entries below this index were pruned.
     """
     first = number * TILE_WIDTH
     findings = [finding for row in rows for finding in _row_findings(row, macs, minimum)]
@@ -125,16 +119,13 @@ def check_block(
         ours.append(leaf or hashed or _ABSENT)
         likely.append(ours[-1] if index in sealed else hashed or ours[-1])
     if len(tile) % HASH_BYTES or len(tile) > width * HASH_BYTES:
-        findings.append(Finding("tile_hash", Place("tile", number, name="level 0"), "the tile has not whole hashes"))
+        place = Place("tile", number, name="level 0")
+        findings.append(Finding("tile_hash", place, "the tile's length is not that of its hashes"))
     return Block(number, b"".join(ours), b"".join(likely)), findings
 
 
 def key_runs(rows: Sequence[LogRow]) -> list[KeyRun]:
-    """Return which rows are under which key.
-
-    Args:
-        rows: in order.
-    """
+    """Group rows, given in order, into runs under one key."""
     runs: list[KeyRun] = []
     for key_id, group in groupby(rows, key=lambda row: row.key_id if row.mac is not None else None):
         indices = [row.idx for row in group]
@@ -147,19 +138,18 @@ def key_runs(rows: Sequence[LogRow]) -> list[KeyRun]:
 
 
 def _row_findings(row: LogRow, macs: Macs, minimum: int) -> Iterator[Finding]:
-    """Yield what is wrong with a row by itself."""
     index, entry, leaf, mac, key_id = row
     if entry is None:
         if index >= minimum:
-            yield Finding("entry_missing", Place("log", index), "the entry is gone, and no pruning removed it")
+            yield Finding("entry_missing", Place("log", index), "the entry is missing, and no pruning removed it")
     elif index < minimum:
-        yield Finding("entry_not_pruned", Place("log", index), "the entry is there, and it was pruned")
+        yield Finding("entry_not_pruned", Place("log", index), "the entry is present although it was pruned")
     elif hashlib.sha256(b"\x00" + entry).digest() != leaf:
-        yield Finding("entry_hash", Place("log", index), "the entry is not the one that its leaf hash was made of")
+        yield Finding("entry_hash", Place("log", index), "the entry does not match its leaf hash")
     if mac is not None or key_id is not None:
         make = macs.get(key_id or "")
         if mac is None or key_id is None:
-            yield Finding("row_mac", Place("log", index), "the row has a key without a MAC, or a MAC without a key")
+            yield Finding("row_mac", Place("log", index), "the row has a key id without a MAC, or the reverse")
         elif make is not None and make(index, leaf) != mac:
             yield Finding("row_mac", Place("log", index), _moved(row, make))
 
@@ -167,21 +157,19 @@ def _row_findings(row: LogRow, macs: Macs, minimum: int) -> Iterator[Finding]:
 def _moved(row: LogRow, make: Callable[[int, bytes], bytes]) -> str:
     for step in (-1, 1):
         if row.idx + step >= 0 and make(row.idx + step, row.leaf) == row.mac:
-            return f"the row was written for the index {abs(step)} {'below' if step < 0 else 'above'} its own"
-    return "the MAC is not that of this index and leaf hash: the row was edited, moved or put in"
+            return f"the MAC belongs to the index one {'below' if step < 0 else 'above'}: the row was moved"
+    return "the MAC does not match index and leaf hash: the row was edited, moved or inserted"
 
 
 def _leaf_findings(index: int, leaf: bytes | None, hashed: bytes, *, pruned: bool) -> Iterator[Finding]:
-    """Yield what is wrong between a row, None where there is none, and the tile, b"" where it has nothing."""
+    """Compare the leaf hash of a row (None: no row) with the tile's (b"": none)."""
     if leaf is None:
         if not pruned:
-            problem = (
-                "there is no row; the tile still has its hash" if hashed else "there is no row, and no hash in a tile"
-            )
+            problem = "the row is missing; its tile still has the hash" if hashed else "row and tile hash are missing"
             yield Finding("gap", Place("log", index), problem)
     elif not hashed:
         if not pruned:
-            yield Finding("tile_missing", Place("log", index), "no tile has the hash of the row")
+            yield Finding("tile_missing", Place("log", index), "the hash of the row is missing from its tile")
     elif leaf != hashed:
         yield Finding("tile_hash", Place("log", index), "row and tile have different leaf hashes: one was changed")
 
@@ -196,32 +184,31 @@ def _as_hash(value: object) -> bytes:
 
 
 _MOST_TILES: Final = 1 << 55
-
 _MOST_LEVELS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """What there is of a log.
+    """How far a log reaches.
 
     Attributes:
-        stretches: ranges of tiles of level 0 that have rows or hashes, in order.
-        size: of the log: one more than the index of the last row or hash.
+        stretches: ranges of level-0 tiles that have rows or hashes, in order.
+        size: one more than the index of the last row or hash.
     """
 
     stretches: tuple[range, ...]
     size: int
 
     def width(self, number: int) -> int:
-        """Return how many rows a tile of level 0 should have."""
+        """Return the number of rows that a level-0 tile should have."""
         return min(TILE_WIDTH, self.size - number * TILE_WIDTH)
 
 
 def find_extent(connection: Connection, length: int) -> LogExtent:
-    """Return what there is of a log; a row far behind the others costs nothing.
+    """Return the extent of a log; a single row far behind the others does not make the check slower.
 
     Args:
-        length: of a stretch, in tiles.
+        length: length of a stretch, in tiles.
     """
     newest = connection.exec_driver_sql("SELECT max(idx) FROM log WHERE idx >= 0").scalar()
     rows = newest + 1 if isinstance(newest, int) else 0
@@ -238,13 +225,9 @@ def find_extent(connection: Connection, length: int) -> LogExtent:
 
 
 def stray_rows(connection: Connection, size: int) -> Iterator[Finding]:
-    """Yield rows and tiles where no log has any.
-
-    Args:
-        size: of the log.
-    """
+    """Yield the rows and tiles outside a log of this size."""
     for (index,) in connection.exec_driver_sql(f"SELECT idx FROM log WHERE NOT (idx >= 0 AND idx < {size:d})"):
-        yield Finding("gap", Place("log", index), "the row stands before the beginning of the log")
+        yield Finding("gap", Place("log", index), "the row lies before the beginning of the log")
     number = -(-size // TILE_WIDTH)
     strays = connection.exec_driver_sql(
         f"SELECT level, idx FROM tile WHERE NOT (level = 0 AND idx >= 0 AND idx < {number:d}) ORDER BY level, idx"
@@ -253,7 +236,7 @@ def stray_rows(connection: Connection, size: int) -> Iterator[Finding]:
         valid = isinstance(level, int) and isinstance(index, int) and 0 < level < _MOST_LEVELS and index >= 0
         if not valid or not tile_width(level, index, size):
             place = Place("tile", index if isinstance(index, int) else None, name=f"level {level}")
-            yield Finding("tile_extra", place, "the log has no such tile")
+            yield Finding("tile_extra", place, "a log of this size has no such tile")
 
 
 def _stretches(connection: Connection, end: int, length: int) -> Iterator[range]:

@@ -1,8 +1,8 @@
-"""Check stretches of the log in parallel; rows, tiles, look-up rows and addenda are each read once."""
+"""Check the log stretch by stretch, in parallel; rows, tiles, look-up rows and addenda are each read once."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from context_engine.audit.checks.addenda import Erased, KeptAddendum, Names, contents_in, digests_of, read_named
-from context_engine.audit.checks.derived import Identities, Named, ReadEntry, compare_mentions, compare_records
+from context_engine.audit.checks.derived import Identities, NamedChunks, ReadEntry, compare_mentions, compare_records
 from context_engine.audit.checks.findings import Finding, Findings, Place
 from context_engine.audit.checks.keys import KeyEntry, key_entry
 from context_engine.audit.checks.rows import (
@@ -41,10 +41,10 @@ class Plan:
     """What to check, the same for every stretch.
 
     Attributes:
-        extent: of the log.
-        minimum: entries below this index may be gone.
-        keyring: makes the MACs that can be compared.
-        log_alone: neither look-up rows nor addenda are checked.
+        extent: how far the log reaches.
+        minimum: records below this index were pruned.
+        keyring: keys to compare MACs with.
+        log_alone: skip look-up rows and addenda.
     """
 
     extent: LogExtent
@@ -53,26 +53,26 @@ class Plan:
     log_alone: bool
 
     def macs(self) -> Macs:
-        """Return what makes MACs, by the id of the key."""
+        """Return the MAC functions by key id."""
         keys = () if self.keyring is None else self.keyring.all
         return {key.key_id: row_macs(key.derived("mac")) for key in keys}
 
 
 @dataclass(slots=True)
 class Stretch:
-    """What a stretch holds, beside what is wrong with it.
+    """What was read of a stretch, or of the whole log once its stretches are joined.
 
     Attributes:
-        findings: what does not hold.
+        findings: the failed checks.
         blocks: the leaves of its tiles.
-        runs: which rows are under which key.
-        keys: entries that change the key.
-        prunings: (index, minimum) of entries that say that what stood below was removed.
-        erased: addenda that entries say were erased.
+        runs: rows by key.
+        keys: key changes.
+        prunings: (index, minimum) of the entries that record a pruning.
+        erased: erasures that entries record.
         names: addenda that entries name.
-        chunks: that records name.
-        missing: of these, those that are not there, with a record that names it.
-        counts: rows that were read.
+        chunks: chunks that records name.
+        missing: addenda that are named and absent, {digest: index of a record that names it}.
+        counts: number of "records", "macs" and "addenda" read.
     """
 
     findings: Findings = field(default_factory=Findings)
@@ -82,13 +82,32 @@ class Stretch:
     prunings: list[tuple[int, int]] = field(default_factory=list)
     erased: Erased = field(default_factory=dict)
     names: Names = field(default_factory=Names)
-    chunks: Named = field(default_factory=Named)
+    chunks: NamedChunks = field(default_factory=NamedChunks)
     missing: dict[bytes, int] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=lambda: {"records": 0, "macs": 0, "addenda": 0})
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def damaged(self) -> int:
+        """The number of findings on rows that were changed: what their entries said is unknown."""
+        return sum(finding.where.table in ("log", "pending") for finding in self.findings.listed())
+
+    def join(self, later: Stretch) -> None:
+        """Add the next stretch, except for its blocks."""
+        self.findings.extend(later.findings.listed())
+        self.findings.more.update(later.findings.more)
+        self.runs.extend(later.runs)
+        self.keys.extend(later.keys)
+        self.prunings.extend(later.prunings)
+        for digest, indices in later.erased.items():
+            self.erased.setdefault(digest, []).extend(indices)
+        self.names.join(later.names)
+        self.chunks.join(later.chunks)
+        self.missing = {**later.missing, **self.missing}
+        self.counts.update(later.counts)
 
 
 def check_stretch(connection: Connection, tiles: range, plan: Plan) -> Stretch:
-    """Check the rows of some tiles of level 0, and all that is kept of them elsewhere."""
+    """Check the rows of some level-0 tiles, and everything derived from them."""
     stretch = Stretch()
     macs, identities = plan.macs(), Identities(connection)
     hashes = read_level_0(connection, tiles.start, tiles.stop)
@@ -112,14 +131,14 @@ def check_stretch(connection: Connection, tiles: range, plan: Plan) -> Stretch:
             _take(entry, stretch, sealed=entry.idx in sealed)
         stretch.findings.extend(_unreadable(entries))
         if not plan.log_alone:
-            _beside(connection, number, entries, damaged, identities, stretch)
+            _check_derived(connection, number, entries, damaged, identities, stretch)
     return stretch
 
 
 def _damaged(rows: list[LogRow], findings: list[Finding], macs: Macs) -> frozenset[int]:
-    """Return the rows that were changed: each is named once, and nothing is derived from it.
+    """Return the changed rows: each is reported once, and nothing is derived from it.
 
-    Where row and tile differ and the row has its MAC, it is the tile that was changed.
+    If row and tile differ and the row's MAC is valid, the tile was changed, not the row.
     """
     sealed = {row.idx for row in rows if row.key_id in macs}
     return frozenset(
@@ -133,7 +152,7 @@ def _damaged(rows: list[LogRow], findings: list[Finding], macs: Macs) -> frozens
 
 
 def _by_tile(connection: Connection, tiles: range) -> Iterator[tuple[int, list[LogRow]]]:
-    """Yield each tile with its rows, also where it has none."""
+    """Yield each tile with its rows, which may be none."""
     number = tiles.start
     for rows in read_rows(connection, tiles.start * TILE_WIDTH, tiles.stop * TILE_WIDTH):
         for empty in range(number, rows[0].idx // TILE_WIDTH):
@@ -146,7 +165,7 @@ def _by_tile(connection: Connection, tiles: range) -> Iterator[tuple[int, list[L
 
 
 def _take(entry: ReadEntry, stretch: Stretch, *, sealed: bool) -> None:
-    """Keep what an entry says of the log itself."""
+    """Collect what an entry says about the log itself."""
     kind = entry.fields.get("kind")
     if kind == "key":
         stretch.keys.append(key_entry(entry.idx, entry.fields, sealed=sealed))
@@ -161,17 +180,17 @@ def _take(entry: ReadEntry, stretch: Stretch, *, sealed: bool) -> None:
 def _parsed(entry: bytes) -> dict[str, Any]:
     try:
         return parse_entry(entry)
-    except RecursionError:  # of lists in lists, which nobody with the key writes
+    except RecursionError:  # deeply nested lists, which no holder of the key writes
         return {}
 
 
 def _unreadable(entries: list[ReadEntry]) -> Iterator[Finding]:
     for entry in entries:
         if entry.record_id is None:
-            yield Finding("entry_format", Place("log", entry.idx), "the entry is no record that can be read")
+            yield Finding("entry_format", Place("log", entry.idx), "the entry is not a readable record")
 
 
-def _beside(
+def _check_derived(
     connection: Connection,
     number: int,
     entries: list[ReadEntry],
@@ -179,7 +198,7 @@ def _beside(
     identities: Identities,
     stretch: Stretch,
 ) -> None:
-    """Check what is kept of the records of a tile beside the log."""
+    """Check the look-up rows and addenda of the records of a tile."""
     start, end = number * TILE_WIDTH, (number + 1) * TILE_WIDTH
     stretch.findings.extend(compare_records(connection, start, end, entries, damaged))
     named = {entry.idx: digests_of(entry.fields) for entry in entries}
@@ -203,7 +222,7 @@ def _beside(
 def _addenda(
     connection: Connection, named: dict[int, dict[bytes, str]], stretch: Stretch
 ) -> dict[bytes, KeptAddendum | None]:
-    """Return the addenda that entries name; note those that are gone, and who owns which."""
+    """Return the addenda that entries name; collect the missing ones and who owns which."""
     by = {digest: index for index, digests in named.items() for digest in digests}
     wanted = [digest for digest in by if digest not in stretch.names.shared]
     kept, findings = read_named(connection, wanted, by.get)
@@ -213,7 +232,7 @@ def _addenda(
         addendum, index = kept.get(digest), by[digest]
         if addendum is not None and addendum.kind != named[index][digest]:
             place = Place("addendum", index, name=digest.hex())
-            stretch.findings.add("addendum_kind", place, "the addendum is not of the kind that the entry says")
+            stretch.findings.add("addendum_kind", place, "the addendum is of another kind than the entry says")
         if addendum is not None and addendum.shared:
             stretch.names.share((digest,), index)
         else:
@@ -224,7 +243,7 @@ def _addenda(
 
 
 def _shared(connection: Connection, shared: dict[bytes, int], stretch: Stretch) -> None:
-    """Check what records share, at the first record of the stretch that names it."""
+    """Check shared contents, each at the first record of the stretch that names it."""
     kept, findings = read_named(connection, list(shared), shared.get)
     stretch.findings.extend(findings)
     stretch.counts["addenda"] += len(kept)
@@ -234,31 +253,26 @@ def _shared(connection: Connection, shared: dict[bytes, int], stretch: Stretch) 
             stretch.missing.setdefault(digest, index)
 
 
-_LEAST_STRETCHES: Final = 3
-"""Fewer are done by the time that another process has started."""
+_LEAST_STRETCHES: Final = 3  # fewer are read sooner than another process starts
+# The state of a worker process, set by its initializer.
+_plans: list[Plan] = []
 
 _opened: list[Database] = []
-"""The ledger of a process of the pool."""
 
 
 def are_several(plan: Plan, workers: int) -> bool:
-    """Return whether several processes read the stretches of the plan, each at a moment of its own."""
+    """Return whether several processes read the plan's stretches, each in a snapshot of its own."""
     return workers > 1 and len(plan.extent.stretches) >= _LEAST_STRETCHES
 
 
 def check_stretches(database: Database, connection: Connection, plan: Plan, workers: int) -> Iterator[Stretch]:
-    """Yield what each stretch of the plan holds.
-
-    Args:
-        connection: reads it, where one process does.
-        workers: processes at most.
-    """
+    """Yield the plan's stretches, read over `connection` or by up to `workers` processes."""
     stretches = plan.extent.stretches
     if not are_several(plan, workers):
         for tiles in stretches:
             yield check_stretch(connection, tiles, plan)
         return
-    # Not forked: threads of this process may hold locks.
+    # Spawn, not fork: threads of this process may hold locks.
     with ProcessPoolExecutor(
         min(workers, len(stretches)), get_context("spawn"), initializer=_open, initargs=(_address(database), plan)
     ) as pool:
@@ -269,9 +283,6 @@ def check_stretches(database: Database, connection: Connection, plan: Plan, work
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-_plans: list[Plan] = []
 
 
 def _open(address: str, plan: Plan) -> None:
@@ -285,6 +296,6 @@ def _check(tiles: range) -> Stretch:
 
 
 def _address(database: Database) -> str:
-    """Return what the ledger is opened by, its password included."""
+    """Return the path or URL to open the ledger by, including its password."""
     url = database.engine.url
     return database.place if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=False)

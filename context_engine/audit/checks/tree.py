@@ -1,4 +1,4 @@
-"""The tree over the whole log: its root at the size of each checkpoint, and the tiles above level 0."""
+"""Recompute the Merkle tree over the log: its root at each checkpoint size, and the tiles above level 0."""
 
 from __future__ import annotations
 
@@ -12,27 +12,25 @@ from context_engine.audit.checks.rows import Block
 from context_engine.audit.formats.merkle import EMPTY_ROOT, HASH_BYTES, fold, node_hash
 from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
-_TILE_HEIGHT: Final = 8
-"""Levels of the tree in one tile: 2**8 == TILE_WIDTH."""
+_TILE_HEIGHT: Final = 8  # Levels of the tree in one tile: 2**8 == TILE_WIDTH.
 
 Upper = Mapping[tuple[int, int], bytes]
-"""The tiles above level 0 as they are stored, by level and index."""
+"""The stored tiles above level 0 by (level, index)."""
 
 
 def read_upper(connection: Connection) -> dict[tuple[int, int], bytes]:
-    """Return the tiles above level 0."""
     rows = connection.exec_driver_sql("SELECT level, idx, hashes FROM tile WHERE level > 0 AND idx >= 0")
     return {(level, index): hashes for level, index, hashes in rows if _is_tile(level, index, hashes)}
 
 
 class Tree:
-    """Grows block by block, by what the rows say, and by what they are likely to have said before they were changed.
+    """Grows block by block, from the stored leaves and, once they differ, also from the likely original ones.
 
     Args:
-        sizes: at which the root is wanted.
-        size: of the log.
-        minimum: what stood below this index may be gone.
-        upper: the tiles above level 0.
+        sizes: sizes at which the root is needed.
+        size: size of the log.
+        minimum: records below this index were pruned.
+        upper: the stored tiles above level 0.
     """
 
     def __init__(self, sizes: Sequence[int], size: int, minimum: int, upper: Upper) -> None:
@@ -44,7 +42,7 @@ class Tree:
         self._next = 0
 
     def add(self, block: Block) -> Iterator[Finding]:
-        """Take the next tile of level 0 that there is; yield what is wrong with the tiles above it."""
+        """Add the next level-0 tile present; yield the findings on the tiles above it."""
         if block.number != self._next:
             yield from self._skip(block.number)
         self._next = block.number + 1
@@ -64,15 +62,14 @@ class Tree:
                 self._note(self._left.pop(), block, 0)
 
     def widths(self) -> Iterator[Finding]:
-        """Yield the tiles above level 0 that hold more than the log has."""
+        """Yield the tiles above level 0 that hold more hashes than a log of this size has."""
         for (level, index), hashes in sorted(self._upper.items()):
             width = tile_width(level, index, self._size)
             if width and len(hashes) > width * HASH_BYTES:
                 place = Place("tile", index, name=f"level {level}")
-                yield Finding("tile_extra", place, f"the tile has more than the {width} hashes of this log")
+                yield Finding("tile_extra", place, f"the tile has more than the {width} hashes that it should have")
 
     def _note(self, size: int, block: Block, rest: int) -> None:
-        """Keep the root at a size."""
         if self._rows is None:
             return
         by_rows = self._rows.root(block.leaves[:rest])
@@ -92,17 +89,17 @@ class Tree:
             stored = hash_at(self._upper.get((upper.level, index), b""), place)
             if stored not in (upper.value, other.value) and not self._is_pruned(upper):
                 where = Place("tile", index, name=f"level {upper.level}, hash {place}")
-                problem = "the hash is not that of the tile below it" if stored else "the tile lacks this hash"
+                problem = "the hash does not match the tile below" if stored else "this hash is missing from the tile"
                 yield Finding("tile_hash", where, problem)
 
     def _is_pruned(self, upper: UpperHash) -> bool:
-        """Whether the tile that should hold a hash may be gone."""
+        """Whether the tile that should hold the hash may have been pruned."""
         index = upper.position // TILE_WIDTH
         end = (index + 1) * TILE_WIDTH << _TILE_HEIGHT * upper.level
         return end <= self._minimum and (upper.level, index) not in self._upper
 
     def _skip(self, number: int) -> Iterator[Finding]:
-        """Go on behind tiles that are gone: pruned ones stand in the tiles above; without others there is no root."""
+        """Continue after missing tiles: pruned ones are taken from the tiles above; after others there is no root."""
         self._likely = None
         start, end = self._next * TILE_WIDTH, number * TILE_WIDTH
         pruned = self._seed(number) if end <= self._minimum and start == 0 else None
@@ -114,16 +111,14 @@ class Tree:
             return
         self._rows = None
         if end <= self._minimum:
-            yield Finding(
-                "tile_missing", Place("tile", 0, number - 1), "the tiles above what was pruned do not hold it"
-            )
+            problem = "the tiles above lack the hashes of pruned tiles"
+            yield Finding("tile_missing", Place("tile", 0, number - 1), problem)
         else:
-            yield Finding(
-                "gap", Place("log", max(start, self._minimum), end - 1), "there is no row, and no hash in a tile"
-            )
+            place = Place("log", max(start, self._minimum), end - 1)
+            yield Finding("gap", place, "rows and tile hashes are missing")
 
     def _seed(self, tiles: int) -> Growth | None:
-        """Return the tree over tiles that were pruned, None where the tiles above them are not there."""
+        """Return the tree over pruned tiles; None if the tiles above them are missing."""
         roots = []
         for first, height in peaks(tiles):
             level, within = divmod(height, _TILE_HEIGHT)
@@ -144,8 +139,8 @@ class UpperHash(NamedTuple):
     """A hash that a tile above level 0 should hold.
 
     Attributes:
-        level: of the tile, from 1.
-        position: of the hash among all of its level: tile position // 256, place position % 256.
+        level: level of the tile, from 1.
+        position: position of the hash within its level: tile position // 256, place position % 256.
         value: 32 bytes.
     """
 
@@ -155,11 +150,7 @@ class UpperHash(NamedTuple):
 
 
 class Growth:
-    """The perfect subtrees of a log of `tiles` full tiles, the highest first (a compact range).
-
-    Attributes:
-        tiles: full tiles of level 0 so far.
-    """
+    """The perfect subtrees over the `tiles` full level-0 tiles so far, the highest first (a compact range)."""
 
     def __init__(self) -> None:
         self.tiles = 0
@@ -167,25 +158,20 @@ class Growth:
 
     @classmethod
     def seeded(cls, tiles: int, hashes: list[bytes]) -> Growth:
-        """Return a tree whose beginning was pruned.
-
-        Args:
-            tiles: full tiles that were pruned.
-            hashes: of the subtrees of `peaks(tiles)`, in that order.
-        """
+        """Return the tree over `tiles` pruned tiles, given the hashes of the subtrees of `peaks(tiles)` in order."""
         grown = cls()
         grown.tiles = tiles
         grown._peaks = [(height, value) for (_, height), value in zip(peaks(tiles), hashes, strict=True)]
         return grown
 
     def copy(self) -> Growth:
-        """Return the same tree, to grow another way."""
+        """Return a copy that grows independently."""
         other = Growth()
         other.tiles, other._peaks = self.tiles, list(self._peaks)
         return other
 
     def add(self, tile_root: bytes) -> list[UpperHash]:
-        """Take the root of the next full tile; return what stands in the tiles above because of it."""
+        """Add the root of the next full tile; return the hashes that this completes in the tiles above."""
         height, position, value = 0, self.tiles, tile_root
         self.tiles += 1
         above = [UpperHash(1, position, value)]
@@ -198,11 +184,7 @@ class Growth:
         return above
 
     def root(self, rest: bytes = b"") -> bytes:
-        """Return the root of the tree with the leaves of a partial tile behind it.
-
-        Args:
-            rest: leaf hashes, 32 bytes each, fewer than 256.
-        """
+        """Return the root of the tree followed by a partial tile of fewer than 256 leaf hashes."""
         value = fold(rest) if rest else None
         for _, peak in reversed(self._peaks):
             value = peak if value is None else node_hash(peak, value)
@@ -210,10 +192,9 @@ class Growth:
 
 
 def peaks(tiles: int) -> list[tuple[int, int]]:
-    """Return (first tile, height) of the perfect subtrees of so many full tiles, the highest first.
+    """Return (first tile, height) of the perfect subtrees over `tiles` full tiles, the highest first.
 
-    Args:
-        tiles: number of tiles; a subtree of height h is over 2**h of them.
+    A subtree of height h covers 2**h tiles.
     """
     subtrees, start = [], 0
     for height in range(tiles.bit_length() - 1, -1, -1):
@@ -224,5 +205,5 @@ def peaks(tiles: int) -> list[tuple[int, int]]:
 
 
 def hash_at(hashes: bytes, place: int) -> bytes:
-    """Return the hash at a place of a tile, b"" where there is none."""
+    """Return the hash at a place of a tile, b"" if there is none."""
     return hashes[place * HASH_BYTES : (place + 1) * HASH_BYTES]

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sqlalchemy import Connection, select
 
-from context_engine.audit.checks.addenda import Erased, Names, compare_erasures, missing_addenda, unnamed_addenda
+from context_engine.audit.checks.addenda import compare_erasures, missing_addenda, unnamed_addenda
 from context_engine.audit.checks.checkpoints import (
     CheckedCheckpoints,
     CheckedLog,
-    Given,
+    CheckpointNote,
     check_checkpoints,
     signed_size,
     size_of,
 )
-from context_engine.audit.checks.derived import Named, check_identities, newest_number, surplus_mentions, surplus_rows
-from context_engine.audit.checks.findings import Finding, Findings, Place, Verification
-from context_engine.audit.checks.keys import KeyEntry, Trust, judge_key_runs, judge_keys
-from context_engine.audit.checks.pending import Later, check_pending, read_later
+from context_engine.audit.checks.derived import check_identities, newest_number, surplus_mentions, surplus_rows
+from context_engine.audit.checks.findings import Finding, Place, Verification
+from context_engine.audit.checks.keys import Trust, judge_key_runs, judge_keys
+from context_engine.audit.checks.pending import LateRecords, check_pending, read_later
 from context_engine.audit.checks.proved import not_proved, proved
-from context_engine.audit.checks.rows import KeyRun, find_extent, stray_rows
+from context_engine.audit.checks.rows import find_extent, stray_rows
 from context_engine.audit.checks.stretch import Plan, Stretch, check_stretches
 from context_engine.audit.checks.tree import Tree, read_upper
 from context_engine.audit.formats.keys import VerifierKey
@@ -31,57 +29,17 @@ from context_engine.audit.ledger.database import About
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import METADATA, checkpoint
 
-_STRETCH: Final = 64
-"""Tiles that are checked at once: 16,384 records."""
+_STRETCH: Final = 64  # tiles checked at once: 16,384 records
 
 Progress = Callable[[int, int], None]
-"""Is told how many records are checked, and how many there are."""
+"""Receives the number of records checked and the total."""
 
 
 class Outside(NamedTuple):
-    """A checkpoint that is kept where those who write to the ledger cannot change it.
-
-    Attributes:
-        name: where it comes from.
-        note: as it is written.
-    """
+    """A checkpoint kept where writers of the ledger cannot change it; `name` says where, for messages."""
 
     name: str
     note: str
-
-
-@dataclass(slots=True)
-class _Read:
-    """What was read of the whole log."""
-
-    findings: Findings = field(default_factory=Findings)
-    runs: list[KeyRun] = field(default_factory=list)
-    keys: list[KeyEntry] = field(default_factory=list)
-    prunings: list[tuple[int, int]] = field(default_factory=list)
-    erased: Erased = field(default_factory=dict)
-    names: Names = field(default_factory=Names)
-    chunks: Named = field(default_factory=Named)
-    missing: dict[bytes, int] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def damaged(self) -> int:
-        """How many findings are about rows that are not as they were: what their entries said is not known."""
-        return sum(finding.where.table in ("log", "pending") for finding in self.findings.listed())
-
-    def join(self, stretch: Stretch) -> None:
-        """Take what the next stretch holds."""
-        self.findings.extend(stretch.findings.listed())
-        self.findings.more.update(stretch.findings.more)
-        self.runs.extend(stretch.runs)
-        self.keys.extend(stretch.keys)
-        self.prunings.extend(stretch.prunings)
-        for digest, indices in stretch.erased.items():
-            self.erased.setdefault(digest, []).extend(indices)
-        self.names.join(stretch.names)
-        self.chunks.join(stretch.chunks)
-        self.missing = {**stretch.missing, **self.missing}
-        self.counts.update(stretch.counts)
 
 
 def verify(
@@ -94,20 +52,20 @@ def verify(
     log_alone: bool = False,
     progress: Progress | None = None,
 ) -> Verification:
-    """Check all that a ledger holds; nothing is written.
+    """Check everything in a ledger without writing to it.
 
     Args:
-        ledger: its keyring makes the MACs that rows are compared with, and its keys are trusted.
-        trusted: further keys that whoever checks has from elsewhere.
-        outside: checkpoints that were kept elsewhere: what shows that nothing was cut off or made anew.
-        witnesses: whose cosignatures count.
+        ledger: MACs are compared with the keys of its keyring, which are also trusted.
+        trusted: further trusted keys, obtained from elsewhere.
+        outside: checkpoints kept elsewhere; only they show that nothing was cut off or rewritten.
+        witnesses: keys whose cosignatures are checked.
         workers: processes that read the log.
-        log_alone: neither addenda nor look-up rows are checked; a fraction of the time.
-        progress: is told how far it is.
+        log_alone: skip addenda and look-up rows, which takes a fraction of the time.
+        progress: receives the progress.
 
     Raises:
         AuditError: the database cannot be read.
-        LedgerCorrupt: it is so damaged that nothing can be said of single rows.
+        LedgerCorrupt: it is too damaged to examine single rows.
     """
     trusted = (*(() if ledger.keyring is None else ledger.keyring.verifiers), *trusted)
 
@@ -118,7 +76,7 @@ def verify(
         verification = checked(connection, workers)
     if verification.sound or workers <= 1:
         return verification
-    # Processes read at moments of their own, and others may write meanwhile: what they find is looked at in one moment.
+    # Each process reads a snapshot of its own while others may write: confirm the findings in a single snapshot.
     with ledger.database.connect(patient=True) as connection:
         return checked(connection, 1)
 
@@ -137,7 +95,7 @@ def _checked(
     extent = find_extent(connection, _STRETCH)
     notes = [
         *_stored(connection),
-        *(Given("outside", None, checkpoint.note, checkpoint.name) for checkpoint in outside),
+        *(CheckpointNote("outside", None, checkpoint.note, checkpoint.name) for checkpoint in outside),
     ]
     upper, newest = read_upper(connection), newest_number(connection)
     sizes = [size for noted in notes if (size := size_of(noted.note)) is not None]
@@ -150,11 +108,12 @@ def _checked(
         trusted,
         about.minimum_index,
         keyed=any(run.key_id is not None for run in read.runs),
+        # A damaged row may have been the first key change.
         lost=not extent.size or read.damaged > 0,
         signed=lambda keys: signed_size(notes, log, keys),
     )
     checked = check_checkpoints(notes, log, trust, witnesses)
-    later = Later()
+    later = LateRecords()
     read.findings.extend((*trust.findings, *judge_key_runs(read.runs, trust), *checked.findings, *tree.widths()))
     read.findings.extend(stray_rows(connection, extent.size))
     read.findings.extend(check_pending(connection, ledger.keyring, trust, later))
@@ -163,15 +122,15 @@ def _checked(
     read.findings.extend(_minimum(about, read.prunings, later))
     read.findings.extend(check_schema(connection, indexes=not log_alone))
     if not log_alone:
-        read.findings.extend(_beside(connection, read, later, plan, newest))
+        read.findings.extend(_derived_tables(connection, read, later, plan, newest))
     return _verification(read, plan, trust, checked, later, outside, witnesses, trusted)
 
 
 def _read(
     ledger: Ledger, connection: Connection, plan: Plan, tree: Tree, workers: int, progress: Progress | None
-) -> _Read:
-    """Return what the stretches of a log hold, their hashes put into the tree."""
-    read = _Read()
+) -> Stretch:
+    """Read and join all stretches, and grow the tree from their leaves."""
+    read = Stretch()
     for stretch in check_stretches(ledger.database, connection, plan, workers):
         for block in stretch.blocks:
             read.findings.extend(tree.add(block))
@@ -181,48 +140,49 @@ def _read(
     return read
 
 
-def _stored(connection: Connection) -> Iterator[Given]:
+def _stored(connection: Connection) -> Iterator[CheckpointNote]:
     for size, note in connection.execute(select(checkpoint.c.size, checkpoint.c.note).order_by(checkpoint.c.size)):
-        yield Given("checkpoint", size, note if isinstance(note, str) else "")
+        yield CheckpointNote("checkpoint", size, note if isinstance(note, str) else "")
 
 
 def _origin(about: About, trust: Trust) -> Iterator[Finding]:
-    """Yield whether the log is called what its keys are."""
+    """Check that the log's name is that of its keys."""
     names = dict.fromkeys(key.name for key in trust.verifiers)
     if names and about.origin not in names:
-        problem = f"the ledger calls the log {about.origin[:200]}; its keys are of {', '.join(names)}"
+        problem = f"the ledger names the log {about.origin[:200]}; its keys are of {', '.join(names)}"
         yield Finding("origin", Place("meta", name="origin"), problem)
 
 
-def _minimum(about: About, prunings: Iterable[tuple[int, int]], later: Later) -> Iterator[Finding]:
-    """Yield whether what was pruned is what entries say."""
+def _minimum(about: About, prunings: Iterable[tuple[int, int]], later: LateRecords) -> Iterator[Finding]:
+    """Check that the ledger's minimum index is that of its pruning entries."""
     stated = max([minimum for _, minimum in prunings] + later.minimums, default=0)
     if stated != about.minimum_index:
-        problem = f"the ledger says that records below {about.minimum_index} were pruned; its entries say {stated}"
+        problem = f"the ledger records a pruning below {about.minimum_index}; its entries say {stated}"
         yield Finding("minimum_index", Place("meta", name="minimum_index"), problem)
 
 
-def _beside(connection: Connection, read: _Read, later: Later, plan: Plan, newest: int) -> Iterator[Finding]:
-    """Yield what is wrong with addenda and look-up rows as a whole."""
+def _derived_tables(
+    connection: Connection, read: Stretch, later: LateRecords, plan: Plan, newest: int
+) -> Iterator[Finding]:
+    """Check addenda and look-up rows across the whole ledger."""
     size = plan.extent.size
     erased = {**read.erased, **{digest: [] for digest in later.erased if digest not in read.erased}}
     yield from missing_addenda(read.missing, erased)
     yield from compare_erasures(connection, read.erased, plan.minimum, size)
     yield from surplus_rows(connection, size)
     yield from surplus_mentions(connection, size)
-    # What a damaged record named is not known.
+    # It is unknown what a damaged record named: with any, chunks and addenda are not reported as unnamed.
     yield from check_identities(connection, read.chunks, -1 if read.damaged else newest)
     read.names.join(later.names)
-    # What a damaged record named would be taken for named by none.
     yield from unnamed_addenda(connection, None if read.damaged else read.names, read.erased)
 
 
 def _verification(
-    read: _Read,
+    read: Stretch,
     plan: Plan,
     trust: Trust,
     checked: CheckedCheckpoints,
-    later: Later,
+    later: LateRecords,
     outside: Sequence[Outside],
     witnesses: Sequence[VerifierKey],
     trusted: Sequence[VerifierKey],
@@ -259,16 +219,16 @@ _MOST_PROBLEMS: Final = 20
 
 
 def check_schema(connection: Connection, *, indexes: bool) -> Iterator[Finding]:
-    """Yield what would change rows behind the ledger's back, and what hides them from a search.
+    """Yield triggers, views and rules, which could change or hide rows, and damage to the SQLite file.
 
     Args:
-        indexes: whether each index is compared with its table, which reads the whole file; in SQLite alone.
+        indexes: in SQLite, also compare each index with its table, which reads the whole file.
     """
     sqlite = connection.dialect.name == "sqlite"
     for kind, name, table in connection.exec_driver_sql(_SQLITE if sqlite else _POSTGRESQL):
         if sqlite or table in METADATA.tables:
-            yield Finding("schema", Place("schema", name=str(name)), f"the ledger makes no {kind}, and there is one")
+            yield Finding("schema", Place("schema", name=str(name)), f"the ledger has a {kind}, which it never creates")
     if sqlite and indexes:
         for (problem,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_PROBLEMS:d})"):
             if problem != "ok":
-                yield Finding("schema", Place("schema"), f"the file does not hold together: {problem}")
+                yield Finding("schema", Place("schema"), f"the database file is damaged: {problem}")

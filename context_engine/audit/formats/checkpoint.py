@@ -16,11 +16,8 @@ from context_engine.audit.formats.strict import (
 )
 
 _DASH: Final = "— "
-
 _ID_BYTES: Final = 4
-
 _TIME_BYTES: Final = 8
-
 _MOST_SIGNATURES: Final = 64
 
 

@@ -22,8 +22,7 @@ from context_engine.core.engine.defaults import TimeSortedIds
 from context_engine.core.models import utc_text
 from context_engine.errors import AuditError, InvalidRequest
 
-_MOST_BYTES: Final = 65_535
-"""Of an entry: what the length of an entry in a bundle of C2SP tlog-tiles can say."""
+_MOST_BYTES: Final = 65_535  # Of an entry: what the length of an entry in a bundle of C2SP tlog-tiles can say.
 
 _KNOWN: Final = " UNION ALL ".join(
     f"SELECT record_id FROM {table} WHERE record_id {{values}}" for table in ("pending", "record")
@@ -136,7 +135,6 @@ STATEMENTS: Final = frozenset({"erasure", "pruning", "key", "loss"})
 """The kinds of entries that are about no search."""
 
 _VERSION: Final = 1
-
 _MOST_WORDS: Final = 200
 
 

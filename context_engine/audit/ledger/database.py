@@ -42,13 +42,9 @@ from context_engine.core.concurrency.forking import abandon, forget_in_child
 from context_engine.errors import AuditError, LedgerCorrupt, LedgerNotFound
 
 _SALT_BYTES: Final = 32
-
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:number)")
-
 _SHARE: Final = text("SELECT pg_advisory_xact_lock_shared(:number)")
-
 _PATIENT: Final = text("SET LOCAL statement_timeout = 0")
-
 _TRY: Final = text("SELECT pg_try_advisory_xact_lock(:number)")
 
 
@@ -270,7 +266,6 @@ _Item = TypeVar("_Item")
 Value = str | bytes | int | float | None
 
 _MOST_PARAMETERS: Final = 500
-
 _ARRAYS: Final = ((BigInteger, "int8"), (Integer, "int4"), (Float, "float8"), (LargeBinary, "bytea"), (Text, "text"))
 
 

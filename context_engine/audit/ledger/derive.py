@@ -19,7 +19,6 @@ FATES: Final = ("dropped", "returned", "merged")
 """What may become of a chunk, by the number it is stored as. The first two, by far the most, take SQLite no byte."""
 
 _NUMBERS: Final = "SELECT identity, id FROM chunk WHERE identity {values}"
-
 _COLUMNS: Final = "id, identity, source_id, chunk_id, document_id, document_version, content_sha256"
 
 
@@ -91,13 +90,9 @@ def _is_sound(identity: ChunkIdentity, key: object) -> bool:
 
 
 _UNKNOWN: Final = "unknown"
-
 _FATES: Final[Mapping[str, int]] = {fate: number for number, fate in enumerate(FATES)}
-
 _OTHER_FATE: Final = len(FATES)
-
 _RANK: Final = (*(_FATES[fate] for fate in ("returned", "merged", "dropped")), _OTHER_FATE)
-
 _IDENTITIES: Final = 16_384
 
 
@@ -227,8 +222,7 @@ def _storable(source_id: Any, chunk_id: Any, document_id: Any, version: Any, sha
     return ChunkIdentity(_text(source_id) or "", _text(chunk_id) or "", _text(document_id), _text(version), sha256)
 
 
-_identity: Final = lru_cache(_IDENTITIES)(_storable)
-"""The same chunks are named by record after record."""
+_identity: Final = lru_cache(_IDENTITIES)(_storable)  # The same chunks are named by record after record.
 
 
 def _text(value: object) -> str | None:

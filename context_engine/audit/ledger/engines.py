@@ -22,7 +22,6 @@ from context_engine.secrecy import keep_secret, redacted
 from context_engine.settings.environment_secrets import SECRET_PARAMETERS
 
 _DSN: Final = "CONTEXT_ENGINE_AUDIT_LEDGER"
-
 _SQLITE_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _SQLITE_MEND: Final = {
@@ -96,9 +95,7 @@ WRITES: Final = "writes"
 """The execution option of a connection whose transactions write: they wait for the lock before they read."""
 
 _BUSY_S: Final = 10.0
-
 _POOL: Final = 16
-
 _CACHE_KIB: Final = 16_384
 
 
@@ -199,7 +196,6 @@ def _begin(connection: Connection) -> None:
 
 
 _SCHEMES: Final = ("postgresql", "postgres", "postgresql+psycopg")
-
 _CONNECT_S: Final = 5
 
 _CONNECTION: Final = {

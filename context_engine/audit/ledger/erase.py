@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 _TEXTS: Final = ("text",)
-
 _CARDS: Final = ("card",)
 
 _MOST_DIGESTS: Final = 60
@@ -125,8 +124,7 @@ _THERE: Final = "SELECT digest FROM addendum WHERE digest {values}"
 _SHARED: Final = frozenset({CANDIDATES, "settings", "sources"})
 """Kinds of addenda that hold nothing of the question or of who asked it."""
 
-_TILES: Final = 64
-"""That are searched at once."""
+_TILES: Final = 64  # That are searched at once.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,6 @@ def _told(addendum: Addendum | None) -> Mapping[str, str] | None:
 Rows = Literal["records", "chunks"]
 
 _Row = Mapping[str, Any]
-
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 RECORD_COLUMNS: Final = (

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _PARTIAL: Final = ".p"
-
 _UNFINISHED: Final = ".unfinished"
 
 
@@ -81,11 +80,8 @@ class ExportFolder:
 
 
 _CHECKPOINT: Final = "checkpoint"
-
 _ADDENDA: Final = "addenda"
-
 _BATCH: Final = 200
-
 _PREFIXES: Final = 256
 
 

@@ -36,9 +36,7 @@ _CHUNK: Final = (
 )
 
 _FIRST: Final = select(func.min(mention.c.tile))
-
 _LAST: Final = select(func.max(mention.c.tile))
-
 _TEXTS: Final = ("document_id", "document_version", "source_id", "chunk_id")
 
 

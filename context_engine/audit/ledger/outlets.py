@@ -68,7 +68,6 @@ def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TI
 
 
 _GAP: Final = "\n\n"
-
 _SIGNATURE: Final = "— "
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 _MINIMUM: Final = "minimum_index"
-
 _BATCH: Final = 1000
 
 _ROWS: Final = select(
@@ -195,9 +194,7 @@ def _say(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock
     append(connection, drafts, ledger.seals, now.timestamp())
 
 
-_TILES: Final = 4
-"""Whose rows go in one transaction: some 100,000 where a search has 100 candidates."""
-
+_TILES: Final = 4  # Whose rows go in one transaction: some 100,000 where a search has 100 candidates.
 _UNNAMED: Final = except_(select(chunk.c.id), select(mention.c.chunk))
 
 

@@ -108,7 +108,6 @@ LEASE_S: Final = 300.0
 """Longer than witnesses and programs may take; after it another process takes over from one that was killed."""
 
 _STORED: Final = "ledger"
-
 _LOOKED_AT: Final = 8
 
 

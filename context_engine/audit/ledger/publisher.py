@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SHARE: Final = 8
-"""The ledger is looked at after that share of the records: other processes append some of them too."""
-
+_SHARE: Final = 8  # The ledger is looked at after that share of the records: other processes append some of them too.
 _LONGEST_CLOSE_S: Final = 10.0
 
 

@@ -79,9 +79,7 @@ def pending_mac(key: bytes, leaf: bytes) -> bytes:
 
 
 _BLOCK_BYTES: Final = 64
-
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
-
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 

@@ -25,7 +25,6 @@ _WAITING: Final = (
     .order_by(pending.c.seq)
 )
 _NOTES: Final = select(checkpoint.c.note).order_by(checkpoint.c.size.desc())
-
 _BATCH: Final = 8
 
 

@@ -21,18 +21,11 @@ _LEVEL: Final = 4
 """Of zlib: for the demo bank level 1 takes 4 % more bytes, level 6 takes 2 % less and 0.1 ms a record more."""
 
 _MOST_BYTES: Final = 256 * 2**20
-
 _HASH_BYTES: Final = 32
-
 _UNKNOWN: Final = bytes(_HASH_BYTES)
-
 _SHA256: Final = "content_sha256"
-
 _FATES: Final = '{"fates":'
-
-_VERSION: Final = f',"v":{PARTS_VERSION},'
-"""Behind the fates."""
-
+_VERSION: Final = f',"v":{PARTS_VERSION},'  # Behind the fates.
 _DECODER: Final = json.JSONDecoder()
 
 _COUNT: Final = b'"contents":'
@@ -133,9 +126,7 @@ def _hashes(data: bytes, start: int) -> Iterator[bytes]:
 
 
 _NAMING: Final = ("search", "rank", "fetch")
-
 _COLUMNS: Final = ("source_id", "chunk_id", "document_id", "document_version", "outcome")
-
 _RETURNED: Final = "returned"
 
 Mention = tuple[Any, Any, Any, Any, bytes | None, Any]

@@ -178,8 +178,6 @@ def _mapping(parts: tuple[Any, ...]) -> Form:
 
 _PLAIN: Final = Form(lambda value: value, lambda data: data)
 _ANY: Final = Form(tagged, untagged)
-
-
 _KNOWN: Final[dict[Any, tuple[_Field, ...]]] = {}
 
 

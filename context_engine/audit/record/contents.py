@@ -24,11 +24,8 @@ from context_engine.core.models import (
 )
 
 _EACH_SEARCH: Final = ("content", "scores", "fetched_at")
-
 _NAMES: Final = Chunk._fields
-
 _MAY_BE_EMPTY: Final = ("chunk_id", "heading_path", "metadata", "extra")
-
 _OF_QUESTION: Final = ("statistics", "unknown_words")
 
 
@@ -125,7 +122,6 @@ def _card(chunk: Chunk) -> dict[str, Any]:
 
 
 _MOST_KEPT: Final = 64
-
 _DEFAULT: Final = "default"
 
 

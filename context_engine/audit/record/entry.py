@@ -13,11 +13,8 @@ from context_engine.errors import LedgerCorrupt, LedgerVersionMismatch
 ENTRY_VERSION: Final = 1
 
 _LONGEST_TEXT: Final = 200
-
 _SHOWN: Final = 96
-
 _NO_DIGEST: Final = "0" * 64
-
 _ROOM_FOR_A_COUNT: Final = 24
 
 

@@ -18,8 +18,6 @@ _TEXT: Final = frozenset((str,))
 _MARK: Final = "$"
 _BETWEEN: Final = "\x00 between two values \x00"
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
-
-
 _BETWEEN_JSON: Final = _ENCODER.encode(_BETWEEN)
 
 

@@ -37,21 +37,13 @@ from context_engine.errors import InvalidRequest
 PARTS_VERSION: Final = 1
 
 _QUESTION: Final = ("query", "caller", "request_id", "request", "prepared", "notices")
-
 _COLUMNS: Final = ("fates", "swaps", "stages")
-
 _ELSEWHERE: Final = (*_QUESTION, *_COLUMNS, "chunks", "sources", "settings", "specs", "raw", "rerank_scores")
-
 _WORDS_OF_ANSWER: Final = ("statistics", "unknown_words")
-
 _WORDS_OF_STATUS: Final = ("error", "problem", "notices")
-
 _OF_CANDIDATES: Final = tuple(field.name for field in fields(SearchResult) if field.name not in _QUESTION)
-
 _REST_OF_ANSWER: Final = tuple(field.name for field in fields(RawAnswer) if field.name not in _WORDS_OF_ANSWER)
-
 _REST_OF_STATUS: Final = tuple(field.name for field in fields(SourceStatus) if field.name not in _WORDS_OF_STATUS)
-
 _RERANK_SCORES: Final = form_of(Mapping[Key, float])
 
 
@@ -165,7 +157,6 @@ def _chunk(place: Mapping[str, Any] | Sequence[int], raw: Sequence[RawAnswer], c
 IDENTITY_COLUMNS: Final = ("document_id", "document_version", "content_sha256")
 
 _UNKNOWN: Final = (None, None, None)
-
 _Identity = tuple[str | None, str | None, str | None]
 
 
@@ -200,9 +191,7 @@ def _identity(chunk: Chunk) -> _Identity:
 
 
 _FORMAT: Final = "context-engine/saved-result"
-
 _VERSION: Final = 1
-
 _NAMES: Final = frozenset(("format", "version", "code", "question", "candidates", "contents"))
 
 

@@ -71,9 +71,7 @@ except ImportError:
     raise MissingExtra("the audit ledger", "audit") from None
 
 _NONCE_BYTES: Final = 12
-
 _KEY_BYTES: Final = 32
-
 _INFO: Final = b"context-engine audit question"
 
 

@@ -12,8 +12,7 @@ from context_engine.audit.recorder.jobs import LedgerInUse
 from context_engine.core.protocols import Clock
 from context_engine.errors import ContextEngineError
 
-_QUIET_S: Final = 60.0
-"""Between two log records of a burst."""
+_QUIET_S: Final = 60.0  # Between two log records of a burst.
 
 
 def searches_are(count: int) -> str:
@@ -77,15 +76,9 @@ class Losses:
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 0.25
-
 _LONGEST_PAUSE_S: Final = 30.0
-
-_IDLE_S: Final = 0.2
-"""Without a record, after which what is pending gets its place in the log."""
-
-_MOST_PENDING: Final = 1000
-"""Records after which it does under load, too."""
-
+_IDLE_S: Final = 0.2  # Without a record, after which what is pending gets its place in the log.
+_MOST_PENDING: Final = 1000  # Records after which it does under load, too.
 _SAID_AGAIN_S: Final = 60.0
 
 

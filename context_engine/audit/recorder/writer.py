@@ -19,12 +19,8 @@ from context_engine.errors import AuditUnavailable
 logger = logging.getLogger(__name__)
 
 _MOST_TOGETHER: Final = 256
-
-_LINGER_S: Final = 0.2
-"""That a record nobody waits for lets others join it."""
-
-_LEAVE_S: Final = 60.0
-"""Without a record, after which the ledger is closed; the next record opens it again."""
+_LINGER_S: Final = 0.2  # That a record nobody waits for lets others join it.
+_LEAVE_S: Final = 60.0  # Without a record, after which the ledger is closed; the next record opens it again.
 
 
 class LedgerWriter:
@@ -232,8 +228,7 @@ class LedgerWriter:
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
 
-_TRIES: Final = 2
-"""Records that are tried alone before all count as refused by a ledger that is down."""
+_TRIES: Final = 2  # Records that are tried alone before all count as refused by a ledger that is down.
 
 
 @dataclass(slots=True)

@@ -16,11 +16,8 @@ _ALIKE: Final = 0.75
 """Share of words from which a text under another id counts as the one that was changed: neighbours are alike too."""
 
 _ALIKE_OF_THE_SAME_ID: Final = 0.5
-
 _HEADING: Final = re.compile(r"^#{1,6} .*$", re.MULTILINE)
-
 _MOST_COMPARED: Final = 200
-
 _MOST_OVERLAP: Final = 500
 
 
@@ -118,11 +115,8 @@ def _overlap(before: Sequence[str], fresh: Sequence[str]) -> int:
 
 
 _BEFORE: Final = 4
-
 _MOST_CHANGES: Final = 20
-
-_MOST_WORDS: Final = 4000
-"""Of a text; the time to compare grows with the product of the two lengths."""
+_MOST_WORDS: Final = 4000  # Of a text; the time to compare grows with the product of the two lengths.
 
 
 class WordChange(NamedTuple):

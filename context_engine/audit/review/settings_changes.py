@@ -19,9 +19,7 @@ _LEAST_DEDUP: Final = 0.5
 """Lower thresholds are not tried: texts with less than half of their words in common are no copies."""
 
 _LOWEST_SCORE: Final = -1.0
-
 _METHODS: Final = ("near", "exact", "off")
-
 _EXPIRED: Final = ("flag", "demote", "refuse")
 
 
@@ -167,7 +165,6 @@ def _grid(low: float, high: float) -> list[float]:
 
 
 _FEWEST_DIGITS: Final = 2
-
 _MOST_DIGITS: Final = 17
 
 

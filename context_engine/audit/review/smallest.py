@@ -21,9 +21,7 @@ from context_engine.core.ranking.scope import scope_threshold
 from context_engine.core.ranking.select import Contenders, choose, final_scores, order
 
 _AFTER_DEDUP: Final = STAGES.index("dedup") + 1
-
-_FIRST_STEPS: Final = 12
-"""So many changes that carry a chunk further are tried as the first of a pair."""
+_FIRST_STEPS: Final = 12  # So many changes that carry a chunk further are tried as the first of a pair.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

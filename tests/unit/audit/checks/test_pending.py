@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.audit.checks.keys import Trust
-from context_engine.audit.checks.pending import Later, check_pending, read_later
+from context_engine.audit.checks.pending import LateRecords, check_pending, read_later
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.seals import pending_mac
@@ -35,15 +35,15 @@ def wait(hand: Hand, record_id: str, entry: bytes, key: SigningKey | None = KEY)
 
 
 def found(
-    hand: Hand, trust: Trust = TRUST, keyring: Keyring | None = None, later: Later | None = None
+    hand: Hand, trust: Trust = TRUST, keyring: Keyring | None = None, later: LateRecords | None = None
 ) -> list[tuple[str, str | None, str]]:
     with open_log(hand.place) as ledger, ledger.database.connect() as connection:
-        findings = list(check_pending(connection, keyring or Keyring(KEY), trust, later or Later()))
+        findings = list(check_pending(connection, keyring or Keyring(KEY), trust, later or LateRecords()))
     return [(one.code, one.where.name, one.problem) for one in findings]
 
 
 def test_a_record_that_waits_as_the_ledger_wrote_it_is_no_finding(hand: Hand) -> None:
-    later = Later()
+    later = LateRecords()
     assert found(hand, later=later) == []
     assert later.count == 1
     assert sorted(later.own.values()) == ["candidates", "question"]
@@ -66,21 +66,21 @@ def test_a_record_under_a_key_that_does_not_count_is_found(hand: Hand) -> None:
     wait(hand, "x", b'{"id":"x"}', STOLEN_NAME)
     ((code, name, problem),) = found(hand)
     assert (code, name) == ("pending_mac", "x")
-    assert "does not count in this log" in problem
+    assert "not trusted in this log" in problem
     assert found(hand, NO_KEY) == []
 
 
 def test_a_mac_of_another_leaf_hash_is_found(hand: Hand) -> None:
     hand("UPDATE pending SET mac = ?", bytes(32))
     ((code, _, problem),) = found(hand)
-    assert (code, "not that of this leaf hash" in problem) == ("pending_mac", True)
+    assert (code, "does not match the leaf hash" in problem) == ("pending_mac", True)
 
 
 def test_a_row_under_another_record_id_is_found(hand: Hand) -> None:
     wait(hand, "x", b'{"id":"y"}')
     ((code, name, problem),) = found(hand)
     assert (code, name) == ("pending_row", "x")
-    assert "another record id" in problem
+    assert "different record ids" in problem
 
 
 def test_a_record_that_stands_in_the_log_already_is_found(hand: Hand) -> None:
@@ -93,13 +93,13 @@ def test_a_record_that_stands_in_the_log_already_is_found(hand: Hand) -> None:
 def test_prunings_and_erasures_that_wait_are_noted(hand: Hand) -> None:
     wait(hand, "p", b'{"id":"p","kind":"pruning","minimum":256}')
     wait(hand, "e", b'{"id":"e","kind":"erasure","digests":["%s"]}' % (b"ab" * 32))
-    later = Later()
+    later = LateRecords()
     assert found(hand, later=later) == []
     assert (later.minimums, later.erased) == ([256], {b"\xab" * 32})
 
 
 def test_an_addendum_of_a_record_that_waits_is_gone_only_where_an_entry_erased_it(hand: Hand) -> None:
-    later = Later()
+    later = LateRecords()
     assert found(hand, later=later) == []
 
     def read() -> list[tuple[str, str | None]]:

@@ -59,11 +59,11 @@ def test_an_entry_that_is_not_that_of_its_leaf_hash_is_found() -> None:
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        (ROWS[1]._replace(mac=bytes(32)), "the MAC is not that of this index and leaf hash"),
-        (ROWS[1]._replace(mac=row(0, b"entry 1").mac), "1 below its own"),
-        (ROWS[1]._replace(mac=row(2, b"entry 1").mac), "1 above its own"),
-        (ROWS[1]._replace(mac=None), "a key without a MAC, or a MAC without a key"),
-        (ROWS[1]._replace(key_id=None), "a key without a MAC, or a MAC without a key"),
+        (ROWS[1]._replace(mac=bytes(32)), "the MAC does not match index and leaf hash"),
+        (ROWS[1]._replace(mac=row(0, b"entry 1").mac), "belongs to the index one below"),
+        (ROWS[1]._replace(mac=row(2, b"entry 1").mac), "belongs to the index one above"),
+        (ROWS[1]._replace(mac=None), "a key id without a MAC, or the reverse"),
+        (ROWS[1]._replace(key_id=None), "a key id without a MAC, or the reverse"),
     ],
 )
 def test_a_mac_that_does_not_hold_is_found(changed: LogRow, problem: str) -> None:
