@@ -1,4 +1,4 @@
-"""The only place that turns names into adapters: from configuration and manifests to an engine."""
+"""Builds engines from configuration and manifests; the only place that turns names into adapters."""
 
 from context_engine.wiring.access import access_policy
 from context_engine.wiring.adapters import (

@@ -1,4 +1,4 @@
-"""The access policy of a configuration: an installed one by its name, else the rules of the manifests."""
+"""The access policy of a configuration: an installed one by name, or the rules of the manifests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Raises:
 
 
 def configured_policy(config: Config, registry: LoadedRegistry) -> AccessPolicy:
-    """Return the policy that `access.yaml` names; without that file the rules of the manifests, where one has any.
+    """Return the policy that `access.yaml` names; without that file the rules of the manifests, if there are any.
 
-    A manifest with a rule that cannot be used opens nothing: the others are searched under a policy all the same.
+    A manifest with an unusable rule is closed; the others are still searched under the policy.
 
     Raises:
         ConfigError: see `access_policy`.
@@ -43,16 +43,16 @@ def access_policy(
     file: str | None = None,
     key: str | None = None,
 ) -> AccessPolicy:
-    """Return what decides who may search what.
+    """Return the access policy.
 
     Args:
-        domains: all of the registry: a source that two of them register has the rules of both.
-        name: of an installed policy; None: the rules of the manifests, where one has any.
-        in_force: whether documents that raise their classification are checked where no manifest has a rule.
-        file, key: where the name stands.
+        domains: all domains of the registry; a source in two domains has the rules of both.
+        name: an installed policy; None: the rules of the manifests, if there are any.
+        in_force: check documents that raise their classification even if no manifest has a rule.
+        file, key: the location of the name, for messages.
 
     Raises:
-        ConfigError: a policy that is not installed, or that cannot be used.
+        ConfigError: the policy is not installed or unusable.
     """
     if name is None and not in_force and not has_rules(domains.values()):
         return OPEN_ACCESS

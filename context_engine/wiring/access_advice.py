@@ -21,7 +21,7 @@ _OF_DIFY: Final = "dify"
 
 
 def access_notices(setup: Setup) -> tuple[Notice, ...]:
-    """Return what an operator should know of the access rules; none of it keeps anything from being searched."""
+    """Return advice about the access rules; none of it stops a search."""
     domains, principals = tuple(setup.registry.domains.values()), setup.config.principals
     return (
         *(_without_rules(domains) if principals.policy == MANIFEST_POLICY else ()),
@@ -48,19 +48,19 @@ def _without_rules(domains: Iterable[DomainSpec]) -> Iterator[Notice]:
 def _shared(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Notice]:
     for dataset, sources in shared_datasets(domains, policy):
         message = (
-            f"dataset {dataset} stands in {' and '.join(sources)}, which different callers may search: whoever may "
-            "search one of them reads all of it; give them one rule and classification, or part the dataset"
+            f"dataset {dataset} is in {' and '.join(sources)}, which different callers may search: a caller of one "
+            "of them reads all of it; give them the same rule and classification, or split the dataset"
         )
         yield Notice(NoticeCode.DATASET_RULES_DIFFER, dataset, message, {"sources": list(sources)})
 
 
 def _held_by_nobody(domains: Iterable[DomainSpec], principals: Principals) -> Iterator[Notice]:
-    """Yield roles and groups that rules name and no principal has; claims may still grant them."""
+    """Yield roles and groups in rules that no principal has; claims may still grant them."""
     named = holders_in_rules(domains)
     if named and not principals.in_force:
         message = (
-            f"rules name roles or groups and there is no config/{principals.file}: nobody has any, unless Python code "
-            "says who asks; begin with the config/access.example.yaml that 'context-engine init' writes"
+            f"rules name roles or groups, but there is no config/{principals.file}: nobody has any, unless Python code "
+            "passes a principal; start with the config/access.example.yaml that 'context-engine init' writes"
         )
         yield Notice(NoticeCode.HOLDER_UNKNOWN, principals.file, message, {"kind": "file", "name": principals.file})
         return
@@ -85,13 +85,13 @@ def _writable(path: Path | None, file: str) -> Iterator[Notice]:
 
 
 def _unbound(domains: Iterable[DomainSpec], policy: AccessPolicy) -> Iterator[Notice]:
-    """Yield the connections to Dify that open more than a caller may search; without rules nothing rests on them."""
+    """Yield the Dify connections whose key opens more than a caller may search; none without access rules."""
     of_dify = [source for domain in domains for source in domain.sources if source.adapter == _OF_DIFY]
     names = sorted({source.connection for source in of_dify if source.connection})
     if not names or isinstance(policy, OpenAccess):
         return
     message = (
-        f"the dataset key of {' and '.join(map(repr, names))} acts as the owner of Dify's workspace, whoever asks: who "
-        "may read its datasets through this engine is decided by the access rules alone"
+        f"the dataset key of {' and '.join(map(repr, names))} acts as the owner of Dify's workspace for every "
+        "caller: only the access rules decide who may read its datasets through this engine"
     )
     yield Notice(NoticeCode.DATASET_KEY_UNBOUND, "dify", message, {"connections": names})

@@ -1,4 +1,4 @@
-"""Adapters by name, through entry points; never an import path from a file."""
+"""Finds adapters by name through entry points; a file never holds an import path."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BUILT_IN: Final = (
     EntryPoint("openai", "context_engine.adapters.refiners:open_openai", REFINERS),
     EntryPoint("manifest", "context_engine.core.policy.access:ManifestPolicy", ACCESS_POLICIES),
 )
-"""This package's own adapters, found without its metadata: a Dify plugin carries only some of them."""
+"""This package's own adapters. They need no metadata, because a Dify plugin carries only some of them."""
 
 
 def installed(group: str) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     """Return the entry point of a name, not yet imported.
 
     Raises:
-        ConfigError: an import path in place of a name, a name that is not installed, or one that two packages claim.
+        ConfigError: an import path instead of a name, an unknown name, or a name that two packages claim.
     """
     kind = GROUPS[group]
     if not _NAME.fullmatch(name):
@@ -80,9 +80,9 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
 
 
 def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
-    """Return the registry; a domain that names an adapter which is not installed is set aside as broken."""
+    """Return the registry; domains that name an unknown adapter become broken."""
     problems: dict[str, list[ConfigError]] = {}
-    known: set[str] = set()  # each look reads what is installed
+    known: set[str] = set()  # reading the installed entry points is slow
     for name, domain in registry.domains.items():
         for source in domain.sources:
             if source.adapter in known:
@@ -96,14 +96,14 @@ def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
 
 
 def _points(group: str) -> list[EntryPoint]:
-    """Return the entry points of a group: this package's own names win over whatever metadata says of them."""
+    """Return the entry points of a group; this package's own names win over metadata."""
     own = [point for point in BUILT_IN if point.group == group and find_spec(point.module)]
     names = {point.name for point in own}
     return [*own, *(point for point in entry_points(group=group) if point.name not in names)]
 
 
 def load_adapter(point: EntryPoint) -> Any:
-    """Import what an entry point names.
+    """Import the object of an entry point.
 
     Raises:
         ConfigError: it cannot be imported.
@@ -114,15 +114,15 @@ def load_adapter(point: EntryPoint) -> Any:
         raise ConfigError(f"{point.name!r} ({point.value}) is installed but cannot be imported: {error}") from error
     except ContextEngineError:
         raise
-    except Exception as error:  # a package may do anything as it is imported; its text may hold secrets
+    except Exception as error:  # importing runs foreign code, whose error text may hold secrets
         problem = f"{point.name!r} ({point.value}) is installed but failed with {type(error).__name__} when imported"
         raise ConfigError(problem) from error
 
 
 def load_source_adapter(name: str, *, file: str | None = None, key: str | None = None) -> SourceAdapter[Source]:
-    """Return the adapter that a manifest's `adapter:` names.
+    """Return the source adapter that a manifest names as `adapter`.
 
     Raises:
-        ConfigError: it is not installed, claimed by two packages, or cannot be imported.
+        ConfigError: not installed, claimed by two packages, or not importable.
     """
     return SourceAdapter.of(load_adapter(find_adapter(SOURCES, name, file=file, key=key)))

@@ -1,4 +1,4 @@
-"""The audit of a configuration: its mode, ledger, keys, and where checkpoints go."""
+"""The audit of a configuration: mode, ledger, keys and destinations of checkpoints."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _STRICTEST: Final[tuple[QueryForm, ...]] = ("none", "digest", "text")
 
 
 class LedgerPlace(NamedTuple):
-    """Where a ledger is.
+    """The address of a ledger.
 
     Attributes:
-        url: a file's path, or postgresql://USER:PASSWORD@HOST/DATABASE.
-        shown: the same for people, without user and password.
-        file: where it is a file.
-        named: it was named; else it lies where it does by default.
+        url: a file path, or postgresql://USER:PASSWORD@HOST/DATABASE.
+        shown: the same without user and password.
+        file: the path if it is a file.
+        named: whether it was configured; else it is the default place.
     """
 
     url: str
@@ -61,23 +61,23 @@ class LedgerPlace(NamedTuple):
 
 
 def audit_mode(setup: Setup) -> AuditMode:
-    """Return the mode in force: as set, else best_effort where a ledger is named, else off.
+    """Return the mode in force: as set, else best_effort if a ledger is configured, else off.
 
     Raises:
-        ConfigError: the settings do not fit together.
+        ConfigError: contradictory settings.
     """
     mode = setup.resolver.base().values.audit_mode
     return mode or ("best_effort" if setup.env.get(AUDIT_LEDGER, "").strip() else "off")
 
 
 def ledger_place(setup: Setup, data_dir: str | Path | None = None) -> LedgerPlace:
-    """Return where the ledger of a configuration is.
+    """Return the address of a configuration's ledger.
 
     Args:
-        data_dir: the folder of the embedded base, below which it lies by default; see `find_data_dir`.
+        data_dir: the data folder (see `find_data_dir`), which holds the ledger by default.
 
     Raises:
-        ConfigError: a place that cannot be used.
+        ConfigError: an unusable address.
     """
     url = read_audit_ledger(setup.env, setup.cwd)
     if url is None:
@@ -89,7 +89,7 @@ def ledger_place(setup: Setup, data_dir: str | Path | None = None) -> LedgerPlac
     file = Path(home, url[2:]) if url.startswith("~/") and home else Path(url)
     if not file.is_absolute():
         raise ConfigError(
-            f"{url!r} is relative: it would be another ledger in each folder; write the whole path, or a "
+            f"{url!r} is relative: it would be a different ledger in each folder; write an absolute path, or a "
             "postgresql:// address",
             key=AUDIT_LEDGER,
         )
@@ -101,7 +101,7 @@ def ledger_place(setup: Setup, data_dir: str | Path | None = None) -> LedgerPlac
 def _is_folder(file: Path) -> bool:
     try:
         return file.is_dir()
-    except OSError:  # this user may not look: opening it says so
+    except OSError:  # no permission to look: opening it reports that
         return False
 
 
@@ -110,7 +110,7 @@ def _shown(url: str) -> str:
         parts, scheme = urlsplit(url), urlsplit(url).scheme
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
-        problem = "is no address that can be read: write postgresql://USER:PASSWORD@HOST/DATABASE"
+        problem = "is not a valid address: write postgresql://USER:PASSWORD@HOST/DATABASE"
         raise ConfigError(problem, key=AUDIT_LEDGER) from None
     if scheme not in _SCHEMES:
         raise ConfigError(
@@ -121,10 +121,10 @@ def _shown(url: str) -> str:
 
 
 def ledger_keyring(setup: Setup) -> Keyring | None:
-    """Return the keys of the ledger; None where there is none, so that nothing is signed.
+    """Return the signing keys of the ledger; None if there are none, so that nothing is signed.
 
     Raises:
-        ConfigError: a key that cannot be used, or one of another log than `audit_origin` says.
+        ConfigError: an unusable key, or a key of another log than `audit_origin`.
         MissingExtra: the extra `audit` is not installed.
     """
     texts = read_audit_keys(setup.env, setup.cwd)
@@ -153,15 +153,15 @@ def ledger_keyring(setup: Setup) -> Keyring | None:
 def open_ledger(
     setup: Setup, data_dir: str | Path | None = None, *, create: bool = True, clock: Clock | None = None
 ) -> Ledger:
-    """Return the ledger of a configuration, to be closed.
+    """Open the ledger of a configuration; the caller closes it.
 
     Args:
         data_dir: see `ledger_place`.
-        create: make it where there is none.
+        create: create it if missing.
         clock: the time.
 
     Raises:
-        ConfigError: a place or key that cannot be used.
+        ConfigError: an unusable address or key.
         AuditError: it cannot be opened.
         MissingExtra: the extra `audit` is not installed.
     """
@@ -174,7 +174,7 @@ def open_ledger(
 
 
 def _origin(values: Settings, keyring: Keyring | None) -> str:
-    """Return the name of a log that is made now: a key says it."""
+    """Return the name for a new log, which the signing key determines."""
     return values.audit_origin if keyring is None else keyring.current.name
 
 
@@ -185,15 +185,15 @@ def open_recorder(
     clock: Clock | None = None,
     kind: RecordKind = "search",
 ) -> LedgerRecorder | None:
-    """Return what records the searches of an engine, None where auditing is off. The ledger is opened when it is used.
+    """Return the recorder of an engine's searches; None if auditing is off. The ledger is opened on first use.
 
     Args:
         data_dir: see `ledger_place`.
-        clock: the time of refusals and contexts.
-        kind: rank, where passages are ranked that were found elsewhere.
+        clock: gives the time of refusals and contexts.
+        kind: `rank` if the engine ranks passages that were retrieved elsewhere.
 
     Raises:
-        ConfigError: a place or key that cannot be used.
+        ConfigError: an unusable address or key.
         MissingExtra: the extra `audit` is not installed.
     """
     mode = audit_mode(setup)
@@ -215,10 +215,10 @@ def open_recorder(
 
 
 def check_audit(setup: Setup, data_dir: str | Path | None = None) -> None:
-    """Refuse what records cannot be kept with, before there is any; nothing is opened.
+    """Refuse a configuration with which records cannot be kept; opens nothing.
 
     Raises:
-        ConfigError: a place, a key, a file of checkpoints or a witness that cannot be used.
+        ConfigError: an unusable address, key, checkpoint file or witness.
         MissingExtra: the extra `audit` is not installed.
     """
     _check_installed(in_server=ledger_place(setup, data_dir).file is None)
@@ -241,7 +241,7 @@ def _in_use(setup: Setup, data_dir: str | Path | None) -> LedgerInUse:
 
 
 def _check_installed(*, in_server: bool = False) -> None:
-    """Say at once that something is missing, without importing it: the first record does.
+    """Report a missing extra now, without importing it; the import happens at the first record.
 
     Raises:
         MissingExtra: the extra `audit` is not installed.
@@ -252,44 +252,44 @@ def _check_installed(*, in_server: bool = False) -> None:
 
 
 def _shared_key(setup: Setup, place: LedgerPlace) -> str:
-    """Return the identity of a writer: its ledger, its keys and where its checkpoints go."""
+    """Return the key under which engines share a writer: ledger, keys and checkpoint destinations."""
     values = setup.resolver.base().values.group(AuditSettings)
     parts: list[Any] = [place.url, read_audit_keys(setup.env, setup.cwd), values.model_dump(mode="json")]
     return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _kept_of(setup: Setup, domain: str) -> QueryForm:
-    """Return how the question of a refused request is kept: as its domain says, else as the most secretive does."""
+    """Return how to keep the question of a refused request: as its domain says, else in the most secretive form."""
     domains = setup.registry.domains
     asked = [domains[domain]] if domain in domains else [None, *domains.values()]
     forms: set[QueryForm] = set()
     for spec in asked:
         try:
             forms.add(setup.resolver.base(spec).values.audit_query)
-        except ConfigError:  # nobody knows how it wanted questions to be kept
+        except ConfigError:  # its wish is unknown
             forms.add("none")
     return next(form for form in _STRICTEST if form in forms)
 
 
 _LAST_S: Final = 5.0
-"""That the end of a process waits for a program or a witness."""
+"""How long the end of a process waits for a program or a witness."""
 
 
 def check_checkpoints(setup: Setup) -> None:
-    """Refuse what checkpoints cannot be made or handed out with, before there is any.
+    """Refuse a configuration with which checkpoints cannot be made or published.
 
     Raises:
-        ConfigError: a file or a witness that cannot be used.
+        ConfigError: an unusable file or witness.
     """
     _file(setup)
     _witnesses(setup)
 
 
 def checkpoint_rhythm(setup: Setup) -> Rhythm:
-    """Return when checkpoints are made and where they go.
+    """Return the schedule and the destinations of checkpoints.
 
     Raises:
-        ConfigError: a file or a witness that cannot be used.
+        ConfigError: an unusable file or witness.
     """
     from context_engine.audit.ledger.outlets import outlets_of
     from context_engine.audit.ledger.publish import Rhythm
@@ -309,7 +309,7 @@ def _file(setup: Setup) -> Path | None:
     if file is None or Path(file).is_absolute():
         return None if file is None else Path(file)
     raise ConfigError(
-        f"{file!r} is relative: it would be another file in each folder; write the whole path",
+        f"{file!r} is relative: it would be a different file in each folder; write an absolute path",
         file=effective.origins.get("audit_checkpoint_file"),
         key="audit_checkpoint_file",
     )
@@ -327,11 +327,11 @@ def _witnesses(setup: Setup) -> tuple[TlogWitness, ...]:
 class LedgerCheckpoints:
     """Makes the checkpoints of a ledger while a process records in it; a `Publisher`.
 
-    Where no thread can be started any more, because the process ends, there is a last checkpoint all the same.
+    A last checkpoint is made even if the process is ending and can start no thread.
 
     Args:
         ledger: open for writing.
-        rhythm: when and where.
+        rhythm: the schedule and the destinations.
     """
 
     def __init__(self, ledger: Ledger, rhythm: Rhythm) -> None:
@@ -342,7 +342,7 @@ class LedgerCheckpoints:
         self._alone = False
 
     def added(self, count: int = 1) -> None:
-        """Say that records were appended."""
+        """Count appended records."""
         try:
             self._publisher.added(count)
         except RuntimeError:

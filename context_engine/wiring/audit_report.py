@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 _NO_KEY: Final = (
-    f"answers require a record, and the records are not signed: without {AUDIT_KEY} whoever can write to the ledger "
-    "can make it say anything; 'context-engine audit keygen NAME' makes a key"
+    f"answers require a record, and the records are not signed: without {AUDIT_KEY} anyone who can write to the ledger "
+    "can forge it; 'context-engine audit keygen NAME' makes a key"
 )
 
 
@@ -39,7 +39,7 @@ class LastCheckpoint:
     """The last checkpoint of a ledger.
 
     Attributes:
-        size: records it speaks of.
+        size: the number of records it covers.
         written: seconds since 1970.
     """
 
@@ -49,13 +49,13 @@ class LastCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerState:
-    """What a ledger holds.
+    """The content of a ledger in numbers.
 
     Attributes:
-        records: in the log.
-        pending: that wait for their place in it.
-        lost: searches that it says are not recorded.
-        checkpoint: the last one, None where there is none.
+        records: number of records in the log.
+        pending: number of records that wait for their place in the log.
+        lost: number of searches known not to be recorded.
+        checkpoint: the last one, or None.
     """
 
     records: int
@@ -69,12 +69,12 @@ class AuditReport:
     """How searches are recorded.
 
     Attributes:
-        mode: in force.
-        ledger: where it is, without a password; None where nothing is recorded.
-        key: name and id of the key in force, None where there is none.
-        state: what the ledger holds; None where there is none yet, or it cannot be opened.
+        mode: the mode in force.
+        ledger: its address without a password; None if nothing is recorded.
+        key: name and id of the current key, or None.
+        state: the ledger's content; None if it does not exist yet or cannot be opened.
         problem: why nothing can be recorded.
-        notices: what is unwise, or was lost.
+        notices: unwise settings and losses.
     """
 
     mode: AuditMode
@@ -99,7 +99,7 @@ class AuditReport:
 
 
 def audit_in_force(setup: Setup, data_dir: str | Path | None = None) -> AuditReport:
-    """Return how searches are recorded, as far as the configuration says it; nothing is opened.
+    """Return how searches are recorded according to the configuration; opens nothing.
 
     Args:
         data_dir: see `ledger_place`.
@@ -119,7 +119,7 @@ def audit_in_force(setup: Setup, data_dir: str | Path | None = None) -> AuditRep
 
 
 def audit_report(setup: Setup, data_dir: str | Path | None = None) -> AuditReport:
-    """Return how searches are recorded, and what the ledger holds; one in a server is made where there is none.
+    """Return how searches are recorded and what the ledger holds; a ledger in a server is created if missing.
 
     Args:
         data_dir: see `ledger_place`.
@@ -129,7 +129,7 @@ def audit_report(setup: Setup, data_dir: str | Path | None = None) -> AuditRepor
         return found
     try:
         place = ledger_place(setup, data_dir)
-        if _is_missing(place.file):  # made by who records in it, and so theirs
+        if _is_missing(place.file):  # the recording process creates it and must own it
             return found
         with open_ledger(setup, data_dir, create=place.file is None) as ledger:
             state, stuck = _state(ledger), tuple(_stuck(ledger, checkpoint_rhythm(setup).ways))
@@ -154,7 +154,7 @@ def audit_notices(setup: Setup, data_dir: str | Path | None = None) -> tuple[Not
     """Return advice about the recording of searches, without opening anything.
 
     Raises:
-        ConfigError: a place or key that cannot be used.
+        ConfigError: an unusable address or key.
     """
     mode = audit_mode(setup)
     if mode == "off":
@@ -167,13 +167,13 @@ def audit_notices(setup: Setup, data_dir: str | Path | None = None) -> tuple[Not
 
 
 def _writable(file: Path | None) -> Iterator[Notice]:
-    """Yield that others may change the ledger's file, or put another in its place."""
+    """Yield a notice if others may change or replace the ledger's file."""
     if file is None or os.name != "posix":
         return
     for place, name in ((file, "the ledger"), (file.parent, "the ledger's folder")):
         try:
             mode = place.stat().st_mode
-        except OSError:  # it is not there, or this user may not look
+        except OSError:  # missing, or no permission to look
             continue
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             message = f"{name} {place} can be changed by every user of this machine: run chmod o-w {place}"
@@ -183,20 +183,20 @@ def _writable(file: Path | None) -> Iterator[Notice]:
 def _is_missing(file: Path | None) -> bool:
     try:
         return file is not None and not file.exists()
-    except OSError:  # this user may not look: opening it says so
+    except OSError:  # no permission to look: opening it reports that
         return False
 
 
 def _stuck(ledger: Ledger, ways: Iterable[str]) -> Iterator[Notice]:
-    """Yield a notice if the last checkpoint was not published everywhere: no search reports that."""
+    """Yield a notice if the last checkpoint was not published everywhere, which no search reports."""
     from context_engine.audit.ledger.publish import read_publication
 
     with ledger.database.connect() as connection:
         state = read_publication(connection)
     if owed := [way for way in ways if state.done.get(way, 0) < state.tried_size]:
         message = (
-            f"the checkpoint at {state.tried_size} records has not gone out by: {', '.join(owed)}; "
-            "'context-engine audit head --publish' tries again and says why"
+            f"the checkpoint at {state.tried_size} records was not published to: {', '.join(owed)}; "
+            "'context-engine audit head --publish' tries again and reports why"
         )
         yield Notice(NoticeCode.AUDIT_CHECKPOINT_STUCK, AUDIT_LEDGER, message, {"ways": owed})
 
@@ -206,7 +206,7 @@ def _lost(state: LedgerState | None) -> Iterator[Notice]:
         are = "1 search is" if state.lost == 1 else f"{state.lost} searches are"
         message = (
             f"{are} not recorded, for the ledger was down or slow: "
-            "the records of kind 'loss' say when; a larger audit_buffer holds out for longer, and with audit_mode "
+            "the records of kind 'loss' say when; a larger audit_buffer lasts longer, and with audit_mode "
             "'required' no answer is given without a record"
         )
         yield Notice(NoticeCode.AUDIT_RECORDS_LOST, AUDIT_LEDGER, message, {"count": state.lost})

@@ -1,4 +1,4 @@
-"""The writers of a process, one for each ledger: engines come and go, and share them."""
+"""The ledger writers of a process: one per ledger, shared by all engines."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BEFORE_OTHERS: Final = 100
 _writers: Final[dict[str, LedgerWriter]] = {}
 _lock: Final = Lock()
 _closing_in: Final[set[int]] = set()
-"""Processes that close their writers when they end."""
+"""Ids of the processes that close their writers at exit."""
 
 
 def shared_writer(key: str, open_ledger: Callable[[], LedgerInUse], place: str) -> LedgerWriter:
-    """Return the writer of a ledger, the same one for the same key.
+    """Return the writer of a ledger; the same key gives the same writer.
 
     Args:
-        key: tells ledgers apart, and ways of writing to one.
-        open_ledger: opens it, when the first record comes.
+        key: identifies the ledger and the way of writing to it.
+        open_ledger: opens it at the first record.
         place: its name for people.
     """
     from context_engine.audit.recorder import LedgerWriter
@@ -41,13 +41,13 @@ def shared_writer(key: str, open_ledger: Callable[[], LedgerInUse], place: str) 
 
 @atexit.register
 def close_writers(timeout_s: float = _AT_EXIT_S) -> tuple[str, ...]:
-    """Write what waits, make last checkpoints and close the ledgers; a record that comes later opens its own again.
+    """Write pending records, make last checkpoints and close the ledgers; a later record reopens its ledger.
 
     Args:
         timeout_s: for each ledger.
 
     Returns:
-        What is not recorded, a sentence for each ledger.
+        A sentence for each ledger with unrecorded searches.
     """
     with _lock:
         writers = list(_writers.values())
@@ -55,7 +55,7 @@ def close_writers(timeout_s: float = _AT_EXIT_S) -> tuple[str, ...]:
 
 
 def _close_at_exit() -> None:
-    """Close the writers of a process of `multiprocessing`, too, where nothing calls what `atexit` knows."""
+    """Register `close_writers` at exit, also in `multiprocessing` children, which skip `atexit`."""
     util = sys.modules.get("multiprocessing.util")
     if util is not None and os.getpid() not in _closing_in:
         _closing_in.add(os.getpid())

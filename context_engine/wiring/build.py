@@ -57,19 +57,19 @@ def build_engine(
     """Return an engine over the configured domains; sources are opened on their first use.
 
     Args:
-        setup: a configuration that is loaded already; else it is loaded as `load_setup` does.
+        setup: a loaded configuration; None: load it like `load_setup`.
         config_dir, stage, env, cwd: see `load_setup`.
         data_dir: the folder of the embedded base; see `find_data_dir`.
         pipeline: settings above persona, domain, environment and files.
-        reranker, refiner: used in place of those the settings name.
-        models: those to open, for who asks them afterwards what they did; of the same settings.
+        reranker, refiner: used instead of those the settings name.
+        models: models of the same settings, for a caller who asks afterwards what they did.
         clock, ids: see `Engine`.
-        recorder: used in place of the one that the settings say.
-        recorded: False: nothing is, whatever they say; for trials that answer nobody.
-        access: decides in place of the configuration's own policy.
+        recorder: used instead of the configured one.
+        recorded: False records nothing, for trials whose results reach nobody.
+        access: used instead of the configured policy.
 
     Raises:
-        ConfigError: a configuration that cannot be used, or a reranker or an extra that is not installed.
+        ConfigError: an unusable configuration, or a reranker or extra that is not installed.
     """
     loaded = setup or load_setup(config_dir=config_dir, stage=stage, env=env, cwd=cwd)
     loaded = loaded.with_pipeline(pipeline) if pipeline else loaded
@@ -102,11 +102,11 @@ def source_opener(
     clock: Clock | None = None,
     embedder: Callable[[], Embedder | None] | None = None,
 ) -> SourceOpener:
-    """Return what opens the sources of a configuration one by one; each is to be closed.
+    """Return an opener of a configuration's sources; the caller closes each source.
 
     Args:
         data_dir, clock: see `build_engine`.
-        embedder: returns the embedder of the sources; None: the one that the settings name.
+        embedder: returns the embedder of the sources; None: the configured one.
     """
     clock = clock or SystemClock()
     embedder = embedder or setup.models(data_dir, clock).embedder
@@ -114,14 +114,14 @@ def source_opener(
 
 
 def _factories(domains: Iterable[DomainSpec]) -> dict[str, Callable[[], SourceFactory]]:
-    """Return what loads each adapter that the domains name."""
+    """Return a loader for each adapter that the domains name."""
     names = {source.adapter for domain in domains for source in domain.sources}
     return {name: partial(load_adapter, find_adapter(SOURCES, name)) for name in sorted(names)}
 
 
 @dataclass(slots=True)
 class SourceOpener:
-    """Opens sources and keeps what they share."""
+    """Opens sources and keeps the objects that they share."""
 
     setup: Setup
     factories: Mapping[str, Callable[[], SourceFactory]]
@@ -135,7 +135,7 @@ class SourceOpener:
         """Open a source.
 
         Raises:
-            ConfigError: the source cannot be used.
+            ConfigError: an unusable source.
             SourceError: it cannot be opened now.
         """
         file = self.setup.registry.files.get(domain.domain)
@@ -147,7 +147,7 @@ class SourceOpener:
             raise ConfigError(error.problem, file=file, key=error.key or f"sources.{spec.id}") from error
 
     def context(self, domain: DomainSpec) -> SourceContext:
-        """Return what the adapters of a domain may use."""
+        """Return the services that the adapters of a domain may use."""
         return SourceContext(
             domain=domain.domain,
             data_dir=self._data_folder,
@@ -167,7 +167,7 @@ class SourceOpener:
         return folder
 
     def shared(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what `make` returned for a key the first time."""
+        """Return the object of a key, which `make` creates on first use."""
         with self.lock:
             if key not in self.kept:
                 self.kept[key] = make()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _TWO_WISHES: Final = (
-    "--no-auth lets everybody in, and there are tokens that say who may: leave it out, or take away "
+    "--no-auth lets everybody in, but tokens are configured: leave it out, or remove "
     "CONTEXT_ENGINE_API_TOKEN, the tokens of access.yaml and of 'context-engine token list', and oidc"
 )
 
@@ -33,24 +33,24 @@ _TWO_WISHES: Final = (
 def open_authenticator(
     setup: Setup, data_dir: str | Path | None, *, no_auth: bool, host: str, clock: Clock | None = None
 ) -> Callers:
-    """Return what says who calls the service of a configuration.
+    """Return the authenticator of a configuration's service.
 
     Args:
         setup: the configuration.
-        data_dir: the folder of its data, where its tokens are; None for the usual one.
-        no_auth: let everybody in; on loopback, and where nothing else is said, alone.
-        host: the address that the service listens on.
-        clock: the time; the system's if None.
+        data_dir: the data folder, which holds the tokens; None: the default.
+        no_auth: let everybody in; allowed on loopback and without configured tokens only.
+        host: the listening address of the service.
+        clock: gives the time; None: the system's.
 
     Raises:
-        ConfigError: nothing opens the service, a token is too short or cannot be read, or `no_auth` is not for it.
-        MissingExtra: it takes the tokens of an identity provider, and the extra `server` is not installed.
+        ConfigError: no token is configured, one is too short or unreadable, or `no_auth` is not allowed.
+        MissingExtra: an identity provider is configured, and the extra `server` is not installed.
     """
     return Callers(setup, setup.data_dir(data_dir), no_auth=no_auth, host=host, clock=clock or SystemClock())
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address: 127.0.0.0/8, ::1 or localhost."""
+    """Return whether an address is loopback: 127.0.0.0/8, ::1 or localhost."""
     try:
         return host.lower() == "localhost" or ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -58,11 +58,11 @@ def is_loopback(host: str) -> bool:
 
 
 class Callers:
-    """Says who calls, by the configuration in force: an `Authenticator`. Safe for many threads.
+    """Authenticates callers by the configuration in force; an `Authenticator`. Thread-safe.
 
     Args:
         setup: the configuration.
-        data_dir: the folder of its data.
+        data_dir: the data folder.
         no_auth, host, clock: see `open_authenticator`.
 
     Raises:
@@ -77,13 +77,13 @@ class Callers:
         self._current = self._opened(setup)
 
     def renew(self, setup: Setup) -> None:
-        """Put another configuration in force; the keys of the identity provider stay where it is the same.
+        """Switch to another configuration; the keys of an unchanged identity provider are kept.
 
         Args:
             setup: the configuration.
 
         Raises:
-            ConfigError: it cannot be used, and the one in force stays.
+            ConfigError: unusable; the current configuration stays in force.
         """
         before = self._provider
         self._current = self._opened(setup)
@@ -91,11 +91,11 @@ class Callers:
             before[1].close()
 
     def authenticate(self, authorization: str | None) -> Authenticated:
-        """Return who calls; see `Authenticator`.
+        """Return the caller; see `Authenticator`.
 
         Raises:
-            NotAuthenticated: no token, or one that opens nothing.
-            TokensUnchecked: it cannot be checked now.
+            NotAuthenticated: no token, or an invalid one.
+            TokensUnchecked: the token cannot be checked now.
         """
         return self._current.authenticate(authorization)
 
@@ -104,7 +104,7 @@ class Callers:
         return self._current.problems()
 
     def close(self) -> None:
-        """Stop what runs beside it; may be called twice."""
+        """Stop background work; may be called twice."""
         self._current.close()
         self._store.close()
 
@@ -128,7 +128,7 @@ class Callers:
 
     def _check_no_auth(self, opened: bool) -> None:
         if not is_loopback(self._host):
-            problem = f"--no-auth serves this machine alone, and {self._host} is reached by others"
+            problem = f"--no-auth is for this machine only, but others can reach {self._host}"
             raise ConfigError(f"{problem}: give --host 127.0.0.1, or set a token")
         if opened:
             raise ConfigError(_TWO_WISHES)
@@ -145,20 +145,20 @@ class Callers:
 
 
 NOTHING_OPENS: Final = (
-    f"nothing opens the service: set {API_TOKEN} to at least 32 random characters, or make a token with "
-    "'context-engine token add NAME' (--no-auth serves whoever is at this machine without any)"
+    f"no token is configured: set {API_TOKEN} to at least 32 random characters, or make a token with "
+    "'context-engine token add NAME' (--no-auth serves every user of this machine without a token)"
 )
 
 
 class Openings(NamedTuple):
-    """What opens a service.
+    """The tokens that a service accepts.
 
     Attributes:
-        api_token: whether the token of the environment is set.
-        stored: tokens of `token add` that are neither expired nor revoked.
-        in_file: tokens of `access.yaml` that are not expired.
-        expired: tokens of both that are.
-        issuer: whose access tokens are taken; None: nobody's.
+        api_token: whether the environment's token is set.
+        stored: number of valid tokens of `token add`.
+        in_file: number of valid tokens in `access.yaml`.
+        expired: number of expired tokens of both.
+        issuer: the identity provider, or None.
     """
 
     api_token: bool
@@ -169,20 +169,20 @@ class Openings(NamedTuple):
 
     @property
     def any(self) -> bool:
-        """Whether there is anything that opens it."""
+        """Whether any token is accepted."""
         return self.api_token or bool(self.stored or self.in_file) or self.issuer is not None
 
 
 def openings(setup: Setup, data_dir: Path, now: datetime) -> Openings:
-    """Return what opens the service of a configuration.
+    """Return the tokens that a configuration's service accepts.
 
     Args:
         setup: the configuration.
-        data_dir: the folder of its data, where its tokens are.
-        now: the moment.
+        data_dir: the data folder, which holds the tokens.
+        now: the current time.
 
     Raises:
-        ConfigError: the token of the environment is too short, or the tokens cannot be read.
+        ConfigError: the environment's token is too short, or the tokens cannot be read.
     """
     principals = setup.config.principals
     with_store = TokenStore(data_dir)
@@ -202,15 +202,15 @@ def openings(setup: Setup, data_dir: Path, now: datetime) -> Openings:
 
 
 def key_source(oidc: Oidc, connection: Callable[[str], Connection], clock: Clock) -> Callable[[], Any]:
-    """Return what fetches the document with a provider's keys.
+    """Return a function that fetches a provider's key document.
 
     Args:
-        oidc: says where it is.
-        connection: returns a connection by its name, read anew.
+        oidc: the provider.
+        connection: returns a freshly read connection by name.
         clock: the time.
 
     Raises:
-        ConfigError: the connection cannot be used.
+        ConfigError: an unusable connection.
         MissingExtra: the extra `server` is not installed.
     """
     try:
@@ -219,7 +219,7 @@ def key_source(oidc: Oidc, connection: Callable[[str], Connection], clock: Clock
         raise MissingExtra("checking the tokens of an identity provider", "server") from None
 
     def located() -> tuple[Connection, str]:
-        """Return the server and the path of the document: the last part of its address."""
+        """Return the server and the path of the key document."""
         if "://" not in oidc.jwks:
             named = connection(oidc.jwks)
             base, _, path = named.base_url.rpartition("/")
@@ -233,7 +233,7 @@ def key_source(oidc: Oidc, connection: Callable[[str], Connection], clock: Clock
 
 
 def unreachable_keys(setup: Setup) -> str | None:
-    """Return why the keys of the identity provider cannot be had now; None where they can, or none is configured."""
+    """Return why the identity provider's keys cannot be fetched now; None if they can, or no provider is configured."""
     oidc = setup.config.principals.oidc
     if oidc is None:
         return None

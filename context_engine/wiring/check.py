@@ -1,4 +1,4 @@
-"""The report of `config check`: every problem, and the domains that can be searched anyway."""
+"""The report of `config check`: all problems, and the domains that can still be searched."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from context_engine.wiring.setup import Setup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        paths: what was checked.
-        files: the files that were read, as they are called in messages.
+        paths: the checked folders.
+        files: the files that were read, by their names in messages.
         domains: the domains that can be searched.
-        unusable: the domains that cannot, as far as their names can be read.
-        problems: what must be fixed, all that was found in all files.
-        notices: what is set and changes nothing, and what is set unwisely.
+        unusable: the domains that cannot be searched, as far as their names are readable.
+        problems: everything that must be fixed, in all files.
+        notices: settings without effect, and unwise ones.
     """
 
     paths: ConfigPaths
@@ -56,19 +56,19 @@ class CheckReport:
 
 
 class _Found(NamedTuple):
-    """A problem and the domains it keeps from being searched; None: all of them."""
+    """A problem and the domains that it stops from being searched; None: all."""
 
     problem: ConfigError
     stops: Sequence[str] | None = None
 
 
 def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None) -> CheckReport:
-    """Read everything and return all that is wrong, in all files.
+    """Check the whole configuration and return all problems of all files.
 
     Args:
         paths: from `find_config`.
         env: the environment.
-        stage: name of an overlay; `CONTEXT_ENGINE_STAGE` if None.
+        stage: the name of an overlay; None: `CONTEXT_ENGINE_STAGE`.
     """
     config, in_config = read_config(paths, env=env, stage=stage)
     connections = None if config.connections is UNREAD else config.connections.names
@@ -112,7 +112,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
 
 
 def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
-    """Yield models that are not there or cannot be used; nothing is loaded: they are opened to read their options."""
+    """Yield problems of models: missing, or with unusable options; opens the models, but loads no weights."""
     models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
     embedded = [name for name, source in _sources(registry) if in_embedded_base(source)]
     others = (models.reranker, models.rerankers, models.refiner)
@@ -124,7 +124,7 @@ def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
 
 
 def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Path) -> Iterator[_Found]:
-    """Yield why nothing can be masked: domains that should be are not searched then, none if it is the log."""
+    """Yield why masking is impossible; the domains to be masked, or all if the log is, cannot be searched then."""
     base = config.resolver().base
     try:
         if masked.on:
@@ -136,7 +136,7 @@ def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Pa
 
 
 def _of_audit(setup: Setup) -> list[_Found]:
-    """Return why nothing can be recorded: no engine is built then."""
+    """Return why recording is impossible; then no engine can be built."""
     try:
         if audit_mode(setup) != "off":
             check_audit(setup)
@@ -146,7 +146,7 @@ def _of_audit(setup: Setup) -> list[_Found]:
 
 
 def _of_service(setup: Setup) -> Iterator[_Found]:
-    """Yield what a service would refuse to start with; searches elsewhere are not stopped by it."""
+    """Yield why a service would refuse to start; searches elsewhere still work."""
     oidc, connection = setup.config.principals.oidc, setup.config.connections.get
     try:
         read_api_token(setup.env, setup.cwd)
@@ -186,7 +186,7 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
 
 
 def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
-    """Yield adapters that cannot be imported, and what an adapter cannot use."""
+    """Yield adapters that cannot be imported, and sources that their adapter refuses."""
     for name, source in _sources(registry):
         key = f"sources.{source.id}.adapter"
         try:
@@ -203,7 +203,7 @@ def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
 
 
 def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
-    """Yield the connections that cannot be used."""
+    """Yield unusable connections."""
     for connection in config.connections.names:
         try:
             config.connections.get(connection)
@@ -212,7 +212,7 @@ def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_Found
 
 
 def _of_access(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
-    """Yield an access policy that cannot be used: without one nothing is searched."""
+    """Yield why the access policy is unusable; then nothing can be searched."""
     try:
         configured_policy(config, registry)
     except ConfigError as error:
@@ -226,7 +226,7 @@ def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:
 
 
 def _written_keys(config: Config) -> Iterator[Notice]:
-    """Yield the connections whose API key is written in a file in plain text."""
+    """Yield the connections whose API key stands in a file in plain text."""
     for name in config.connections.names:
         key = config.connections.written(name).get("api_key")
         if isinstance(key, str) and "${" not in key:
@@ -259,7 +259,7 @@ def _unused(config: Config, registry: LoadedRegistry) -> Iterator[Notice]:
 
 
 def _named(options: Any) -> Iterator[str]:
-    """Yield the connections that options name, those of a member's options too."""
+    """Yield the connections named in options, including options of ensemble members."""
     if isinstance(options, Mapping):
         if isinstance(options.get("connection"), str):
             yield options["connection"]
@@ -272,12 +272,12 @@ def _named(options: Any) -> Iterator[str]:
 def _values(config: Config) -> Settings:
     try:
         return config.resolver().base().values
-    except ConfigError:  # said already
+    except ConfigError:  # reported already
         return Settings()
 
 
 def _shared(registry: LoadedRegistry) -> Iterator[Notice]:
-    """Yield the sources of the embedded base that stand in several domains: one base holds them by their id."""
+    """Yield sources of the embedded base that several domains share, because the base stores them by id."""
     names: dict[str, list[str]] = {}
     for name, domain in sorted(registry.domains.items()):
         for source in domain.sources:
@@ -299,7 +299,7 @@ _NAMED_BY: Final = ("model", "folder")
 
 
 def vector_notices(settings: ModelSettings) -> Iterator[Notice]:
-    """Yield advice about `vector_dimensions`; none without an embedder, or if vectors are kept whole."""
+    """Yield advice about `vector_dimensions`; none without an embedder or if vectors are not shortened."""
     count, options = settings.vector_dimensions, settings.embedder_options
     if settings.embedder is None or count is None:
         return
@@ -308,9 +308,7 @@ def vector_notices(settings: ModelSettings) -> Iterator[Notice]:
     name = next((str(options[key]) for key in _NAMED_BY if key in options), settings.embedder)
     shortest = known_model(name).shortest
     if not shortest:
-        message = (
-            f"{name!r} is not known to be trained for vectors that are cut: measure what {count} numbers lose with "
-        )
+        message = f"{name!r} is not known to be trained for shortened vectors: measure what {count} numbers lose with "
         message += "'context-engine eval run', or set vector_dimensions to null"
     elif count < shortest:
         message = f"{name!r} is trained for vectors of {shortest} numbers or more: set vector_dimensions to {shortest}"

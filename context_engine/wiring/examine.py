@@ -1,4 +1,4 @@
-"""Sources opened to be examined, listed or fetched from, without a search."""
+"""Opens sources to examine them, list them or fetch from them, without a search."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceReport:
-    """What was found out about one source of a domain.
+    """The result of examining one source of a domain.
 
     Attributes:
-        problem: why it cannot be searched as a whole, and how to fix it; of a part see its own.
-        examination: what its adapter found out; None where it could not be asked.
-        examinable: whether the adapter can examine its sources; None where it could not be opened.
+        problem: why the whole source cannot be searched, and how to fix it; parts have their own.
+        examination: the adapter's findings; None if it could not be asked.
+        examinable: whether the adapter can examine sources; None if it could not be opened.
     """
 
     domain: str
@@ -49,7 +49,7 @@ class SourceReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all of it can be searched."""
+        """Whether the whole source can be searched."""
         return self.problem is None and (self.examination is None or self.examination.ok)
 
 
@@ -71,12 +71,12 @@ def examine_source(
 ) -> SourceReport:
     """Open a source, examine it and close it. If its adapter cannot examine, send it the sample query.
 
-    Opening and searching have the time of a search, an examination `timeout_s` beside. What hangs is left behind in a
-    daemon thread.
+    Opening and searching have the time of a search, an examination has `timeout_s` more. A call that hangs is left
+    behind in a daemon thread.
 
     Args:
         query, quick, timeout_s, access: see `ExaminationRequest`.
-        most_s: seconds after which nobody waits for any of it.
+        most_s: seconds to wait at most for everything.
     """
     report = SourceReport(domain=domain.domain, source_id=spec.id, adapter=spec.adapter)
     try:
@@ -110,7 +110,7 @@ def examine_source(
 
 
 def adapter_advice(reports: Iterable[SourceReport]) -> Iterator[str]:
-    """Yield what the adapters have to say of the servers behind the sources that were examined."""
+    """Yield the adapters' advice about the servers of the examined sources."""
     by_adapter: dict[str, list[tuple[str, Examination]]] = {}
     for report in reports:
         examinations = by_adapter.setdefault(report.adapter, []) if report.adapter else []
@@ -119,7 +119,7 @@ def adapter_advice(reports: Iterable[SourceReport]) -> Iterator[str]:
     for name, examined in by_adapter.items():
         try:
             advise = load_source_adapter(name).advise
-        except ConfigError:  # its sources say so
+        except ConfigError:  # reported with its sources
             continue
         if advise is not None:
             yield from advise(examined)
@@ -128,11 +128,11 @@ def adapter_advice(reports: Iterable[SourceReport]) -> Iterator[str]:
 def _examined_and_closed(source: Source, source_id: str, request: ExaminationRequest) -> _Outcome:
     try:
         outcome = _Outcome(_examined(source, source_id, request), None)
-    except BaseException as error:  # noqa: BLE001  it is to be closed all the same
+    except BaseException as error:  # noqa: BLE001  it must be closed in any case
         outcome = _Outcome(None, _message(error, source_id))
     try:
         source.close()
-    except BaseException as error:  # noqa: BLE001  what was found out before is kept
+    except BaseException as error:  # noqa: BLE001  keep the earlier findings
         problem = f"it could not be closed: {_message(error, source_id)}"
         outcome = outcome._replace(problem="; ".join(filter(None, [outcome.problem, problem])))
     return outcome
@@ -149,12 +149,12 @@ def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Ex
 
 
 def _within(seconds: float, call: Callable[[], T], source_id: str) -> T | str:
-    """Return what a call returns, or why it gave nothing; it runs in a daemon thread, which may outlive its time."""
+    """Return the result of a call, or why there is none; it runs in a daemon thread, which may outlive the timeout."""
 
     def outcome() -> T | str:
         try:
             return call()
-        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own source's problem
+        except BaseException as error:  # noqa: BLE001  any exception of an adapter is a problem of its source only
             return _message(error, source_id)
 
     try:
@@ -166,14 +166,14 @@ def _within(seconds: float, call: Callable[[], T], source_id: str) -> T | str:
 
 
 def _message(error: BaseException, source_id: str) -> str:
-    """Return what an error says of its source; of a foreign exception the type alone, as in a search."""
+    """Return the message of an error; of a foreign exception only the type, as in a search."""
     known = error if isinstance(error, ContextEngineError) else source_error_from(error, source_id)
     return known.problem if isinstance(known, SourceError) else str(known)
 
 
 @contextmanager
 def fetching_engine(setup: Setup, data_dir: str | Path | None = None) -> Iterator[Engine]:
-    """Yield an engine to fetch chunks with, under the access rules of a configuration; closed at the end.
+    """Yield an engine that fetches chunks under the configured access rules; close it at the end.
 
     Args:
         data_dir: the folder of the embedded base; see `find_data_dir`.
@@ -187,17 +187,15 @@ def fetching_engine(setup: Setup, data_dir: str | Path | None = None) -> Iterato
 def listed_chunks(
     setup: Setup, data_dir: Path, domain: DomainSpec, spec: SourceSpec
 ) -> Iterator[Iterator[Chunk] | None]:
-    """Yield the chunks of a source as they are read; None where it cannot be opened, or cannot list them.
-
-    No model is opened for it.
+    """Return an iterator over the chunks of a source; None if it cannot be opened or cannot list. Opens no model.
 
     Raises:
-        SourceError, StoreError: they can be listed, but not now; raised as they are read.
+        SourceError, StoreError: listing failed; raised during iteration.
     """
     opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
     try:
         source = opener.open(domain, spec)
-    except (ConfigError, SourceError):  # a search says what is wrong with it
+    except (ConfigError, SourceError):  # a search reports the problem
         yield None
         return
     try:

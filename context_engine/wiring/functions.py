@@ -1,4 +1,4 @@
-"""Engines over a caller's own function, asked in place of registered sources."""
+"""Engines over a caller's own function instead of registered sources."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from context_engine.wiring.reranker_choice import RerankerChoice
 SPEAKS_FOR_ITSELF: Final = SourceSpec(
     id="adapter", type=SourceType.GENERAL_WEB, adapter="callable", trust_document_metadata=True
 )
-"""What chunk dicts of a caller's own count as: each says its own source, tier and trust; tier 5 where it does not."""
+"""The source of a caller's chunk dicts, each of which may state its own source, tier and trust; default tier 5."""
 
 _MOST_KEPT: Final = 32
 _NO_SETTINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FunctionEngines:
-    """One engine for each function and domain, the last 32: what hung or is at its bound is known to the next search.
+    """One engine per function and domain, the last 32, so that the next search knows of hung or busy sources.
 
-    Safe for several threads.
+    Thread-safe.
 
     Args:
-        choice: the reranker and the settings of all of them.
-        mask: masks personal data where the settings say so.
-        domains: those that are registered; what of their settings is masked and recorded holds for a function of that
-            domain too.
-        access: the policy in force. It has no say in what a caller's own function may be asked, but where there is one,
-            chunks that are classified above that of `SPEAKS_FOR_ITSELF` need a principal with the clearance.
-        recorder: takes what every engine finds.
+        choice: the reranker and the settings of all engines.
+        mask: masks personal data if the settings say so.
+        domains: the registered domains; their settings of masking and recording hold for a function of that domain too.
+        access: the policy in force. It does not limit the caller's own function; but with a policy, chunks classified
+            above `SPEAKS_FOR_ITSELF` need a principal with the clearance.
+        recorder: records the searches of every engine.
     """
 
     def __init__(
@@ -55,10 +54,10 @@ class FunctionEngines:
         self._lock = Lock()
 
     def engine(self, function: Any, domain: str) -> Engine:
-        """Return the engine that asks a function, or an adapter in another form; any name is a domain.
+        """Return the engine for a function or another form of adapter; any domain name is allowed.
 
         Raises:
-            InvalidRequest: it is no adapter; see `source_of`.
+            InvalidRequest: not an adapter; see `source_of`.
         """
         key = (_named(function), domain)
         with self._lock:
@@ -69,7 +68,7 @@ class FunctionEngines:
             return engine
 
     def domain(self, name: str) -> DomainSpec:
-        """Return a domain with a function as its only source."""
+        """Return a domain whose only source is a function."""
         return function_domain(name, self._domains.get(name))
 
     def _made(self, function: Any, domain: str) -> Engine:
@@ -90,7 +89,7 @@ def function_domain(name: str, registered: DomainSpec | None) -> DomainSpec:
     """Return a domain whose only source speaks for itself.
 
     Args:
-        registered: the domain of that name; what of its settings is masked and recorded holds.
+        registered: the registered domain of that name, whose settings of masking and recording hold.
     """
     settings = _NO_SETTINGS if registered is None else _what_always_holds(registered)
     return DomainSpec.model_construct(
@@ -99,13 +98,13 @@ def function_domain(name: str, registered: DomainSpec | None) -> DomainSpec:
 
 
 def _what_always_holds(spec: DomainSpec) -> Mapping[str, Any]:
-    """Return those of a domain's settings that hold whichever source is asked."""
+    """Return the settings of a domain that hold for any source."""
     always = MaskedOutputs.model_fields.keys() | KeptRecords.model_fields.keys()
     return {name: value for name, value in spec.settings.items() if name in always}
 
 
 def _named(function: Any) -> Hashable:
-    """A method is another object each time it is named, but equal; what cannot be hashed is known by its id."""
+    """Return a cache key. Bound methods are new but equal objects; an unhashable function counts by its id."""
     try:
         hash(function)
     except TypeError:

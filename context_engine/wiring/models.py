@@ -27,12 +27,12 @@ def open_embedder(
 
     Args:
         name: of an entry point of `context_engine.embedders`.
-        options: its own; a problem in them is said to stand below `<key>_options`, without a file below `options`.
-        context: what it may use.
-        file, key: where the name stands, for messages.
+        options: its options; problems are reported below `<key>_options`, or `options` without a file.
+        context: the services it may use.
+        file, key: the location of the name, for messages.
 
     Raises:
-        ConfigError: it is not installed, or its options cannot be used.
+        ConfigError: not installed, or unusable options.
     """
     return _open(EMBEDDERS, name, options, context, file, key)  # type: ignore[no-any-return]
 
@@ -61,7 +61,7 @@ def _open(group: str, name: str, options: Mapping[str, Any], context: ModelConte
 
 
 def _takes(factory: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether a factory wants options and context; one that needs neither may be a class without arguments."""
+    """Whether a factory accepts options and context; one that needs neither may be a class without arguments."""
     try:
         inspect.signature(factory).bind(*arguments)
     except (TypeError, ValueError):
@@ -70,12 +70,12 @@ def _takes(factory: Callable[..., Any], *arguments: Any) -> bool:
 
 
 class Models:
-    """The models of one engine: its embedder, opened once and at its first use, rerankers that may use it, its refiner.
+    """The models of one engine: its embedder, opened once at first use, its rerankers and its refiner.
 
     Args:
-        settings: the settings without a domain's or a call's own: models are one for all searches.
+        settings: the settings without those of a domain or call, because all searches share the models.
         connection: returns a connection by name.
-        data_dir: returns the folder for what is kept between runs.
+        data_dir: returns the folder for files kept between runs.
         clock: the time.
     """
 
@@ -95,10 +95,10 @@ class Models:
         )
 
     def embedder(self) -> Embedder | None:
-        """Return the embedder that the settings name, the same each time; None where they name none.
+        """Return the configured embedder, always the same object; None if none is configured.
 
         Raises:
-            ConfigError: it is not installed, or its options cannot be used.
+            ConfigError: not installed, or unusable options.
         """
         with self._lock:
             settings = self._settings()
@@ -116,7 +116,7 @@ class Models:
                 self._embedder = other._embedder
 
     def embedder_use(self) -> EmbedderUse | None:
-        """Return what the embedder did so far; None where none was opened, and this opens none."""
+        """Return the usage of the embedder so far; None if none was opened."""
         with self._lock:
             embedder = self._embedder
         if embedder is None:
@@ -126,10 +126,10 @@ class Models:
         return embedder_use(embedder)
 
     def reranker(self) -> Reranker | None:
-        """Return a reranker as the settings name it; None where they name none or switch reranking off.
+        """Return the configured reranker; None if none is configured or reranking is off.
 
         Raises:
-            ConfigError: it is not installed, or its options cannot be used.
+            ConfigError: not installed, or unusable options.
         """
         settings = self._settings()
         name = settings.values.reranker
@@ -139,10 +139,10 @@ class Models:
         return open_reranker(name, settings.values.reranker_options, self.context, file=origin)
 
     def rerankers(self) -> dict[str, Reranker]:
-        """Return the rerankers that `rerankers` names, by those names; none where the settings switch reranking off.
+        """Return the rerankers of the setting `rerankers` by name; empty if reranking is off.
 
         Raises:
-            ConfigError: one is not installed, or its row or options cannot be used.
+            ConfigError: one is not installed, or has an unusable row or options.
         """
         settings = self._settings()
         if not settings.values.reranking_enabled:
@@ -167,10 +167,10 @@ class Models:
             raise ConfigError(error.problem, file=origin, key=where) from error
 
     def refiner(self) -> QueryRefiner | None:
-        """Return a query refiner as the settings name it; None where they name none or switch refinement off.
+        """Return the configured query refiner; None if none is configured or refinement is off.
 
         Raises:
-            ConfigError: it is not installed, or its options cannot be used.
+            ConfigError: not installed, or unusable options.
         """
         settings = self._settings()
         name = settings.values.query_refiner

@@ -1,4 +1,4 @@
-"""The mask of a configuration: its maskers, the key of its pseudonyms, and what is masked where."""
+"""The mask of a configuration: maskers, pseudonym key, and what is masked where."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 _NO_KEY: Final = (
-    f"personal data is masked without {PRIVACY_KEY}: pseudonyms are of a random key, so that the same person has "
-    "another one in every process; set it to stay comparable"
+    f"personal data is masked without {PRIVACY_KEY}: pseudonyms come from a random key, so that the same "
+    "person has a different one in every process; set it to keep them comparable"
 )
 
 
 class ConfiguredMask:
-    """The mask that settings describe, opened at its first use; a `Mask`. Safe for several threads.
+    """The configured mask, opened at first use; a `Mask`. Thread-safe.
 
     Args:
-        settings: the settings without a domain's or a call's own: what counts as personal data is one for all.
-        env, cwd: where its key is.
+        settings: the settings without those of a domain or call, because personal data are the same for all.
+        env, cwd: where to find its key.
     """
 
     def __init__(self, settings: Callable[[], EffectiveSettings], *, env: Mapping[str, str], cwd: Path) -> None:
@@ -46,7 +46,7 @@ class ConfiguredMask:
         """Return a text with personal data masked.
 
         Raises:
-            ConfigError: the mask cannot be opened: nothing is given out unmasked.
+            ConfigError: the mask cannot be opened; then no text is released.
             MaskingError: a masker failed.
         """
         return self.opened()(text)
@@ -56,7 +56,7 @@ class ConfiguredMask:
 
         Raises:
             MissingExtra: the extra `privacy` is not installed.
-            ConfigError: a setting, the key or a masker that cannot be used.
+            ConfigError: an unusable setting, key or masker.
         """
         with self._lock:
             if self._opened is None:
@@ -90,7 +90,7 @@ def check_patterns(effective: EffectiveSettings) -> None:
     """Check the bank's own patterns, whether or not anything is masked.
 
     Raises:
-        ConfigError: one cannot be used.
+        ConfigError: an unusable pattern.
     """
     from context_engine.adapters.maskers.personal_data import read_patterns
 
@@ -104,10 +104,10 @@ class Masking(NamedTuple):
     """What is masked where.
 
     Attributes:
-        contexts, stored_queries: the domains whose contexts, and whose questions where they are kept, are masked.
-        logs: log records are.
-        kinds: what is looked for: the kinds, and the names of own patterns and of further maskers.
-        key: the variable that holds the key of the pseudonyms, None for a random key of each process.
+        contexts, stored_queries: the domains whose contexts, and whose stored questions, are masked.
+        logs: whether log records are masked.
+        kinds: the masked kinds, and the names of own patterns and further maskers.
+        key: the variable with the pseudonym key; None: a random key per process.
     """
 
     contexts: tuple[str, ...] = ()
@@ -123,10 +123,10 @@ class Masking(NamedTuple):
 
 
 def masking(resolver: SettingsResolver, registry: LoadedRegistry, env: Mapping[str, str]) -> Masking:
-    """Return what is masked in which searchable domain."""
+    """Return what is masked in each searchable domain."""
     try:
         base = resolver.base().values
-    except ConfigError:  # the settings do not fit together: there is no search, and a check of them says why
+    except ConfigError:  # contradictory settings: no search is possible, and `config check` says why
         return Masking()
     by_domain = dict(_by_domain(resolver, registry))
     return Masking(
@@ -142,17 +142,17 @@ def _by_domain(resolver: SettingsResolver, registry: LoadedRegistry) -> Iterator
     for name, spec in sorted(registry.domains.items()):
         try:
             yield name, resolver.base(spec).values
-        except ConfigError:  # its settings do not fit together, which a search of it says
+        except ConfigError:  # contradictory settings, which a search of the domain reports
             continue
 
 
 def masking_notices(masked: Masking) -> tuple[Notice, ...]:
-    """Return a notice where masked texts of two processes cannot be compared."""
+    """Return a notice if masked texts of two processes cannot be compared."""
     return (Notice(NoticeCode.PRIVACY_KEY_MISSING, PRIVACY_KEY, _NO_KEY),) if masked.on and masked.key is None else ()
 
 
 def mask_log_records(mask: ConfiguredMask, settings: EffectiveSettings) -> None:
-    """Have the log records of this process masked from now on, where the settings say so.
+    """Mask the log records of this process from now on, if the settings say so.
 
     Raises:
         ConfigError: the mask cannot be opened.
@@ -192,7 +192,7 @@ def _takes_options(factory: Callable[..., Any]) -> bool:
 
 
 def _placed(error: ConfigError, effective: EffectiveSettings) -> ConfigError:
-    """Return a problem with the file that set its key."""
+    """Return a problem together with the file that set its key."""
     setting = (error.key or "").partition(".")[0]
     return ConfigError(error.problem, file=effective.origins.get(setting), key=error.key)
 

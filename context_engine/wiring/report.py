@@ -18,7 +18,7 @@ _FROM_THE_BASE: Final = frozenset((CALIBRATED, MEASURED_DEFAULT))
 
 
 class ShownSetting(NamedTuple):
-    """One setting: its value in force, where it came from, the built-in default, what it means and its group."""
+    """One setting: value in force, origin, built-in default, meaning and group."""
 
     key: str
     value: Any
@@ -39,14 +39,14 @@ class StageDifference(NamedTuple):
 def show(
     setup: Setup, *, domain: str | None = None, persona: str | None = None, data_dir: Path | None = None
 ) -> tuple[ShownSetting, ...]:
-    """Return every setting in force, for a domain and a persona if they are named, those of reading files last.
+    """Return every setting in force, for a domain and persona if given; settings of ingest come last.
 
     Args:
-        data_dir: the folder of the embedded base: the scope threshold of a domain may have been calibrated to it.
+        data_dir: the data folder, whose calibration may set the scope threshold of a domain.
 
     Raises:
-        UnknownDomain, InvalidRequest: the domain or the persona is not known.
-        ConfigError: the domain cannot be used.
+        UnknownDomain, InvalidRequest: an unknown domain or persona.
+        ConfigError: an unusable domain.
     """
     spec = setup.registry.domain(domain) if domain else None
     effective = setup.resolver.base(spec, persona)
@@ -79,7 +79,7 @@ def _of_ingest(config: Config) -> Iterator[ShownSetting]:
 
 
 def changed(shown: Iterable[ShownSetting]) -> tuple[ShownSetting, ...]:
-    """Return the settings whose value is not the default; what a base was calibrated to is nobody's setting."""
+    """Return the settings that differ from the default; a calibrated threshold is not a setting."""
     return tuple(
         setting for setting in shown if setting.value != setting.default and setting.origin not in _FROM_THE_BASE
     )
@@ -88,10 +88,10 @@ def changed(shown: Iterable[ShownSetting]) -> tuple[ShownSetting, ...]:
 def diff_stages(
     paths: ConfigPaths, left: str | None, right: str | None, *, env: Mapping[str, str]
 ) -> tuple[StageDifference, ...]:
-    """Return what differs between two stages (None: no stage): keys of connections, and dataset ids.
+    """Return the differences of two stages (None: no stage): connection keys and dataset ids.
 
     Raises:
-        ConfigError: a stage that is not there, or a file that cannot be read.
+        ConfigError: an unknown stage or an unreadable file.
     """
     sides = []
     for stage in (left, right):

@@ -1,4 +1,4 @@
-"""Which reranker runs for a search, and pipeline settings that belong together."""
+"""Chooses the reranker of a search, and resolves pipeline settings that depend on each other."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from context_engine.wiring.models import Models
 
 
 def unknown_reranker(settings: EffectiveSettings) -> ConfigError | None:
-    """Return what is wrong where `rerank_by` is none of `rerankers`, by its origin; None where it is one."""
+    """Return an error if `rerank_by` names none of `rerankers`, else None."""
     name, known = settings.values.rerank_by, settings.values.rerankers
     if name is None or name in known:
         return None
-    problem = f"{name!r} is none of the rerankers that 'rerankers' names.{nearest(name, known) or ' It names none.'}"
+    problem = f"{name!r} is not one of the rerankers in 'rerankers'.{nearest(name, known) or ' It names none.'}"
     return ConfigError(problem, file=settings.origins.get("rerank_by", "default"), key="rerank_by")
 
 
 @dataclass(frozen=True, slots=True)
 class RerankerChoice:
-    """The rerankers of an engine, and what decides for each search which one runs.
+    """The rerankers of an engine, and the choice of the one that runs in a search.
 
     Attributes:
-        reranker: runs where a search names none.
-        from_code: it was given, and runs in place of all that the settings name.
-        named: those that `rerank_by` names.
+        reranker: runs if a search names none.
+        from_code: it was passed in and replaces all configured rerankers.
+        named: the rerankers that `rerank_by` can name.
     """
 
     resolver: SettingsResolver
@@ -45,17 +45,17 @@ class RerankerChoice:
     def of(
         cls, resolver: SettingsResolver, given: Reranker | None = None, *, models: Models | None = None
     ) -> RerankerChoice:
-        """Return the reranker that is given, else the one the settings name, opened by `models`.
+        """Return the given reranker, else the configured one, opened by `models`.
 
         Raises:
-            ConfigError: it is not installed, or its options cannot be used.
+            ConfigError: not installed, or unusable options.
         """
         if given is not None:
             return cls(resolver, given, True)
         return cls(resolver, models.reranker(), False, models.rerankers()) if models else cls(resolver, None, False)
 
     def of_settings(self, settings: Settings) -> Reranker | None:
-        """Return what reranks a search with these settings, as `resolve` gave them; None where nothing does."""
+        """Return the reranker of a search with settings from `resolve`; None if there is none."""
         every: dict[str | None, Reranker | None] = {None: self.reranker}
         every.update(self.named)
         return chosen(every, settings)
@@ -64,8 +64,8 @@ class RerankerChoice:
         """Return the settings of a search.
 
         Raises:
-            InvalidRequest: an option that cannot be used, or reranking by an engine that was built without it.
-            ConfigError: the same of a file.
+            InvalidRequest: an unusable option, or reranking on an engine that was built without it.
+            ConfigError: the same, set in a file.
         """
         settings = self.resolver.resolve(domain, request)
         if self.from_code and self.reranker is not None:
@@ -93,9 +93,9 @@ _READ_BY_RERANKERS: Final = ("en", UNKNOWN)
 
 
 def hybrid(settings: EffectiveSettings, query: str, *, has_reranker: bool) -> EffectiveSettings:
-    """Return the settings of a search, as far as text and vectors are merged.
+    """Return the settings of a search with the merge of text and vectors resolved.
 
-    "rrf_rerank" ends at the ranks where a question is not in English: the rerankers it is meant for read English only.
+    For a question that is not in English "rrf_rerank" becomes plain ranks, because its rerankers read English only.
 
     Raises:
         ConfigError: "rrf_rerank" has no reranker.
@@ -122,11 +122,11 @@ FUNNEL: Final[Mapping[str, Any]] = MappingProxyType(
         "max_chunk_tokens": 800,
     }
 )
-"""Fifty candidates, those of a cosine from .75, the best fifteen by a cross-encoder, 12,000 tokens of context, and
-chunks of up to 800 tokens, as the chunking profile `funnel` makes them.
+"""Fifty candidates, a cosine of at least .75, the best fifteen by a cross-encoder, 12,000 tokens of context, and
+chunks of up to 800 tokens from the chunking profile `funnel`.
 
 The threshold must fit the embedding model: measured with all-MiniLM-L6-v2, three of four right passages lie below .75
-(their median is .65), so lower it for such a model. Without an embedder no candidate carries a cosine, and all pass,
+(their median is .65), so lower it for such a model. Without an embedder no candidate has a cosine, and all pass,
 marked. As a file it is `config/rag-pipeline.funnel.example.json`, which `context-engine init` writes too: put it in
 place of `rag-pipeline.json`.
 """
