@@ -18,10 +18,10 @@ from context_engine.core.models import Context, Key, Outcome, RankedChunk, Searc
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import ConfigError
+from context_engine.service.contract.chunks import ComparedChunk
 from context_engine.service.contract.comparison import (
     Baseline,
     ChangeCode,
-    ComparedChunk,
     ComparedContext,
     Comparison,
     ComparisonAnswer,
@@ -170,18 +170,11 @@ def _enhanced(result: SearchResult, context: Context) -> Enhanced:
 
 
 def _chunk(ranked: RankedChunk) -> ComparedChunk:
-    return ComparedChunk(
-        rank=ranked.rank,
-        namespace=ranked.source_id,
-        chunk_id=ranked.chunk_id,
-        doc_id=ranked.chunk.document_id,
-        title=ranked.title,
-        section=ranked.section,
-        authority_tier=ranked.authority_tier,
+    return ComparedChunk.of(
+        ranked.fields(),
         score=round(ranked.absolute, 4),
         relevance=round(ranked.relevance, 4),
         final_score=round(ranked.final, 4),
-        flags=ranked.flags,
     )
 
 

@@ -7,16 +7,28 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from context_engine.core.concurrency.deadline import submit_all, wait_all
 from context_engine.core.context import ApproxTokenCounter, build_context_block
-from context_engine.core.models import Chunk, DomainSpec, FetchRequest, Principal, SourceSpec, json_value, link_of
+from context_engine.core.models import (
+    Chunk,
+    Classification,
+    DomainSpec,
+    FetchRequest,
+    Principal,
+    PublishedChunk,
+    SourceSpec,
+    SourceType,
+    TrustClass,
+    link_of,
+)
 from context_engine.core.policy.masking import masked_chunk
 from context_engine.core.policy.trust import EffectiveAuthority, effective_authority
 from context_engine.errors import InvalidRequest, SourceError, SourceTimeout
 from context_engine.service.callers import Authenticated
-from context_engine.service.contract.fetch import FetchedChunk, FetchQuery, FetchResponse, UnansweredSource
+from context_engine.service.contract.chunks import FetchedChunk
+from context_engine.service.contract.fetch import FetchQuery, FetchResponse, UnansweredSource
 from context_engine.service.deployment import Deployment
 from context_engine.service.request import only_domain
 
@@ -27,28 +39,19 @@ _PARALLEL: Final = 8
 _HEADING: Final = "Fetched"
 
 
-class FetchedPassage(NamedTuple):
-    """A fetched chunk with its source and authority; masked if its domain masks contexts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPassage(PublishedChunk):
+    """A chunk that was fetched by its id; masked if its domain masks contexts."""
 
-    spec: SourceSpec
+    source_id: str
+    source_title: str
+    chunk_id: str
     chunk: Chunk
-    authority: EffectiveAuthority
-
-    @property
-    def url(self) -> str | None:
-        """The address of its place, by the source's template or the document's own."""
-        return link_of(self.chunk, self.spec.url)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the chunk dict, with its effective authority and trust."""
-        return {
-            **self.chunk.to_dict(),
-            "source_id": self.spec.id,
-            "source_type": str(self.authority.source_type),
-            "authority_tier": self.authority.tier,
-            "trust_class": str(self.authority.trust),
-            "classification": str(self.authority.classification),
-        }
+    source_type: SourceType
+    authority_tier: int
+    trust_class: TrustClass
+    classification: Classification
+    url: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ def fetch(deployment: Deployment, caller: Authenticated, asked: FetchQuery) -> F
     context = build_context_block([passage.to_dict() for passage in fitting], heading=_HEADING)
     return FetchResponse(
         domain=fetched.domain,
-        chunks=tuple(map(_published, fitting)),
+        chunks=tuple(FetchedChunk.of(passage.fields(), content_type=passage.chunk.doc_type) for passage in fitting),
         context_string=context,
         total_tokens=counter.count(context),
         not_found=fetched.not_found,
@@ -170,29 +173,20 @@ def _of_source(
 
     mask = deployment.engine.mask if deployment.setup.resolver.base(domain).values.mask_contexts else None
     return [
-        FetchedPassage(spec, chunk if mask is None else masked_chunk(chunk, mask), effective_authority(chunk, spec))
+        _passage(spec, chunk if mask is None else masked_chunk(chunk, mask), effective_authority(chunk, spec))
         for chunk in sorted(chunks, key=order)
     ]
 
 
-def _published(passage: FetchedPassage) -> FetchedChunk:
-    chunk, authority = passage.chunk, passage.authority
-    return FetchedChunk(
+def _passage(spec: SourceSpec, chunk: Chunk, authority: EffectiveAuthority) -> FetchedPassage:
+    return FetchedPassage(
+        source_id=spec.id,
+        source_title=spec.title,
         chunk_id=chunk.chunk_id,
-        doc_id=chunk.document_id,
-        namespace=passage.spec.id,
-        content=chunk.content,
-        title=chunk.title,
-        section=chunk.section,
-        position=chunk.position,
-        content_type=chunk.doc_type,
-        canonical_url=passage.url,
-        document_version=chunk.document_version,
-        effective_from=None if chunk.effective_from is None else chunk.effective_from.isoformat(),
-        effective_to=None if chunk.effective_to is None else chunk.effective_to.isoformat(),
+        chunk=chunk,
+        source_type=authority.source_type,
         authority_tier=authority.tier,
-        source_type=str(authority.source_type),
-        trust_class=str(authority.trust),
-        classification=str(authority.classification),
-        metadata=json_value(chunk.metadata),
+        trust_class=authority.trust,
+        classification=authority.classification,
+        url=link_of(chunk, spec.url),
     )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import count
 from math import fsum
-from typing import Any, Final
+from typing import Final
 
 from context_engine.core.context import ApproxTokenCounter, for_a_model
-from context_engine.core.context.passage import own_field
 from context_engine.core.models import (
-    Chunk,
     Context,
     Filter,
     Key,
@@ -19,18 +17,16 @@ from context_engine.core.models import (
     SearchSettings,
     SourceStatus,
     filter_to_dict,
-    json_value,
     scorer_name,
-    to_date,
 )
 from context_engine.core.protocols import Mask
+from context_engine.service.contract.chunks import RetrievalChunk
 from context_engine.service.contract.rag import (
     AnswerPart,
     ContextString,
     EffectiveValue,
     PersonaThresholds,
     RAGPipelineResponse,
-    RetrievalChunk,
     RetrievalStatistics,
     SourceReport,
 )
@@ -142,54 +138,10 @@ def retrieval_chunk(ranked: RankedChunk, label: str, source_title: str) -> Retri
         label: what it is cited by.
         source_title: stands for the organisation where the document names none; "" for none.
     """
-    chunk = ranked.chunk
-    return RetrievalChunk.model_construct(
-        chunk_id=ranked.chunk_id,
-        doc_id=chunk.document_id,
-        namespace=ranked.source_id,
-        content=chunk.content,
-        score=ranked.recalled,
-        rank=ranked.rank,
-        citation_label=label,
-        canonical_url=ranked.url,
-        source_org=_text(chunk, "source_org") or source_title or None,
-        year=_year(chunk),
-        content_type=_text(chunk, "content_type") or chunk.doc_type,
-        license=_text(chunk, "license"),
-        tags=_tags(own_field(chunk, "tags")),
-        rerank_score=ranked.rerank_score,
-        final_score=ranked.final,
-        title=chunk.title,
-        section=chunk.section,
-        authority_tier=ranked.authority_tier,
-        source_type=str(ranked.source_type),
-        confidence=str(ranked.confidence),
-        flags=ranked.flags,
-        metadata=json_value(chunk.metadata),
-        provenance=json_value(ranked.provenance.to_dict()),
+    fields = ranked.fields()
+    return RetrievalChunk.of(
+        fields, citation_label=label, score=ranked.recalled, source_org=fields["source_org"] or source_title or None
     )
-
-
-def _text(chunk: Chunk, name: str) -> str | None:
-    """Return a field of the document as text; None where it has none, or a list or mapping."""
-    value = own_field(chunk, name)
-    return None if value is None or isinstance(value, list | tuple | Mapping) else str(value)
-
-
-def _year(chunk: Chunk) -> int | None:
-    """Return the document's year, else that of its date or of the day it came into force."""
-    own: Any = own_field(chunk, "year")
-    digits = f"{own:g}" if isinstance(own, float) else str(own).strip()
-    if len(digits) == 4 and digits.isascii() and digits.isdigit():
-        return int(digits)
-    day = to_date(own_field(chunk, "date")) or chunk.effective_from
-    return None if day is None else day.year
-
-
-def _tags(value: Any) -> tuple[str, ...]:
-    """Return tags that are a list, or a text with commas."""
-    items = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else ()
-    return tuple(tag for item in items if (tag := str(item).strip()))
 
 
 COUNTER: Final = ApproxTokenCounter()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
@@ -128,40 +127,8 @@ def node_scores(result: SearchResult, *, most: float = 1.0) -> list[float]:
 
 
 def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
-    """Return the document's metadata, overridden by what the engine knows; JSON values."""
-    extra = chunk.provenance.extra
-    own: dict[str, Any] = chunk.chunk.to_dict()["metadata"]
-    fields = {
-        **own,
-        "source_id": chunk.source_id,
-        "chunk_id": chunk.chunk_id,
-        "source_type": str(chunk.source_type),
-        "authority_tier": chunk.authority_tier,
-        "trust_class": str(chunk.trust_class),
-        "classification": str(chunk.classification),
-        "confidence": str(chunk.confidence),
-        "relevance": round(chunk.relevance, 6),
-        "absolute_relevance": round(chunk.absolute, 6),
-        "final": round(chunk.final, 6),
-        "document_id": chunk.chunk.document_id,
-        "document_version": chunk.chunk.document_version,
-        "section": chunk.chunk.section,
-        "path": chunk.chunk.path,
-        "page": own.get("page") if chunk.page is None else chunk.page,
-        "url": chunk.url,
-        "effective_from": _iso(chunk.chunk.effective_from),
-        "effective_to": _iso(chunk.chunk.effective_to),
-        "superseded_by": chunk.chunk.superseded_by,
-        "fetched_at": chunk.provenance.fetched_at,
-        "fetched_at_basis": extra.get("fetched_at_basis"),
-        "ttl_seconds": chunk.provenance.ttl_seconds,
-        "freshness": extra.get("freshness"),
-        "content_sha256": extra.get("content_sha256"),
-        "flags": list(chunk.flags),
-        "also_in": [{"source_id": double.source_id, "chunk_id": double.chunk_id} for double in chunk.also_in],
-        "search_id": search_id,
-    }
-    return {name: inert_values(value) for name, value in fields.items()}
+    """Return the chunk's metadata, made safe for a model."""
+    return {name: inert_values(value) for name, value in chunk.to_metadata(search_id).items()}
 
 
 def chunk_for_model(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
@@ -202,10 +169,6 @@ def fence_nonce(search_id: str) -> str:
 def dataset_uuid(source_id: str) -> str:
     """Return a stable UUID for a source that has no dataset in Dify."""
     return str(uuid5(_NAMESPACE, f"source:{source_id}"))
-
-
-def _iso(day: date | None) -> str | None:
-    return None if day is None else day.isoformat()
 
 
 def _record(chunk: RankedChunk, score: float, place: int, source_title: str, search_id: str) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def fetched_document(fetched: Fetched, version: str | None, *, whole: bool) -> F
     """
     versions: dict[tuple[str, str | None], list[FetchedPassage]] = {}
     for passage in fetched.passages:
-        versions.setdefault((passage.spec.id, passage.chunk.document_version), []).append(passage)
+        versions.setdefault((passage.source_id, passage.chunk.document_version), []).append(passage)
     chosen = _chosen(versions, version)
     passages = versions[chosen] if whole else versions[chosen][:1]
     others = [{"source": source, "version": held} for source, held in versions if (source, held) != chosen]
@@ -217,34 +217,23 @@ def _document(domain: str, passages: Sequence[FetchedPassage], others: list[dict
     text = _BETWEEN.join(pieces)
     suspected = bool(injection_kinds(text)) or any(label_kinds(passage.chunk) for passage in passages)
     return FetchedDocument(
-        id=passage_id(domain, first.spec.id, first.chunk.chunk_id),
-        title=labelled(first.chunk.title or first.chunk.document_id or first.spec.title or first.spec.id),
+        id=passage_id(domain, first.source_id, first.chunk_id),
+        title=labelled(first.chunk.title or first.chunk.document_id or first.source_title or first.source_id),
         url=labelled(first.url),
         metadata=_metadata(domain, first, others),
         text=text,
         places=tuple(places),
-        fenced=suspected or any(passage.authority.trust is not TrustClass.TRUSTED for passage in passages),
+        fenced=suspected or any(passage.trust_class is not TrustClass.TRUSTED for passage in passages),
         suspected=suspected,
     )
 
 
 def _metadata(domain: str, passage: FetchedPassage, others: list[dict[str, Any]]) -> dict[str, Any]:
-    chunk, authority = passage.chunk, passage.authority
     known = {
         "domain": domain,
-        "source": passage.spec.id,
-        "document_id": chunk.document_id,
-        "document_version": chunk.document_version,
-        "document_type": chunk.doc_type,
-        "authority_tier": authority.tier,
-        "source_type": str(authority.source_type),
-        "trust_class": str(authority.trust),
-        "classification": str(authority.classification),
-        "effective_from": json_value(chunk.effective_from),
-        "effective_to": json_value(chunk.effective_to),
-        "superseded_by": chunk.superseded_by,
+        **passage.facts(),
         "other_versions": others,
-        "fields": json_value(chunk.metadata),
+        "fields": json_value(passage.chunk.metadata),
     }
     told = {name: inert_values(value) for name, value in known.items() if value not in (None, [], {})}
     if ApproxTokenCounter().count(json.dumps(told, ensure_ascii=False, default=str)) > _FIELD_TOKENS:

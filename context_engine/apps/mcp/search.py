@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from context_engine.apps.dify.node_output import chunk_for_model, inert_values
-from context_engine.apps.mcp.answers import LeftOut, PassageFound, SearchAnswer, SourceState
+from context_engine.apps.mcp.answers import LeftOut, SearchAnswer, SourceState
 from context_engine.apps.mcp.arguments import SearchArguments
 from context_engine.apps.mcp.reply import MOST_REPLY_TOKENS, Call, Reply, labelled, passage_id
 from context_engine.core.context import ApproxTokenCounter, for_a_model
@@ -25,6 +25,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
 from context_engine.errors import InvalidRequest
+from context_engine.service.contract.chunks import PassageFound
 from context_engine.service.contract.rag import RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.kept import KeptAnswer, make_cursor, read_cursor
@@ -204,25 +205,20 @@ def _passage(
 ) -> PassageFound:
     flags = _flags(result, block)
     text = block.text if block.trusted else quoted(block.text, nonce, suspected=INJECTION_SUSPECTED in flags)
-    return PassageFound(
+    return PassageFound.of(
+        inert_values({name: value for name, value in chunk.fields().items() if name != "content"}),
         id=passage_id(result.domain, block.source_id, chunk.chunk_id),
         label=block.label,
-        rank=block.rank,
         title=labelled(citation.title),
         url=labelled(citation.url),
         text=text,
         truncated=block.truncated,
         attribution=labelled(citation.attribution),
         source=block.source_id,
-        source_type=str(chunk.source_type),
-        authority_tier=chunk.authority_tier,
         chunk_ids=inert_values(list(block.chunk_ids)),
-        document_id=inert_values(citation.document_id),
-        document_version=inert_values(citation.document_version),
         section=labelled(citation.section) or None,
         page=citation.page,
         relevance=round(chunk.relevance, 4),
-        confidence=str(chunk.confidence),
         trusted=block.trusted,
         flags=flags,
         details=None if details is None else details.of(chunk),

@@ -24,7 +24,6 @@ from context_engine.core.models import (
     Context,
     Outcome,
     Principal,
-    RankedChunk,
     SearchRequest,
     SearchResult,
     Settings,
@@ -227,7 +226,7 @@ def of_result(result: SearchResult, access: AccessRecord) -> dict[str, Any]:
     return {
         "counts": _counts(result),
         "sources": [_source(status) for status in result.sources],
-        "chunks": [_chunk(chunk) for chunk in result.chunks],
+        "chunks": [chunk.to_entry() for chunk in result.chunks],
         "denied": [[denial.source_id, denial.reason] for denial in access.decision.denied] if access.decision else [],
         "withheld": [list(chunk) for chunk in access.withheld],
         "notices": _notices(result),
@@ -253,25 +252,6 @@ def _source(status: SourceStatus) -> dict[str, Any]:
     }
     if status.error is not None:
         about["error"] = str(status.error.get("code", ""))
-    return about
-
-
-def _chunk(ranked: RankedChunk) -> dict[str, Any]:
-    chunk, extra = ranked.chunk, ranked.provenance.extra
-    about: dict[str, Any] = {
-        "source": ranked.source_id,
-        "chunk": ranked.chunk_id,
-        "document": chunk.document_id,
-        "version": chunk.document_version,
-        "sha256": extra.get("content_sha256"),
-        "tier": ranked.authority_tier,
-        "type": ranked.source_type,
-        "trust": ranked.trust_class,
-        "fetched_at": ranked.provenance.fetched_at,
-        "final": round(ranked.final, 4),
-    }
-    if ranked.flags:
-        about["flags"] = list(ranked.flags)
     return about
 
 

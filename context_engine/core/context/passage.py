@@ -166,16 +166,6 @@ def _passage_from_dict(fields: Mapping[str, Any], rank: int) -> Passage:
     )
 
 
-def own_field(chunk: Chunk, *names: str) -> Any:
-    """Return the first of these fields that has a value, in the chunk's metadata, then beside it."""
-    for name in names:
-        for place in (chunk.metadata, chunk.extra):
-            value = place.get(name) if isinstance(place, Mapping) else None
-            if value not in (None, "", [], ()):
-                return value
-    return None
-
-
 def _also_in(member: Mapping[str, Any]) -> str:
     """Return a duplicate in words; one whose name wants to be obeyed, by its source: no fence is around it."""
     source = str(member.get("source_id") or "unknown")

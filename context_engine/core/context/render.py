@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
 
 from context_engine.core.context.fence import fence, inert, inert_line, neutralise, without_nonce
-from context_engine.core.context.passage import JoinedPassage, Passage, own_field
+from context_engine.core.context.passage import JoinedPassage, Passage
 from context_engine.core.models import Classification, FetchedAtBasis, SourceType
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
 
@@ -99,8 +99,8 @@ def fields_in_lines(block: JoinedPassage, nonce: str) -> list[str]:
     else the document's type.
     """
     best, chunk = block.best, block.best.chunk
-    tags = own_field(chunk, "tags")
-    year = own_field(chunk, "year") or (chunk.effective_from.year if chunk.effective_from else None)
+    tags = chunk.own_field("tags")
+    year = chunk.own_field("year") or (chunk.effective_from.year if chunk.effective_from else None)
     scores = [
         f"Rank {best.rank}",
         None if best.final is None else f"score {best.final:.3f}",
@@ -109,8 +109,8 @@ def fields_in_lines(block: JoinedPassage, nonce: str) -> list[str]:
     ]
     metadata = [
         None if year is None else f"Year: {one_line(year, nonce)}",
-        _named("Organisation", own_field(chunk, "source_org"), nonce),
-        _named("Type", own_field(chunk, "content_type") or chunk.doc_type, nonce),
+        _named("Organisation", chunk.own_field("source_org"), nonce),
+        _named("Type", chunk.own_field("content_type") or chunk.doc_type, nonce),
         f"URL: {_address(best.url, nonce)}" if best.url else None,
     ]
     lines = [scores, metadata, [_named("Tags", tags, nonce)], _standing(block, nonce)]
@@ -195,7 +195,7 @@ def _score(passage: Passage) -> str | None:
 
 def _own_fields(passage: Passage, nonce: str) -> Iterable[str]:
     for name, words in (("year", ""), ("source_org", ""), ("content_type", ""), ("tags", "tags ")):
-        value = own_field(passage.chunk, name)
+        value = passage.chunk.own_field(name)
         if value is not None:
             yield words + one_line(_listed(value), nonce)
     if passage.url:
@@ -211,7 +211,7 @@ def also_in(block: JoinedPassage, nonce: str) -> list[str]:
 def title(passage: Passage) -> str:
     """Return the document's title, else its file, id or source, else "unknown"."""
     chunk = passage.chunk
-    named = chunk.title or own_field(chunk, "source_file", "file_name", "filename", "file")
+    named = chunk.title or chunk.own_field("source_file", "file_name", "filename", "file")
     return str(named or chunk.document_id or passage.source_id or "unknown")
 
 

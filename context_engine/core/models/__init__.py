@@ -21,9 +21,6 @@ from context_engine.core.models.chunk import (
     PLACE_OF_MATCH,
     Chunk,
     Key,
-    Member,
-    ProvenanceTag,
-    RankedChunk,
     Score,
     json_value,
     usable_score,
@@ -71,6 +68,7 @@ from context_engine.core.models.learnt import (
     scorer_name,
 )
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
+from context_engine.core.models.published import Member, ProvenanceTag, PublishedChunk, RankedChunk
 from context_engine.core.models.registry import (
     LINK_FIELDS,
     DocumentRule,
@@ -201,6 +199,7 @@ __all__ = [
     "Principal",
     "PrivacySettings",
     "ProvenanceTag",
+    "PublishedChunk",
     "QueryEmbedding",
     "RankedChunk",
     "RankingSettings",

@@ -1,22 +1,14 @@
-"""A piece of text with its scores and origin, before and after ranking."""
+"""A piece of text as its source returns it, with its scores and origin."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models.enums import (
-    Classification,
-    Confidence,
-    FetchedAtBasis,
-    ScoreKind,
-    SourceType,
-    TrustClass,
-)
+from context_engine.core.models.enums import Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 
 
 class _EmptyMapping(dict[str, Any]):
@@ -142,7 +134,7 @@ class Chunk(NamedTuple):
     @property
     def path(self) -> str | None:
         """The document's file, relative to the folder it was ingested from; None where it has none."""
-        source_file = self._own("source_file")
+        source_file = self.own_field("source_file")
         return source_file if isinstance(source_file, str) and source_file else None
 
     @property
@@ -161,16 +153,20 @@ class Chunk(NamedTuple):
         return self._place("line")
 
     def _place(self, name: str) -> int | None:
-        value = self._own(name)
+        value = self.own_field(name)
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             return None
         digits = f"{value:g}" if isinstance(value, float) else str(value).strip()
         return int(digits) if digits.isdecimal() and len(digits) < 10 and int(digits) > 0 else None
 
-    def _own(self, name: str) -> Any:
-        """Return a field of the metadata, else of what stands beside it."""
-        value = self.metadata.get(name)
-        return self.extra.get(name) if value is None else value
+    def own_field(self, *names: str) -> Any:
+        """Return the first of these fields that has a value, in the metadata, then in `extra`; None if none has."""
+        for name in names:
+            for fields in (self.metadata, self.extra):
+                value = fields.get(name) if isinstance(fields, Mapping) else None
+                if value not in (None, "", [], ()):
+                    return value
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the chunk dict: known fields that have a value, `extra` beside them; JSON-ready."""
@@ -210,136 +206,3 @@ def json_value(value: Any) -> Any:
         out = [json_value(element) for element in value]
         return sorted(out, key=repr) if isinstance(value, set | frozenset) else out
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-class Member(NamedTuple):
-    """A candidate that was merged into a survivor: its identity and what made its authority."""
-
-    source_id: str
-    chunk_id: str
-    source_type: str
-    authority_tier: int
-    document_id: str | None
-    document_version: str | None
-    section: str | None
-    title: str | None
-    relevance: float
-    similarity: float
-    content_sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvenanceTag:
-    """Where a chunk comes from: the seven keys every returned chunk carries.
-
-    Attributes:
-        fetched_at: UTC ISO 8601 ending in Z.
-        ttl_seconds: the source's, else the manifest's, else 3600.
-        extra: chunk_id, rag_score, relevance, content_sha256, document and dataset, retrieved_at, fetched_at_basis,
-            also_in, search_id, defaulted, flags.
-    """
-
-    source_id: str
-    source_type: str
-    authority_tier: int
-    trust_class: str
-    fetched_at: str
-    ttl_seconds: int
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the tag as a dict with exactly the seven keys."""
-        return {
-            "source_id": self.source_id,
-            "source_type": self.source_type,
-            "authority_tier": self.authority_tier,
-            "trust_class": self.trust_class,
-            "fetched_at": self.fetched_at,
-            "ttl_seconds": self.ttl_seconds,
-            "extra": dict(self.extra),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedChunk:
-    """A returned chunk with every number that put it in its place.
-
-    Attributes:
-        rank: 1-based.
-        relevance: [0, 1], what entered the formula.
-        absolute: [0, 1], the signal `min_relevance_score` was tested on.
-        boost: the tier's authority boost, [0, 0.4] by default.
-        final: 0.6 * relevance + 0.4 * boost by default.
-        confidence: strong, fair or weak, from the absolute signal and the scope threshold in force.
-        rerank_score: [0, 1] from a model reranker, None where none ran.
-        url: the address of the text's place, by the source's template or the document's own; None where it has none.
-        recalled: [0, 1], stage 1's relevance, before reranker and exact matches; None in what comes from a record.
-        flags: below_threshold, threshold_not_applicable, expired, effective_unknown, superseded ...
-    """
-
-    rank: int
-    source_id: str
-    chunk_id: str
-    domain: str
-    chunk: Chunk
-    source_type: SourceType
-    authority_tier: int
-    trust_class: TrustClass
-    classification: Classification
-    relevance: float
-    absolute: float
-    boost: float
-    final: float
-    rerank_score: float | None
-    flags: tuple[str, ...]
-    also_in: tuple[Member, ...]
-    provenance: ProvenanceTag
-    confidence: Confidence
-    url: str | None = None
-    recalled: float | None = field(default=None, compare=False)
-
-    @property
-    def content(self) -> str:
-        """The chunk's text."""
-        return self.chunk.content
-
-    @property
-    def title(self) -> str | None:
-        """The document's title."""
-        return self.chunk.title
-
-    @property
-    def section(self) -> str | None:
-        """The number of the text's section."""
-        return self.chunk.section
-
-    @property
-    def page(self) -> int | None:
-        """The page the text begins on, 1-based."""
-        return self.chunk.page
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the chunk dict of `context_engine.rag`: its keys, `_rag_score` with its parts, `_provenance`.
-
-        `page` and `url` are there where they are known.
-        """
-        own = {key: value for key, value in self.chunk.to_dict().items() if key not in ("page", "url")}
-        return {
-            **own,
-            **({} if self.page is None else {"page": self.page}),
-            **({} if self.url is None else {"url": self.url}),
-            "rank": self.rank,
-            "source_id": self.source_id,
-            "chunk_id": self.chunk_id,
-            "source_type": str(self.source_type),
-            "authority_tier": self.authority_tier,
-            "trust_class": str(self.trust_class),
-            "classification": str(self.classification),
-            "domain": self.chunk.extra.get("domain", self.domain),
-            "confidence": str(self.confidence),
-            **({} if self.rerank_score is None else {"rerank_score": self.rerank_score}),
-            "_rag_score": round(self.final, 4),
-            "_relevance_score": round(self.relevance, 4),
-            "_authority_boost": self.boost,
-            "_provenance": self.provenance.to_dict(),
-        }

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.models.chunk import Chunk, Key, RankedChunk, utc_text
+from context_engine.core.models.chunk import Chunk, Key, utc_text
 from context_engine.core.models.enums import Decision, Outcome, Status
 from context_engine.core.models.filters import filter_to_dict
 from context_engine.core.models.learnt import ScopeCalibration, ScopeThreshold, TermStatistics
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, messages
+from context_engine.core.models.published import RankedChunk
 from context_engine.core.models.registry import SourceSpec
 from context_engine.core.models.request import Caller, PreparedQuery, QueryEmbedding, SearchRequest, UnknownWord
 from context_engine.core.models.settings import EffectiveSettings

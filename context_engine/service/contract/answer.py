@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,15 +13,17 @@ from context_engine.core.models import MASK_CONTEXTS
 from context_engine.core.policy.injection import INJECTION_SUSPECTED
 from context_engine.core.text import leading
 from context_engine.errors import InvalidRequest
-from context_engine.service.contract.rag import RAGPipelineResponse, RetrievalChunk
+from context_engine.service.contract.chunks import (
+    SNIPPET_CHARS,
+    Rank,
+    RetrievalChunk,
+    RetrievalResult,
+    Score,
+    SourceReference,
+)
+from context_engine.service.contract.rag import RAGPipelineResponse
 
 ANSWER_VERSION: Final = "context_engine.answer.v1"
-
-SNIPPET_CHARS: Final = 500
-
-_Score = Annotated[float, Field(allow_inf_nan=False)]
-
-_Rank = Annotated[int, Field(ge=1)]
 
 
 class _Section(BaseModel):
@@ -37,44 +39,6 @@ class AnswerSection(_Section):
     cited: tuple[str, ...] = Field(description="The labels in the text that `sources` holds, in the text's order.")
 
 
-class SourceReference(_Section):
-    """A source that the model was given, with all that is needed to cite it."""
-
-    citation_label: str = Field(description="As in the context: [1].")
-    canonical_url: str | None
-    source_org: str | None
-    year: int | None
-    content_type: str | None
-    license: str | None
-    namespace: str = Field(description="Id of the source.")
-    doc_id: str | None
-    chunk_id: str
-    relevance_score: _Score = Field(description="What ranked it: final_score.")
-    title: str | None
-    section: str | None
-    authority_tier: Annotated[int, Field(ge=1, le=5)]
-    source_type: str
-    trusted: bool = Field(description="False: the model got its text in a fence.")
-    flags: tuple[str, ...]
-    provenance: dict[str, Any] = Field(description="The tag that the chunk carries.")
-
-
-class RetrievalResult(_Section):
-    """A chunk as it was found."""
-
-    rank: _Rank
-    score: _Score
-    snippet: str = Field(max_length=SNIPPET_CHARS, description="The beginning of its text, in whole characters.")
-    snippet_truncated: bool
-    citation_label: str
-    canonical_url: str | None
-    doc_id: str | None
-    chunk_id: str
-    namespace: str
-    trusted: bool = Field(description="False: the snippet is text to judge, never instructions to follow.")
-    masked: bool = Field(description="Personal data in the snippet is masked.")
-
-
 class RetrievalSummarySection(_Section):
     """How the sources were found."""
 
@@ -86,9 +50,9 @@ class RetrievalSummarySection(_Section):
     results: tuple[RetrievalResult, ...]
     total_retrieved: int
     total_reranked: int
-    top_score: _Score | None
-    average_score: _Score | None
-    execution_time_ms: _Score
+    top_score: Score | None
+    average_score: Score | None
+    execution_time_ms: Score
     embedding_model: str | None
     rerank_model: str | None
 
@@ -113,8 +77,8 @@ class ProvenanceSection(_Section):
     retrieved_at: str | None = Field(description="When the last source answered, UTC; null where nothing was found.")
     status: str
     decision: str
-    part: _Rank
-    parts: _Rank
+    part: Rank
+    parts: Rank
     demo: bool
 
 
@@ -173,25 +137,7 @@ class AnswerJson(_Section):
 
 
 def _source(chunk: RetrievalChunk) -> SourceReference:
-    return SourceReference(
-        citation_label=chunk.citation_label,
-        canonical_url=chunk.canonical_url,
-        source_org=chunk.source_org,
-        year=chunk.year,
-        content_type=chunk.content_type,
-        license=chunk.license,
-        namespace=chunk.namespace,
-        doc_id=chunk.doc_id,
-        chunk_id=chunk.chunk_id,
-        relevance_score=chunk.final_score,
-        title=chunk.title,
-        section=chunk.section,
-        authority_tier=chunk.authority_tier,
-        source_type=chunk.source_type,
-        trusted=_is_trusted(chunk),
-        flags=chunk.flags,
-        provenance=chunk.provenance,
-    )
+    return SourceReference.of(dict(chunk), relevance_score=chunk.final_score, trusted=_is_trusted(chunk))
 
 
 def _summary(response: RAGPipelineResponse) -> RetrievalSummarySection:
@@ -215,16 +161,11 @@ def _summary(response: RAGPipelineResponse) -> RetrievalSummarySection:
 
 def _result(chunk: RetrievalChunk) -> RetrievalResult:
     snippet = leading(chunk.content, SNIPPET_CHARS)
-    return RetrievalResult(
-        rank=chunk.rank,
+    return RetrievalResult.of(
+        dict(chunk),
         score=chunk.final_score,
         snippet=snippet,
         snippet_truncated=len(snippet) < len(chunk.content),
-        citation_label=chunk.citation_label,
-        canonical_url=chunk.canonical_url,
-        doc_id=chunk.doc_id,
-        chunk_id=chunk.chunk_id,
-        namespace=chunk.namespace,
         trusted=_is_trusted(chunk),
         masked=bool(_extra(chunk).get(MASK_CONTEXTS)),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from context_engine.service.contract.chunks import ComparedChunk, Rank
 
 COMPARISON_VERSION: Final = "1.0"
 
@@ -22,27 +24,10 @@ ChangeCode = Literal[
     "authority",
     "limits",
 ]
-Rank = Annotated[int, Field(ge=1)]
 
 
 class _Published(BaseModel):
     model_config = ConfigDict(frozen=True)
-
-
-class ComparedChunk(_Published):
-    """A chunk of one of the two lists; its text stands in the context."""
-
-    rank: Rank
-    namespace: str = Field(description="Id of the source.")
-    chunk_id: str
-    doc_id: str | None
-    title: str | None
-    section: str | None
-    authority_tier: int = Field(ge=1, le=5)
-    score: float = Field(description="Absolute relevance, 0 to 1: what filter_threshold is tested on.")
-    relevance: float = Field(description="What ranks, before the authority boost, 0 to 1.")
-    final_score: float
-    flags: tuple[str, ...]
 
 
 class ComparedContext(_Published):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
+from context_engine.service.contract.chunks import RetrievalChunk
 from context_engine.service.contract.rag import (
     Answered,
     Asked,
@@ -15,7 +16,6 @@ from context_engine.service.contract.rag import (
     MaxChars,
     MaxTokens,
     Query,
-    RetrievalChunk,
 )
 
 _ID = Annotated[str, StringConstraints(min_length=1, max_length=200)]

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from context_engine.service.contract.chunks import ChunkShown
 from context_engine.service.contract.comparison import Difference
 
 
@@ -31,25 +32,6 @@ class ExplainedStage(_Told):
     name: str
     entered: int
     left: int
-
-
-class ChunkShown(_Told):
-    """A chunk of the answer, with the numbers that put it in its place; null: the record has them no more."""
-
-    rank: int
-    namespace: str
-    chunk_id: str
-    doc_id: str | None
-    title: str | None
-    section: str | None
-    authority_tier: int
-    relevance: float | None
-    absolute: float | None = Field(description="What the thresholds are tested on.")
-    boost: float | None = Field(description="Of its authority tier.")
-    rerank_score: float | None
-    final_score: float
-    flags: tuple[str, ...]
-    why: str = Field(description="The same in words.")
 
 
 class ChunkNotShown(_Told):

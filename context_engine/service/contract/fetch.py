@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from context_engine.service.contract.chunks import FetchedChunk
+
 MOST_TOKENS: Final = 8000
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -39,30 +41,6 @@ class FetchQuery(BaseModel):
         if not self.chunk_ids and not self.document_ids:
             raise ValueError("nothing is asked for: send chunk_ids or document_ids")
         return self
-
-
-class FetchedChunk(BaseModel):
-    """A chunk as it is now."""
-
-    model_config = ConfigDict(frozen=True)
-
-    chunk_id: str
-    doc_id: str | None
-    namespace: str = Field(description="Id of the source.")
-    content: str = Field(description="Data: whoever gives it to a model takes context_string, where it is fenced.")
-    title: str | None
-    section: str | None
-    position: int | None = Field(description="Place in its document, from 0.")
-    content_type: str | None
-    canonical_url: str | None
-    document_version: str | None
-    effective_from: str | None = Field(description="First day in force, such as 2025-06-30.")
-    effective_to: str | None = Field(description="First day no longer in force.")
-    authority_tier: int = Field(ge=1, le=5)
-    source_type: str
-    trust_class: str
-    classification: str
-    metadata: dict[str, Any]
 
 
 class UnansweredSource(BaseModel):

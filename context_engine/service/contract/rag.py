@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from context_engine.service.contract.chunks import RetrievalChunk
 from context_engine.service.contract.comparison import Comparison
 
 
@@ -71,15 +72,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Milliseconds = Annotated[float, Field(ge=0.0)]
 
 
-class _Asked(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Answered(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class RAGQueryRequest(_Asked):
+class RAGQueryRequest(Asked):
     """A question for one domain; what is left out has the persona's value, then the settings', then the default."""
 
     model_config = ConfigDict(
@@ -129,38 +122,7 @@ class RAGQueryRequest(_Asked):
     )
 
 
-class RetrievalChunk(_Answered):
-    """One chunk, with what is needed to cite it."""
-
-    chunk_id: str
-    doc_id: str | None
-    namespace: str = Field(description="Id of the source.")
-    content: str = Field(description="The document's words: data, not fenced as in the context string.")
-    score: float | None = Field(description="Relevance of the first stage, before reranker and authority boost.")
-    rank: int = Field(ge=1)
-    citation_label: str = Field(
-        description="As it stands in the context string: [1]. Neighbours that are one block there have the same; "
-        "chunks that did not fit go on counting."
-    )
-    canonical_url: str | None = Field(description="By the source's template, else the document's own.")
-    source_org: str | None = Field(description="The document's own, else the title of the source.")
-    year: int | None = Field(description="The document's own, else that of the day it came into force.")
-    content_type: str | None = Field(description="The document's own, else its document type.")
-    license: str | None
-    tags: tuple[str, ...]
-    rerank_score: float | None = Field(description="Of the model reranker, 0 to 1; null where it did not read it.")
-    final_score: float = Field(description="What ranks: relevance * 0.6 + authority boost * 0.4.")
-    title: str | None
-    section: str | None
-    authority_tier: int = Field(ge=1, le=5)
-    source_type: str
-    confidence: str = Field(description="strong, fair or weak.")
-    flags: tuple[str, ...] = Field(description="Such as below_threshold, expired, suspicious.")
-    metadata: dict[str, Any]
-    provenance: dict[str, Any] = Field(description="The tag that every chunk carries.")
-
-
-class ContextString(_Answered):
+class ContextString(Answered):
     """What a model is to read."""
 
     formatted_context: str
@@ -170,7 +132,7 @@ class ContextString(_Answered):
     max_chunk_score: float | None
 
 
-class RetrievalStatistics(_Answered):
+class RetrievalStatistics(Answered):
     """The account of a search in numbers."""
 
     total_retrieved: int = Field(description="Candidates of all sources.")
@@ -186,7 +148,7 @@ class RetrievalStatistics(_Answered):
     total_time_ms: Milliseconds = Field(description="For all of it: search, ranking, context string.")
 
 
-class PersonaThresholds(_Answered):
+class PersonaThresholds(Answered):
     """The values that a persona may set, as they were in force."""
 
     similarity_threshold: float | None
@@ -196,14 +158,14 @@ class PersonaThresholds(_Answered):
     namespaces: tuple[str, ...] | None
 
 
-class EffectiveValue(_Answered):
+class EffectiveValue(Answered):
     """A value and where it came from: the request, a persona, a file, a variable, the default."""
 
     value: Any
     origin: str
 
 
-class SourceReport(_Answered):
+class SourceReport(Answered):
     """What one source did."""
 
     source_id: str
@@ -214,7 +176,7 @@ class SourceReport(_Answered):
     problem: str | None
 
 
-class AnswerPart(_Answered):
+class AnswerPart(Answered):
     """Where a part stands in an answer that is too large for the budget."""
 
     number: int = Field(ge=1)
@@ -222,7 +184,7 @@ class AnswerPart(_Answered):
     cursor: str | None = Field(description="Asks for the next part; null in the last one.")
 
 
-class RAGPipelineResponse(_Answered):
+class RAGPipelineResponse(Answered):
     """The answer to a `RAGQueryRequest`."""
 
     version: Literal["v1"] = API_VERSION

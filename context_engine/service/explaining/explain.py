@@ -12,10 +12,10 @@ from context_engine.core.ranking.candidates import pool
 from context_engine.errors import AuditError, CursorExpired, InvalidRequest, RecordNotFound
 from context_engine.service.callers import Authenticated
 from context_engine.service.comparing import compare
+from context_engine.service.contract.chunks import ChunkShown
 from context_engine.service.contract.comparison import Difference
 from context_engine.service.contract.explanation import (
     ChunkNotShown,
-    ChunkShown,
     ExplainedNotice,
     ExplainedSetting,
     ExplainedSource,
@@ -127,20 +127,12 @@ def _sources(result: SearchResult, plain: Callable[[str], str]) -> tuple[Explain
 def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[ChunkShown, ...]:
     terms = blend_terms(result)
     return tuple(
-        ChunkShown(
-            rank=chunk.rank,
-            namespace=chunk.source_id,
-            chunk_id=chunk.chunk_id,
-            doc_id=chunk.chunk.document_id,
+        ChunkShown.of(
+            chunk.fields(),
             title=names.get((chunk.source_id, chunk.chunk_id), chunk.title),
-            section=chunk.section,
-            authority_tier=chunk.authority_tier,
             relevance=round(chunk.relevance, 4),
             absolute=round(chunk.absolute, 4),
-            boost=chunk.boost,
-            rerank_score=chunk.rerank_score,
             final_score=round(chunk.final, 4),
-            flags=chunk.flags,
             why=why_shown(
                 chunk, result.settings.values, terms.get((chunk.source_id, chunk.chunk_id), {}), result.rerank_adapter
             ),

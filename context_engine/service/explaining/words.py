@@ -8,7 +8,8 @@ from typing import Any, Final
 from context_engine.core.context.fence import inert_line
 from context_engine.core.models import BlendFeature, Fate, Outcome, RankedChunk, Settings, canonical_json
 from context_engine.core.text import content_sha256
-from context_engine.service.contract.explanation import ChunkNotShown, ChunkShown, Explanation
+from context_engine.service.contract.chunks import ChunkShown
+from context_engine.service.contract.explanation import ChunkNotShown, Explanation
 
 _REASONS: Final = {
     "below_min_relevance": "below the relevance limit",

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from context_engine.apps.mcp.search import search_answer
 from context_engine.core.context import ApproxTokenCounter, from_result
 from context_engine.core.models import SearchResult
-from context_engine.service.contract.rag import RetrievalChunk
-from context_engine.service.response import citation_labels, retrieval_chunk
+from context_engine.service.comparing import compare
+from context_engine.service.contract.answer import AnswerJson
+from context_engine.service.contract.chunks import ChunkShown, ChunkView, FetchedChunk, RetrievalChunk
+from context_engine.service.response import citation_labels, response_of, retrieval_chunk
 
 Ask = Callable[..., SearchResult]
 
@@ -69,6 +72,32 @@ def test_what_the_document_says_goes_before_what_is_known_of_it(shown: Callable[
     known = shown(doc_type="sop_document")
     assert (known.content_type, known.source_org, known.license) == ("sop_document", "Rules of approval", None)
     assert shown(metadata={"license": ["a", "list"]}).license is None
+
+
+def views(result: SearchResult) -> dict[type[ChunkView], list[ChunkView]]:
+    """The chunks of a result in every contract that its answers are made of."""
+    counter = ApproxTokenCounter()
+    response = response_of(result, None, asked=None, mask=None, reranker=None, demo=False, total_ms=0.0)
+    answer = AnswerJson.from_response(response)
+    tool = search_answer(result, from_result(result, counter=counter), full=True, more="", demo=False)
+    fetched = [FetchedChunk.of(chunk.fields()) for chunk in result.chunks]
+    told = [ChunkShown.of(chunk.fields(), why="") for chunk in result.chunks]
+    every = [
+        *(*response.chunks, *answer.sources, *answer.retrieval_summary.results, *tool.results),
+        *(*compare(result).enhanced.chunks, *fetched, *told),
+    ]
+    return {kind: [view for view in every if type(view) is kind] for kind in map(type, every)}
+
+
+def test_every_contract_of_a_chunk_holds_what_it_promises(ask: Ask, chunk_of: Any):
+    metadata = {"page": 7, "tags": "x, y", "year": 2024, "rate": float("inf")}
+    dated = chunk_of("a", 0.9, section="4.2", metadata=metadata, effective_from=date(2024, 7, 1))
+    made = views(ask([(2, [dated]), (5, [chunk_of("b", 0.8)])], min_relevance_score=0.0, expired="flag"))
+    assert made.keys() == set(ChunkView.__subclasses__())
+    for kind, shown in made.items():
+        assert len(shown) == 2
+        for view in shown:
+            assert kind.model_validate_json(view.model_dump_json(warnings="error")) == view
 
 
 def test_every_field_that_is_published_is_set(shown: Callable[..., RetrievalChunk]):
