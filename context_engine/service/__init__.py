@@ -1,1 +1,1 @@
-"""What every program that serves the engine shares: HTTP, MCP, compare mode, the RAG API as a library."""
+"""The service behind HTTP, MCP and Dify: answers, fetching, comparison, explanation and records."""

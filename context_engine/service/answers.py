@@ -1,4 +1,4 @@
-"""Contexts of a search or of given chunks, and rankings of given chunks."""
+"""Builds contexts from a search or from given chunks, and ranks given chunks."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from context_engine.wiring.functions import function_domain
 
 
 def build_context(deployment: Deployment, request: ContextRequest, *, principal: Principal) -> ContextResponse:
-    """Return what a model is to read.
+    """Return the context for a model.
 
     Args:
-        principal: who asks; of a search it must be who got the answer.
+        principal: the caller; for a search, the one who received the answer.
 
     Raises:
-        CursorExpired: the answer of that search is not kept any more, or was somebody else's.
-        InvalidRequest: a chunk or a message that cannot be used.
-        AuditUnavailable: the reading could not be recorded, and the text must not be given without.
+        CursorExpired: the answer of that search is no longer kept, or belongs to somebody else.
+        InvalidRequest: an unusable chunk or message.
+        AuditUnavailable: the reading could not be recorded, and no text may be given without a record.
         MaskingError: a masker failed.
     """
     if request.chunks is not None:
@@ -117,7 +117,7 @@ _NAMES: Final = {
     "provenance": "_provenance",
     "final_score": "_rag_score",
 }
-"""A field of the RAG API, and the key of a chunk dict that says the same."""
+"""Fields of the RAG API, and the equivalent keys of a chunk dict."""
 
 _METADATA: Final = {
     "canonical_url": "url",
@@ -127,17 +127,17 @@ _METADATA: Final = {
     "license": "license",
     "tags": "tags",
 }
-"""A field of the RAG API, and the field of a chunk's metadata that says the same."""
+"""Fields of the RAG API, and the equivalent fields of a chunk's metadata."""
 
 _OF_THE_ANSWER: Final = frozenset(("citation_label", "flags"))
-"""Said of a chunk by the answer it stood in; the flags stand in its tag as well."""
+"""Keys that an answer added to a chunk; its tag holds the flags as well."""
 
 
 def chunk_dicts(chunks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return chunks with the keys of `context_engine.rag`; what has such a key already keeps it.
+    """Return chunks with the keys of `context_engine.rag`; existing keys win.
 
-    The `score` of a chunk with the tag of an answer is left out: it is relative to the others of that answer, and says
-    nothing beside chunks from elsewhere.
+    The `score` of a chunk with the tag of an answer is dropped: it is relative to that answer and not comparable with
+    chunks from elsewhere.
     """
     return [_chunk_dict(chunk) for chunk in chunks]
 
@@ -165,19 +165,19 @@ def rerank_chunks(
     caller: Caller,
     request_id: str | None = None,
 ) -> RerankResponse:
-    """Return chunks ranked by dedup, relevance filter, reranker, authority and selection, as `rag.rerank` does it.
+    """Return chunks ranked by dedup, relevance filter, reranker, authority and selection, like `rag.rerank`.
 
-    Each chunk speaks for itself: its source, tier, trust and dates are what it says they are, tier 5 where it says
-    nothing. No source is asked, no filter of the domain holds, and nothing is out of scope.
+    Each chunk states its own source, tier, trust and dates; the default is tier 5. No source is asked, no filter of the
+    domain applies, and nothing is out of scope.
 
     Args:
-        principal: who asks, for the record; whose chunks these are is the caller's business.
-        caller: what is recorded of the program that asks.
-        request_id: of the call.
+        principal: the caller, for the record; the origin of the chunks is not checked.
+        caller: the program that asks, for the record.
+        request_id: the id of the call.
 
     Raises:
-        InvalidRequest: a chunk or an option that cannot be used.
-        AuditUnavailable: the ranking could not be recorded, and must not be given without.
+        InvalidRequest: an unusable chunk or option.
+        AuditUnavailable: the ranking could not be recorded, and may not be given without a record.
         MaskingError: a masker failed.
     """
     dicts = chunk_dicts(request.chunks)

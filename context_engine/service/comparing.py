@@ -1,4 +1,4 @@
-"""Compare mode: a result beside its baseline, as it is published."""
+"""Compare mode: a result beside its baseline, in published form."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def compare(
     budget: int | None = None,
     enhanced: Context | None = None,
 ) -> Comparison:
-    """Return a result beside its baseline; from the result alone, so one out of a record will do.
+    """Return a result beside its baseline. Only the result is needed, so a recorded one works.
 
-    Neither context is recorded here: who lets a model read the enhanced one makes it by `Engine.context` and gives it.
+    This records neither context: a caller who gives the enhanced one to a model makes it with `Engine.context`.
 
     Args:
-        mask: `Engine.mask`; needed where the domain masks contexts.
-        counter: of tokens; the approximate one where left out.
-        budget: tokens of each context; the result's `context_max_tokens` where left out.
-        enhanced: the context of the result, where it was made already; the baseline's has its budget and form then.
+        mask: `Engine.mask`; required if the domain masks contexts.
+        counter: counts tokens; default: the approximate counter.
+        budget: tokens of each context; default: the result's `context_max_tokens`.
+        enhanced: the context of the result if already made; the baseline's gets the same budget and form.
 
     Raises:
-        InvalidRequest: the result does not hold its request, or its domain masks contexts and there is no mask.
+        InvalidRequest: the result lacks its request, or its domain masks contexts and no mask is given.
         MaskingError: a masker failed.
     """
     difference = core.compare(result)
@@ -83,12 +83,12 @@ def compare(
 def comparison_asked_for(
     deployment: Deployment, asked: bool | None, result: SearchResult, context: Context | None
 ) -> Comparison | None:
-    """Return the comparison of an answer where one is wanted, None elsewhere; `compare_file` takes it, too.
+    """Return the comparison of an answer if one is wanted, else None; it is also appended to `compare_file`.
 
     Args:
-        asked: by the request; None: as `compare_mode` says.
-        result: of the engine.
-        context: that was made of it; None: the caller wants no text, and gets none in the comparison.
+        asked: whether the request wants one; None: `compare_mode` decides.
+        result: the engine's result.
+        context: the context made of it; None: the caller wants no texts.
 
     Raises:
         MaskingError: a masker failed.
@@ -103,7 +103,7 @@ def comparison_asked_for(
 
 
 def _keep(path: Path, comparison: Comparison) -> None:
-    """Append a comparison without texts and question, which only the record can erase; no answer fails for it."""
+    """Append a comparison without texts and question, which could not be erased there; a failure stops no answer."""
     try:
         append_comparison(path, without_texts(comparison).model_copy(update={"query": None}))
     except ConfigError as error:
@@ -111,7 +111,7 @@ def _keep(path: Path, comparison: Comparison) -> None:
 
 
 def without_texts(comparison: Comparison) -> Comparison:
-    """Return a comparison with the sizes and digests of its contexts alone."""
+    """Return a comparison with the sizes and digests of its contexts, without their texts."""
     baseline, enhanced = comparison.baseline, comparison.enhanced
     return comparison.model_copy(
         update={
@@ -122,7 +122,7 @@ def without_texts(comparison: Comparison) -> Comparison:
 
 
 def append_comparison(path: Path, comparison: Comparison) -> None:
-    """Append a comparison to a file as one line of JSON; safe for many threads and for several processes.
+    """Append a comparison to a file as one line of JSON; safe for threads and processes.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -228,15 +228,15 @@ _NAMED: Final = 3
 
 
 def chunk_name(key: Key) -> str:
-    """Return a chunk's identity as one text: SOURCE/CHUNK."""
+    """Return a chunk's identity as SOURCE/CHUNK."""
     return "/".join(key)
 
 
 def code_of(change: EngineRankChange) -> ChangeCode:
-    """Return why the rank of a chunk differs; empty if it does not.
+    """Return the code of why a chunk's rank differs.
 
     Raises:
-        ValueError: its place is the same.
+        ValueError: the rank is the same.
     """
     if change.cause is None:
         raise ValueError("its place is the same in both")
@@ -251,10 +251,10 @@ def code_of(change: EngineRankChange) -> ChangeCode:
 
 
 def sentence_of(change: EngineRankChange) -> str:
-    """Return why a chunk's place differs, in words; its ranks stand beside it.
+    """Return a sentence on why a chunk's rank differs, without the ranks.
 
     Raises:
-        ValueError: its place is the same.
+        ValueError: the rank is the same.
     """
     code, fate = code_of(change), change.fate
     if code == "merged":

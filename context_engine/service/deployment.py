@@ -1,4 +1,4 @@
-"""One opened configuration with its ledger, and the one in force, which may be replaced while it is used."""
+"""An opened configuration with its engine and ledger, and its replacement at a reload."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class DeploymentLedger:
-    """Opens the ledger when it is first read, once, and lends it to all threads.
+    """Opens the ledger once, when it is first read, and shares it with all threads.
 
     Args:
-        setup: says where it is, and whether searches are recorded.
-        data_dir: the folder of the embedded base; None for the usual one.
+        setup: the configuration, with the ledger's address and the audit mode.
+        data_dir: the data folder; None: the default.
     """
 
     def __init__(self, setup: Setup, data_dir: Path | None) -> None:
@@ -44,14 +44,14 @@ class DeploymentLedger:
         return audit_mode(self._setup) != "off"
 
     def opened(self) -> Ledger | None:
-        """Return the ledger; None where there is none yet, because nothing was ever recorded in it.
+        """Return the ledger; None if nothing was ever recorded.
 
         Raises:
             AuditOff: searches are not recorded.
             AuditError: it cannot be opened.
         """
         if not self.recording:
-            raise AuditOff("searches are not recorded here: whoever runs the service sets audit_mode")
+            raise AuditOff("searches are not recorded here: the operator can set audit_mode")
         with self._lock:
             if self._opened is None:
                 try:
@@ -73,14 +73,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """An engine with what it was made of.
+    """An engine with its configuration, kept answers and ledger.
 
     Attributes:
-        views: the domains as each principal may know them.
-        data_dir: the folder of the embedded base; None for the usual one.
-        demo: the domains are the fictitious bank's.
-        rankings: takes the rankings of chunks that callers hand over; None where nothing is recorded.
-        kept: its answers of the last minutes.
+        views: the view of the domains for each principal.
+        data_dir: the data folder; None: the default.
+        demo: whether it serves the demo bank.
+        rankings: records rankings of callers' own chunks; None if nothing is recorded.
+        kept: the answers of the last minutes.
         ledger: the records of its searches.
     """
 
@@ -98,7 +98,7 @@ class Deployment:
 
     @property
     def principals(self) -> Principals:
-        """Who may act as whom, as `access.yaml` says."""
+        """The principals of `access.yaml`."""
         return self.setup.config.principals
 
     @property
@@ -107,7 +107,7 @@ class Deployment:
         return self.setup.resolver.base().values
 
     def known_to(self, principal: Principal) -> LoadedRegistry:
-        """Return the domains and sources that a principal may know; to it there are no others.
+        """Return the registry with only the domains and sources that a principal may know of.
 
         Raises:
             PolicyError: the access policy failed.
@@ -124,7 +124,7 @@ def open_deployment(setup: Setup, *, data_dir: Path | None = None, demo: bool = 
     """Return a configuration with its engine.
 
     Raises:
-        ConfigError: a configuration that cannot be used.
+        ConfigError: an unusable configuration.
     """
     engine = build_engine(setup, data_dir=data_dir)
     views = AccessViews(setup.registry, setup.access)
@@ -144,10 +144,10 @@ T = TypeVar("T", bound=Closable)
 
 
 class Shared(Generic[T]):
-    """A resource with a count of its users, closed when it is retired and the last user has left. Safe for threads.
+    """A resource with a count of its users, closed once it is retired and the last user has left. Thread-safe.
 
-    `join` is called under the lock of whatever hands the resource out: otherwise it could be retired and closed between
-    the look-up and the join.
+    Call `join` under the lock of the owner that hands the resource out: otherwise the resource could be retired and
+    closed between the look-up and the join.
 
     Args:
         make: opens the resource; called by the first `value`, and again after a failure.
@@ -160,7 +160,7 @@ class Shared(Generic[T]):
         self._retired = False
 
     def join(self) -> None:
-        """Count one user more; each calls `leave` at its end."""
+        """Add a user, who must call `leave`."""
         with self._lock:
             self._users += 1
 
@@ -172,7 +172,7 @@ class Shared(Generic[T]):
             return self._value
 
     def leave(self) -> None:
-        """Count one user less."""
+        """Remove a user."""
         with self._lock:
             self._users -= 1
         self._close_if_unused()
@@ -193,10 +193,10 @@ class Shared(Generic[T]):
 
 
 class LiveDeployment:
-    """The deployment in force. Safe for many threads.
+    """The deployment in force, replaceable while in use. Thread-safe.
 
     Args:
-        load: opens the configuration as it is now; called at once, and again by `reload`.
+        load: opens the current configuration; called now and by `reload`.
 
     Raises:
         ConfigError: the configuration cannot be used.
@@ -208,12 +208,12 @@ class LiveDeployment:
 
     @property
     def current(self) -> Deployment:
-        """The deployment in force, to be looked at; whoever works with it calls `use`."""
+        """The deployment in force, for inspection; work with it inside `use`."""
         return self._shared.value()
 
     @contextmanager
     def use(self) -> Iterator[Deployment]:
-        """Yield the deployment in force; it stays open until the end of the block, whatever comes in its place."""
+        """Yield the deployment in force; it stays open until the end of the block, even after a reload."""
         with self._lock:
             shared = self._shared
             shared.join()
@@ -223,13 +223,13 @@ class LiveDeployment:
             shared.leave()
 
     def reload(self, check: Callable[[Deployment], None] | None = None) -> None:
-        """Open the configuration anew and put it in force; the calls at work end with the one they began with.
+        """Reopen the configuration and put it in force; running calls end with the deployment they began with.
 
         Args:
-            check: is shown the new one before it is in force; what it raises refuses it.
+            check: called with the new deployment before it is in force; an exception refuses it.
 
         Raises:
-            ConfigError: it cannot be used, and the one in force stays.
+            ConfigError: unusable; the current one stays in force.
         """
         with self._reloading:
             new = self._load()
@@ -244,7 +244,7 @@ class LiveDeployment:
             old.retire()
 
     def close(self) -> None:
-        """Close the deployment as soon as nobody uses it; may be called twice."""
+        """Close the deployment once nobody uses it; may be called twice."""
         self._shared.retire()
 
 

@@ -1,4 +1,4 @@
-"""The domains and personas that a caller may use."""
+"""Lists the domains and personas that a caller may use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _domain_entry(name: str, spec: DomainSpec | None) -> DomainEntry:
 
 
 def personas_known_to(deployment: Deployment, principal: Principal) -> PersonasResponse:
-    """Return the personas by name; of the sources that one names, those that a principal may know.
+    """Return the personas by name, without sources that the principal may not know of.
 
     Raises:
         PolicyError: the access policy failed.

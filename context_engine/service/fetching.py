@@ -56,12 +56,12 @@ class FetchedPassage(PublishedChunk):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What the sources gave.
+    """The answers of the sources.
 
     Attributes:
-        passages: source by source in the order of the manifest; of a document in its order.
-        not_found: ids for which there is nothing.
-        unanswered: sources that could not be looked in, each with its error.
+        passages: in the order of the manifest's sources, then in document order.
+        not_found: ids without a chunk.
+        unanswered: sources that could not answer, with their errors.
     """
 
     domain: str
@@ -74,7 +74,7 @@ def fetch(deployment: Deployment, caller: Authenticated, asked: FetchQuery) -> F
     """Return chunks by their ids, under a limit of tokens.
 
     Raises:
-        UnknownDomain: the domain is not registered, or not for this caller.
+        UnknownDomain: not registered, or not for this caller.
         InvalidRequest: no domain is named, and there are several.
         ConfigError, PolicyError, MaskingError: as `Engine.fetch`.
     """
@@ -118,18 +118,18 @@ def fetch_passages(
     chunk_ids: Sequence[str] = (),
     document_ids: Sequence[str] = (),
 ) -> Fetched:
-    """Return chunks of a domain by their ids; what a principal may not read is not there.
+    """Return chunks of a domain by their ids; unreadable ones are omitted.
 
     Args:
         domain: None: the only one.
-        source: None: every source that the principal may search is looked in; one that it may not is not there.
-        chunk_ids, document_ids: what is wanted, at least one.
+        source: None: every source that the principal may search; an unreadable source counts as unknown.
+        chunk_ids, document_ids: at least one id.
 
     Raises:
         UnknownDomain, InvalidRequest, ConfigError, PolicyError, MaskingError: see `fetch`.
     """
     if not chunk_ids and not document_ids:
-        raise InvalidRequest("nothing is asked for: send chunk_ids or document_ids")
+        raise InvalidRequest("the request names nothing: send chunk_ids or document_ids")
     registry = deployment.known_to(principal)
     spec = registry.domain(only_domain(registry, domain))
     sources = [one for one in spec.sources if source in (None, one.id)]
@@ -163,7 +163,7 @@ def _result(future: Future[tuple[Chunk, ...]], source_id: str, *, done: bool) ->
 def _of_source(
     deployment: Deployment, domain: DomainSpec, spec: SourceSpec, chunks: Sequence[Chunk], wanted: FetchRequest
 ) -> list[FetchedPassage]:
-    """Return the chunks of a source: those asked for by their own ids first, as asked, then document by document."""
+    """Return the chunks of a source: first by chunk id in the order asked, then document by document."""
     places = {wanted_id: place for place, wanted_id in enumerate((*wanted.chunk_ids, *wanted.document_ids))}
     last = len(places)
 

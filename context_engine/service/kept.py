@@ -31,10 +31,10 @@ _LEVEL: Final = 1
 _BESIDE: Final = 500
 """Overhead of an entry in bytes, added to its packed size."""
 
-CURSOR_EXPIRED: Final = "this cursor is not valid any more: ask the question again"
+CURSOR_EXPIRED: Final = "this cursor is no longer valid: ask the question again"
 
 _SECRET: Final = secrets.token_bytes(32)
-"""Signs the cursors of this process: none can be forged, and none outlives the answers kept in this process."""
+"""Signs the cursors of this process; they cannot be forged and expire with its kept answers."""
 
 _SIGNATURE_BYTES: Final = 16
 
@@ -43,7 +43,7 @@ def make_cursor(search_id: str, *numbers: int) -> str:
     """Return a signed cursor for a place in a kept answer.
 
     Args:
-        numbers: the place, such as the number of a part.
+        numbers: the place, for example the number of a part.
     """
     payload = ".".join([*map(str, numbers), search_id]).encode()
     return urlsafe_b64encode(_signature(payload) + payload).decode().rstrip("=")
@@ -53,7 +53,7 @@ def read_cursor(cursor: str, *, count: int = 1) -> tuple[str, tuple[int, ...]]:
     """Return the search id and the numbers of a cursor.
 
     Args:
-        count: how many numbers the cursor holds.
+        count: the number of numbers in the cursor.
 
     Raises:
         CursorExpired: this process did not make the cursor.
@@ -79,9 +79,9 @@ class KeptAnswer:
     """An answer as it was returned.
 
     Attributes:
-        result: of the engine, with the candidates.
-        response: the whole answer of the RAG API, before it was dealt out in parts; None where none was made.
-        parts: what a model reads of it, where it is dealt out in parts.
+        result: the engine's result, with the candidates.
+        response: the whole answer of the RAG API, before it was split into parts; None if none was made.
+        parts: the contexts of its parts, if it was split.
     """
 
     result: SearchResult
@@ -90,16 +90,16 @@ class KeptAnswer:
 
 
 class KeptResults:
-    """Keeps answers for some minutes under their search ids, each for its principal alone. Safe for many threads.
+    """Keeps answers for some minutes by search id, each for its principal only. Thread-safe.
 
-    A deployment owns one, so that nothing outlives the access rules it was found under. An answer is kept packed, in a
-    tenth of the bytes that it takes at work, and no collection of garbage goes through it.
+    Each deployment owns one, so that no answer outlives the access rules it was found under. Answers are kept packed:
+    a tenth of the memory, and nothing for the garbage collector to traverse.
 
     Args:
-        most_bytes: bound of the sizes' sum; what was used longest ago goes first.
-        most_entries: bound of their number.
+        most_bytes: most bytes in total; the least recently used answer is dropped first.
+        most_entries: most answers.
         seconds: how long an answer is kept.
-        timer: seconds, never backwards.
+        timer: a monotonic clock in seconds.
     """
 
     def __init__(
@@ -127,17 +127,17 @@ class KeptResults:
         )
 
     def keep(self, principal: Principal, answer: KeptAnswer) -> None:
-        """Keep an answer for who got it; one that is larger than all there is room for is not kept."""
+        """Keep an answer for its recipient; one larger than `most_bytes` is not kept."""
         try:
             packed = zlib.compress(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL), _LEVEL)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:  # a source's own kind of value is in it
+        except (pickle.PicklingError, TypeError, AttributeError) as error:  # a source used a type of its own
             logger.debug("search %s is not kept: %s", answer.result.search_id, type(error).__name__)
             return
         with self._lock, suppress(ValueError):
             self._kept[answer.result.search_id, principal] = packed
 
     def get(self, principal: Principal, search_id: str) -> KeptAnswer:
-        """Return an answer that was given to this principal.
+        """Return a kept answer of this principal.
 
         Raises:
             CursorExpired: it is not kept, or belongs to another principal; the two are deliberately indistinguishable.
@@ -145,9 +145,7 @@ class KeptResults:
         with self._lock:
             packed = self._kept.get((search_id, principal))
         if packed is None:
-            raise CursorExpired(
-                f"no answer of the search {search_id!r} is kept for you any more: ask the question again"
-            )
+            raise CursorExpired(f"no answer of the search {search_id!r} is kept for you now: ask the question again")
         answer: KeptAnswer = pickle.loads(zlib.decompress(packed))
         return answer
 

@@ -25,17 +25,17 @@ _CALLER: Final = Caller(app="rag-pipeline")
 
 
 class RAGPipeline:
-    """Answers requests of the RAG API over the configured domains. Safe for many threads; a context manager.
+    """Answers requests of the RAG API over the configured domains. Thread-safe; a context manager.
 
     Not `context_engine.rag.RagPipeline`, which takes and returns chunk dicts.
 
     Args:
-        config_dir, stage: where manifests and settings are; found as everywhere if None.
-        data_dir: the folder of the embedded base; the usual one if None.
-        deployment: answers in place of a configuration of its own; whoever opened it closes it.
+        config_dir, stage: the configuration; None: the usual search.
+        data_dir: the data folder; None: the default.
+        deployment: an open deployment to use instead; its owner closes it.
 
     Raises:
-        ConfigError: a configuration that cannot be used.
+        ConfigError: an unusable configuration.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class RAGPipeline:
         """Return the answer to a request.
 
         Args:
-            principal: who asks, as the program has authenticated it: a `Principal`, or a dict of id, roles, groups and
-                clearance; it decides what may be searched. None: nobody in particular.
+            principal: the authenticated caller, whose rights decide what is searched: a `Principal`, or a dict of id,
+                roles, groups and clearance. None: an anonymous caller.
 
         Raises:
-            InvalidRequest: no request, or a principal or a field that cannot be used; no limits of a server hold here.
+            InvalidRequest: not a request, or an unusable principal or field. Limits of a server do not apply.
             ContextEngineError: as `answer_query`.
         """
         if not isinstance(request, RAGQueryRequest):

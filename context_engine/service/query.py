@@ -1,4 +1,4 @@
-"""Answers a question of the RAG API, whole or in numbered parts."""
+"""Answers a question of the RAG API, completely or in numbered parts."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def answer_query(
     caller: Caller,
     request_id: str | None = None,
 ) -> RAGPipelineResponse:
-    """Return the answer to a question, and keep it for some minutes for who asked.
+    """Return the answer to a question, and keep it for some minutes for the caller.
 
     Args:
-        principal: who asks; decides what is searched.
-        caller: what is recorded of the program that asks; it grants nothing.
-        request_id: of the call.
+        principal: the caller, whose rights decide what is searched.
+        caller: the program that asks, for the record; it grants nothing.
+        request_id: the id of the call.
 
     Raises:
-        UnknownDomain: the domain is not registered, or not for this principal.
-        InvalidRequest: a field that cannot be used.
-        CursorExpired: the rest of an answer is not kept any more, or was never for this principal.
+        UnknownDomain: not registered, or not for this principal.
+        InvalidRequest: an unusable field.
+        CursorExpired: the rest of the answer is no longer kept, or is not this principal's.
         AllSourcesFailed: no source answered.
         EvidenceIncomplete: `strict`, and required evidence is missing.
-        AuditUnavailable: the answer could not be recorded, and must not be given without.
+        AuditUnavailable: the answer could not be recorded, and may not be given without a record.
         ConfigError, PolicyError, MaskingError: as `Engine.search`.
     """
     if request.cursor is not None:
@@ -68,7 +68,7 @@ def answer_query(
 
 
 def _read(engine: Engine, result: SearchResult, parts: Sequence[ContextPart]) -> Context:
-    """Return the first context that a model reads, and record the reading."""
+    """Return the context of the first part, and record that it was read."""
     if not parts:
         return engine.context(result, counter=COUNTER)
     engine.read(result, parts[0].context)
@@ -76,7 +76,7 @@ def _read(engine: Engine, result: SearchResult, parts: Sequence[ContextPart]) ->
 
 
 def dealt(engine: Engine, result: SearchResult, *, max_chars: int | None) -> tuple[ContextPart, ...]:
-    """Return the parts of an answer; in each, what a model reads keeps to `context_max_tokens` and to `max_chars`.
+    """Return the parts of an answer; the context of each fits `context_max_tokens` and `max_chars`.
 
     Raises:
         MaskingError: a masker failed.
@@ -87,10 +87,10 @@ def dealt(engine: Engine, result: SearchResult, *, max_chars: int | None) -> tup
 
 
 def answer_part(answer: KeptAnswer, number: int) -> RAGPipelineResponse:
-    """Return a part of an answer: its chunks, and the context string of these alone. The statistics are of the whole.
+    """Return a part of an answer: its chunks and their context string, with the statistics of the whole.
 
     Args:
-        answer: with its parts; one without is the only part.
+        answer: the answer; without parts it is its only part.
         number: 1-based.
     """
     response, parts = answer.response, answer.parts
@@ -113,14 +113,14 @@ def answer_part(answer: KeptAnswer, number: int) -> RAGPipelineResponse:
 
 
 def next_part(deployment: Deployment, principal: Principal, cursor: str) -> RAGPipelineResponse:
-    """Return the part that a cursor stands for, and record that it was read; the same cursor gives the same part.
+    """Return the part of a cursor, and record that it was read; the same cursor gives the same part.
 
     Args:
-        principal: who asks; it must be who got the part before.
+        principal: the caller, who must have received the part before.
 
     Raises:
-        CursorExpired: the answer is not kept any more, belongs to another principal, or the cursor is forged.
-        AuditUnavailable: the reading could not be recorded, and the text must not be given without.
+        CursorExpired: the answer is no longer kept, is another principal's, or the cursor is forged.
+        AuditUnavailable: the reading could not be recorded, and no text may be given without a record.
     """
     search_id, numbers = read_cursor(cursor)
     try:
@@ -136,7 +136,7 @@ def next_part(deployment: Deployment, principal: Principal, cursor: str) -> RAGP
 
 
 def _labels(parts: tuple[ContextPart, ...]) -> dict[Key, str]:
-    """Return the citation label of each chunk in all parts; chunks that no text had room for get the next numbers."""
+    """Return the citation label of each chunk in all parts; chunks outside every context get the next numbers."""
     blocks = [block for part in parts for block in part.context.blocks]
     labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
     numbers = count(len(blocks) + 1)

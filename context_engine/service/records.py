@@ -29,9 +29,9 @@ class OwnedRecord:
     """A record that a caller may read.
 
     Attributes:
-        ledger: that it stands in.
-        entry: as it is stored.
-        index: its place in the log, None while it waits.
+        ledger: the ledger that holds it.
+        entry: the stored entry.
+        index: its place in the log; None while pending.
     """
 
     def __init__(self, ledger: Ledger, entry: bytes, index: int | None) -> None:
@@ -39,12 +39,12 @@ class OwnedRecord:
 
 
 def record_of(deployment: Deployment, caller: Authenticated, record_id: str) -> RecordResponse:
-    """Return a record: any to an operator, to others those of their own searches.
+    """Return a record: any to an operator, their own to other callers.
 
     Raises:
         AuditOff: searches are not recorded.
-        RecordNotFound: there is none of that id, it was pruned, or it is of somebody else: these look alike.
-        RecordNotWritten: it is the caller's, and was not written within a second.
+        RecordNotFound: unknown, pruned or somebody else's; the cases are deliberately indistinguishable.
+        RecordNotWritten: it is the caller's, but was not written within a second.
         AuditError: the ledger cannot be read.
     """
     from context_engine.audit.review.account import account_of
@@ -56,28 +56,28 @@ def record_of(deployment: Deployment, caller: Authenticated, record_id: str) -> 
     ).to_dict()
     entry = account["entry"] if caller.operator else _without(account["entry"], _FOR_OPERATORS)
     told = {name: account[name] for name in RecordResponse.model_fields if name in account}
-    if not caller.operator and told.get("settings"):  # those of the process are its operator's
+    if not caller.operator and told.get("settings"):  # process settings are for operators only
         told["settings"] = {name: row for name, row in told["settings"].items() if name in SearchSettings.model_fields}
     return RecordResponse(**{**told, "entry": entry, "proof": _standing(record)})
 
 
 def proof_of_record(deployment: Deployment, caller: Authenticated, record_id: str) -> str:
-    """Return the proof that a record stands in the log, as `context-engine audit prove` writes it.
+    """Return the proof that a record is in the log, as `context-engine audit prove` writes it.
 
-    It holds the whole entry. Where access rules are in force an entry names what its caller may not know, so that there
-    it is for operators alone.
+    A proof holds the whole entry. With access rules an entry names sources that its caller may not know of, so only
+    operators get it.
 
     Raises:
-        NotPermitted: access rules are in force, and the caller is no operator.
-        AuditOff, RecordNotFound, RecordNotWritten, AuditError: see `record_of`; and no checkpoint can be made here.
+        NotPermitted: access rules are in force, and the caller is not an operator.
+        AuditOff, RecordNotFound, RecordNotWritten, AuditError: see `record_of`; also if no checkpoint can be made.
     """
     from context_engine.audit.ledger.key_change import present_checkpoint
     from context_engine.audit.ledger.prove import prove_record
 
     if not caller.operator and not isinstance(deployment.setup.access, OpenAccess):
         raise NotPermitted(
-            "a proof holds the whole record, and where access rules are in force that names what its caller may not "
-            "know: ask an operator for it"
+            "a proof holds the whole record, which under access rules names what its caller may not know: "
+            "ask an operator for it"
         )
     record = find_owned(deployment, caller, record_id)
     newest = next(iter(record.ledger.checkpoints(newest=1)), None)
@@ -87,14 +87,14 @@ def proof_of_record(deployment: Deployment, caller: Authenticated, record_id: st
 
 
 def find_owned(deployment: Deployment, caller: Authenticated, record_id: str) -> OwnedRecord:
-    """Return a record that a caller may read; one that was just made is waited for, a second at most.
+    """Return a record that a caller may read; wait up to a second for one that was just made.
 
     Raises:
         AuditOff, RecordNotFound, RecordNotWritten, AuditError: see `record_of`.
     """
     until = time.monotonic() + _WAIT_S
     while (record := _readable(deployment, caller, record_id)) is None:
-        if not deployment.kept.holds(caller.principal, record_id):  # else it is on its way, and no secret
+        if not deployment.kept.holds(caller.principal, record_id):  # else it is the caller's and being written
             raise RecordNotFound(f"there is no record {record_id!r} that you may read")
         if time.monotonic() > until:
             raise RecordNotWritten(
@@ -118,7 +118,7 @@ def _readable(deployment: Deployment, caller: Authenticated, record_id: str) -> 
 
 
 def _is_own(ledger: Ledger, caller: Authenticated, stored: StoredEntry) -> bool:
-    """Whether an entry is the caller's; never true for an unauthenticated caller."""
+    """Whether an entry is the caller's; never for an unauthenticated caller."""
     from context_engine.audit.record.entry import read_entry
     from context_engine.audit.review.stored import ledger_pseudonyms
 

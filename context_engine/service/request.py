@@ -1,4 +1,4 @@
-"""Turns a request of the RAG API into a request of the engine."""
+"""Converts a request of the RAG API into a request of the engine."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "rerank_top_n": "rerank_top_n",
     "max_tokens": "context_max_tokens",
 }
-"""Fields of a request that are settings of its search."""
+"""Request fields that are settings of the search."""
 
 
 def check_limits(request: RAGQueryRequest, limits: ServerSettings) -> None:
-    """Refuse options that the service accepts from no caller.
+    """Refuse options beyond the service's limits.
 
     Raises:
         InvalidRequest: the question is longer than `server_max_query_chars`, more chunks are asked for than
@@ -50,7 +50,7 @@ def check_limits(request: RAGQueryRequest, limits: ServerSettings) -> None:
 
 
 def check_sizes(query: str, wanted: Mapping[str, Any], limits: ServerSettings) -> None:
-    """Refuse a question that is too long and numbers of chunks, by the names of their fields, that are too high.
+    """Refuse a question that is too long, and numbers that are too high, by field name.
 
     Raises:
         InvalidRequest: see `check_limits`.
@@ -68,10 +68,10 @@ def _check_most(name: str, value: Any, most: float) -> None:
 
 
 def only_domain(registry: Registry, name: str | None) -> str:
-    """Return the domain that was named, else the only one.
+    """Return the named domain, else the only one.
 
     Args:
-        registry: as the caller may know it.
+        registry: the caller's view of the domains.
 
     Raises:
         InvalidRequest: none was named, and there is none or several.
@@ -86,10 +86,10 @@ def only_domain(registry: Registry, name: str | None) -> str:
 
 
 def asked_filter(request: RAGQueryRequest) -> Filter | None:
-    """Return the filter of a request, by the names that it uses.
+    """Return the filter of a request, with the names that it uses.
 
     Raises:
-        InvalidFilter: it cannot be read.
+        InvalidFilter: malformed.
     """
     return parse_filter(request.filters)
 
@@ -97,15 +97,15 @@ def asked_filter(request: RAGQueryRequest) -> Filter | None:
 def search_request(
     request: RAGQueryRequest, domain: str, *, principal: Principal, caller: Caller, request_id: str | None
 ) -> SearchRequest:
-    """Return what the engine is asked.
+    """Return the engine's request.
 
     Args:
-        domain: settled by `only_domain`.
-        principal: who asks.
-        caller: what is recorded of the program that asks.
+        domain: from `only_domain`.
+        principal: the caller.
+        caller: the program that asks, for the record.
 
     Raises:
-        InvalidRequest: a filter that cannot be read, or a setting that is given twice.
+        InvalidRequest: a malformed filter, or a setting given twice.
     """
     filters = asked_filter(request)
     return SearchRequest(
@@ -125,7 +125,7 @@ def search_request(
 
 
 def _overrides(request: RAGQueryRequest) -> dict[str, Any]:
-    """Return the settings of this search alone, each given once. A threshold is one on cosine, as a persona's is."""
+    """Return the settings of this search, each given once. A threshold applies to the cosine, as in a persona."""
     overrides: dict[str, Any] = dict(request.settings)
     known = {ALIASES.get(key, key): key for key in overrides}
     for name, key in _SETTINGS.items():
@@ -144,7 +144,7 @@ _NAMES: Final = {"namespace": "source_id", "doc_id": "document_id"}
 
 
 def by_own_names(asked: Filter) -> Filter:
-    """Return a filter with the ids of source and document by their own names; all other fields are as they are."""
+    """Return a filter that names the ids of source and document as the engine does."""
     match asked:
         case And(parts):
             return And(tuple(map(by_own_names, parts)))

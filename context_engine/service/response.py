@@ -1,4 +1,4 @@
-"""Turns a result of the engine into an answer of the RAG API."""
+"""Converts a result of the engine into an answer of the RAG API."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def response_of(
     demo: bool,
     total_ms: float,
 ) -> RAGPipelineResponse:
-    """Return the answer to a request, in one part; passages are masked where the domain masks contexts.
+    """Return the answer to a request, in one part; passages are masked if the domain masks contexts.
 
     Args:
-        context: what a model is to read; None where it was not asked for.
+        context: the context for a model; None if not wanted.
         asked: the filter as the caller wrote it.
-        mask: of the engine.
+        mask: the engine's mask.
         reranker: the name of the engine's model reranker.
-        demo: the domains are the fictitious bank's.
-        total_ms: the time of all of it.
+        demo: whether the domains are the demo bank's.
+        total_ms: the total time.
 
     Raises:
         MaskingError: a masker failed.
@@ -91,7 +91,7 @@ def _chunks(result: SearchResult, context: Context | None) -> tuple[RetrievalChu
 
 
 def _effective(result: SearchResult) -> dict[str, EffectiveValue]:
-    """Return the settings of a search; those of the process are its operator's."""
+    """Return the settings of a search, without process settings, which only an operator may see."""
     return {
         key: EffectiveValue.model_construct(**row)
         for key, row in result.settings_in_force().items()
@@ -100,7 +100,7 @@ def _effective(result: SearchResult) -> dict[str, EffectiveValue]:
 
 
 def source_reports(sources: Iterable[SourceStatus]) -> tuple[SourceReport, ...]:
-    """Return what each source did."""
+    """Return a report for each source."""
     return tuple(
         SourceReport.model_construct(
             source_id=source.source_id,
@@ -115,11 +115,11 @@ def source_reports(sources: Iterable[SourceStatus]) -> tuple[SourceReport, ...]:
 
 
 def citation_labels(chunks: Iterable[RankedChunk], context: Context | None) -> dict[Key, str]:
-    """Return what each chunk is cited by, by identity.
+    """Return the citation label of each chunk, by identity.
 
     Args:
         chunks: best first.
-        context: what a model reads of them; its labels hold, and what is not in it goes on counting. None: by rank.
+        context: their context, whose labels hold; other chunks get the next numbers. None: number by rank.
     """
     blocks = () if context is None else context.blocks
     labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
@@ -132,11 +132,11 @@ def citation_labels(chunks: Iterable[RankedChunk], context: Context | None) -> d
 
 
 def retrieval_chunk(ranked: RankedChunk, label: str, source_title: str) -> RetrievalChunk:
-    """Return a chunk with all that is needed to cite it; nothing is checked again.
+    """Return a chunk with everything needed to cite it; not validated again.
 
     Args:
-        label: what it is cited by.
-        source_title: stands for the organisation where the document names none; "" for none.
+        label: its citation label.
+        source_title: used if the document names no organisation; "" for none.
     """
     fields = ranked.fields()
     return RetrievalChunk.of(
@@ -145,11 +145,11 @@ def retrieval_chunk(ranked: RankedChunk, label: str, source_title: str) -> Retri
 
 
 COUNTER: Final = ApproxTokenCounter()
-"""Counts the tokens of every text that the service gives out."""
+"""Counts the tokens of every text in answers."""
 
 
 def context_string(context: Context) -> ContextString:
-    """Return a context with its length in tokens, whatever its limit was measured in."""
+    """Return a context with its length in tokens."""
     measured = context.counter == COUNTER.name
     return ContextString.model_construct(
         formatted_context=context.text,
@@ -165,7 +165,7 @@ def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float
 
     Args:
         asked: the filter as the caller wrote it.
-        total_ms: the time of all of it.
+        total_ms: the total time.
     """
     times = {stage.name: stage.elapsed_ms for stage in result.stages}
     embedding_ms = max((source.embedding.elapsed_ms for source in result.sources if source.embedding), default=0.0)
@@ -186,13 +186,13 @@ def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float
 
 
 def embedding_model(result: SearchResult) -> str | None:
-    """Return the model that the question was searched by; several with commas, None where no vector was made here."""
+    """Return the embedding models of the search, comma-separated; None if no vector was made here."""
     models = {source.embedding.model: None for source in result.sources if source.embedding}
     return ", ".join(models) or None
 
 
 def thresholds_of(result: SearchResult) -> PersonaThresholds:
-    """Return the values that a persona may set, as they were in force."""
+    """Return the settings in force that a persona may set."""
     settings = result.settings.values
     return PersonaThresholds.model_construct(
         similarity_threshold=settings.similarity_threshold,

@@ -1,1 +1,1 @@
-"""The engine behind HTTP."""
+"""The HTTP service."""

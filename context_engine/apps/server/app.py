@@ -1,4 +1,4 @@
-"""The app: every route, with the service behind it."""
+"""The ASGI app with all routes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     mcp.router,
 )
 FORMS: Final[Mapping[str, ProblemForm]] = dict.fromkeys(("/retrieval", "//retrieval"), retrieval.problem_form)
-"""Problem formats of addresses that have their own, by address prefix."""
+"""Problem formats by address prefix, for routes with their own."""
 
 BESIDE: Final[tuple[Beside, ...]] = (mcp.tools,)
 """Context managers that run for the lifetime of the app."""
@@ -97,7 +97,7 @@ def _as_ours(request: Request, error: Exception) -> Exception:
     if isinstance(error, RequestValidationError):
         fields = problem_fields(error.errors(), _body_model(request), error.body)
         names = ", ".join(dict.fromkeys(field.pointer or "the body" for field in fields))
-        return HttpProblem("invalid_request", f"{len(fields)} of the fields cannot be used: {names}", fields=fields)
+        return HttpProblem("invalid_request", f"{len(fields)} fields are invalid:  {names}", fields=fields)
     if isinstance(error, HTTPException):
         code = _OF_STATUS.get(error.status_code, "http_error")
         return HttpProblem(code, _http_detail(request, error), headers=error.headers)
@@ -108,12 +108,12 @@ def _http_detail(request: Request, error: HTTPException) -> str:
     if error.status_code == 404:
         return f"there is nothing at {request.scope['path'][:200]}"
     if error.status_code == 405:
-        return f"{request.method[:20]} is no method of this address"
+        return f"{request.method[:20]} is not allowed at this address"
     return str(error.detail)
 
 
 def _body_model(request: Request) -> Any:
-    """Return the model of the body of the route that was asked, None where it is not known."""
+    """Return the body model of the request's route, or None."""
     body = getattr(request.scope.get("route"), "body_field", None)
     annotation = getattr(getattr(body, "field_info", None), "annotation", None)
     return annotation if hasattr(annotation, "model_fields") else None

@@ -18,15 +18,15 @@ _BODY_S: Final = 30.0
 async def read_body(
     receive: Receive, headers: Mapping[bytes, bytes], most: int, seconds: float = _BODY_S
 ) -> bytes | None:
-    """Return the body; None where the caller went before it was whole.
+    """Return the body; None if the caller disconnected first.
 
     Args:
-        headers: of the request; a length that they state is checked before anything is read.
-        most: bytes.
-        seconds: until the whole must be there.
+        headers: the request's headers; a stated length is checked before reading.
+        most: most bytes.
+        seconds: time limit for the whole body.
 
     Raises:
-        HttpProblem: it is too long, or too slow.
+        HttpProblem: too long or too slow.
     """
     stated = headers.get(b"content-length", b"")
     if stated.isdigit() and int(stated) > most:
@@ -51,7 +51,7 @@ async def read_body(
 
 
 def _too_large(most: int) -> HttpProblem:
-    return HttpProblem("body_too_large", f"the body is longer than {most} bytes, the most that is taken")
+    return HttpProblem("body_too_large", f"the body is longer than the limit of {most} bytes")
 
 
 _DEEPEST: Final = 64
@@ -59,28 +59,28 @@ _DEEPEST: Final = 64
 _LARGEST: Final = 2**63
 
 _LONGEST: Final = 20
-"""Characters of a whole number; the largest has 19 and a sign."""
+"""Most characters of a whole number: 19 digits and a sign."""
 
 
 class _Refused(ValueError):
-    """What was found in a body that is JSON all the same."""
+    """Something in valid JSON that is not accepted."""
 
 
 def check_json(body: bytes) -> str | None:
-    """Return why a body cannot be used, None if it can.
+    """Return why a body is refused, or None.
 
-    Refused are: what is no UTF-8 or no JSON; NaN and infinite numbers; whole numbers of more than 64 bits; a key that
-    stands twice in an object; nesting of more than 64 levels; half a surrogate pair, and the character NUL.
+    Refused are: invalid UTF-8 or JSON; NaN and infinite numbers; whole numbers of more than 64 bits; duplicate keys;
+    nesting of more than 64 levels; half a surrogate pair; the character NUL.
 
     >>> check_json(b'{"top_k": 8}') is None
     True
     >>> check_json(b'{"top_k": 8, "top_k": 9}')
-    "the key 'top_k' stands twice in an object: send it once"
+    "the key 'top_k' occurs twice in an object: send it once"
     """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        return f"byte {error.start} of the body is no UTF-8: send JSON as UTF-8"
+        return f"byte {error.start} of the body is not UTF-8: send JSON as UTF-8"
     try:
         value = json.loads(
             text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_once
@@ -90,14 +90,14 @@ def check_json(body: bytes) -> str | None:
     except _Refused as refused:
         return str(refused)
     except json.JSONDecodeError as error:
-        return f"the body is no JSON: {error.msg} at character {error.pos}"
+        return f"the body is not JSON: {error.msg} at character {error.pos}"
     except RecursionError:
         return _too_deep()
     return None
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _Refused(f"{name} is no number of JSON: send a finite one, or null")
+    raise _Refused(f"{name} is not a JSON number: send a finite one, or null")
 
 
 def _finite(text: str) -> float:
@@ -118,7 +118,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         seen = set[str]()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Refused(f"the key {twice[:60]!r} stands twice in an object: send it once")
+        raise _Refused(f"the key {twice[:60]!r} occurs twice in an object: send it once")
     return members
 
 

@@ -1,4 +1,4 @@
-"""The ASGI middleware that every request and every answer passes."""
+"""The ASGI middleware around every request and answer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from context_engine.service.callers import Authenticated
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 _SECURITY: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _ONCE: Final = (b"authorization", b"content-type", b"origin")
-"""Fields that say one thing; of two, one reader would take the first and another the last."""
+"""Header fields that must occur once; of two, one reader takes the first and another the last."""
 
 _DIFY: Final = ("/retrieval", "//retrieval")
 _COUNTED: Final = ("/api", "/mcp")
 _OPENED: Final = (*_COUNTED, *_DIFY)
 _CHECKED: Final = ("/api", *_DIFY)
 _LONG: Final = 65_536
-"""Bytes of a body from which it is checked beside the event loop."""
+"""Body size in bytes from which it is checked in a thread."""
 
 _JSON: Final = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;\s*charset=\"?utf-8\"?\s*)?", re.IGNORECASE)
 
@@ -37,16 +37,15 @@ Headers = Mapping[bytes, bytes]
 
 
 class Gate:
-    """Gives each request an id, asks who calls and how often, reads the body, and lets only sound JSON through.
+    """Gives each request an id, authenticates the caller, limits the rate, and reads and checks the JSON body.
 
-    Under `/api`, `/mcp` and `/retrieval` a request without a token that is in force is refused and not looked at any
-    further, its body is not read; under the first two principals are limited. Whatever a route did not foresee becomes
-    an answer here, and a line of the log.
+    Under `/api`, `/mcp` and `/retrieval` a request without a valid token is refused before its body is read. The rate
+    limit applies under `/api` and `/mcp`. Unexpected errors of routes become an answer and a log line here.
 
     Args:
-        app: has the routes.
-        service: says who calls.
-        forms: how problems are told at addresses that have a form of their own.
+        app: the app with the routes.
+        service: authenticates the callers.
+        forms: the problem formats of addresses with their own.
     """
 
     def __init__(self, app: ASGIApp, service: Service, forms: Mapping[str, ProblemForm]) -> None:
@@ -78,7 +77,7 @@ class Gate:
             await self._app(scope, receive, answer.send)
         except _CallerGone:
             return
-        except Exception as error:  # whatever happened, the caller gets an answer and the log has the error
+        except Exception as error:  # the caller always gets an answer, and the log the error
             if answer.started:
                 raise
             response = told(self._forms, scope["path"], error, answer.request_id)
@@ -92,11 +91,11 @@ class Gate:
         answer.headers += allowance.headers()
         if not allowance.granted:
             most = settings.server_rate_burst
-            problem = f"{allowance.per_minute} requests a minute are allowed, at most {most} at once: these are used up"
+            problem = f"{allowance.per_minute} requests a minute are allowed, {most} at once: the limit is reached"
             raise HttpProblem("rate_exceeded", problem, headers={"Retry-After": str(allowance.wait_s)})
 
     async def _with_body(self, path: str, headers: Headers, receive: Receive) -> Receive:
-        """Return what gives the body again that was read and checked."""
+        """Return an ASGI `receive` that replays the checked body."""
         if b"content-length" not in headers and b"transfer-encoding" not in headers:
             return receive
         body = await read_body(receive, headers, self._service.settings.server_max_body_bytes)
@@ -112,16 +111,16 @@ class Gate:
 
 
 class _CallerGone(Exception):
-    """The connection was closed before the request was whole."""
+    """The caller disconnected before the request was complete."""
 
 
 class _Answer:
-    """The way out: adds what every answer carries."""
+    """Wraps ASGI `send` to add the common headers."""
 
     def __init__(self, send: Send, request_id: str, *, closing: bool) -> None:
         self._send, self.request_id, self.started = send, request_id, False
         self.headers: list[tuple[bytes, bytes]] = [(b"x-request-id", request_id.encode())]
-        if closing:  # the port closes soon: whoever asks again makes a new connection, to another instance
+        if closing:  # the port closes soon: the next request must connect to another instance
             self.headers.append((b"connection", b"close"))
 
     async def send(self, message: Message) -> None:
@@ -135,7 +134,7 @@ class _Answer:
 
 
 def told(forms: Mapping[str, ProblemForm], path: str, error: Exception, request_id: str) -> Response:
-    """Return the answer for an error at an address: problem+json, unless it has a form of its own."""
+    """Return the answer for an error at an address: problem+json, or the address's own format."""
     problem, headers = problem_of(error, request_id)
     form = next((form for prefix, form in forms.items() if _is_below(path, prefix)), problem_answer)
     answer = form(problem, headers)
@@ -172,7 +171,7 @@ def _check_once(scope: Scope) -> None:
     names = [name for name, _ in scope["headers"]]
     twice = next((name for name in _ONCE if names.count(name) > 1), None)
     if twice is not None:
-        raise HttpProblem("malformed_request", f"the field {twice.decode()} stands twice in the header: send it once")
+        raise HttpProblem("malformed_request", f"the field {twice.decode()} occurs twice in the headers: send it once")
 
 
 def _check_type(content_type: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Limits of the service: requests of a principal, requests in progress and waiting."""
+"""Limits of the service: the rate of a principal, and the requests in progress and waiting."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _MINUTE_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a principal may still do.
+    """The remaining allowance of a principal.
 
     Attributes:
-        granted: whether this request may be made.
-        remaining: requests that may follow at once.
-        full_s: whole seconds until as many may as ever.
-        wait_s: whole seconds until one may; 0 where one may now.
+        granted: whether this request is allowed.
+        remaining: requests allowed right after it.
+        full_s: seconds until the bucket is full.
+        wait_s: seconds until the next request is allowed; 0: now.
     """
 
     granted: bool
@@ -37,7 +37,7 @@ class Allowance:
     per_minute: int
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return `RateLimit-Policy` and `RateLimit` as the draft of the IETF has them."""
+        """Return `RateLimit-Policy` and `RateLimit` as in the IETF draft."""
         policy = f'"principal";q={self.per_minute};w={_MINUTE_S:.0f}'
         left = f'"principal";r={self.remaining};t={self.full_s}'
         return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", left.encode())]
@@ -50,10 +50,10 @@ class _Bucket:
 
 
 class RateLimits:
-    """The buckets; used from the event loop alone.
+    """Token buckets of all principals; used from the event loop only.
 
     Args:
-        monotonic: seconds that never go back.
+        monotonic: a monotonic clock in seconds.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -61,7 +61,7 @@ class RateLimits:
         self._buckets: LRUCache[str, _Bucket] = LRUCache(_MOST_PRINCIPALS)
 
     def take(self, principal: str, settings: ServerSettings | Settings) -> Allowance | None:
-        """Take one request from a principal's bucket; None where there is no limit.
+        """Take one request from a principal's bucket; None if there is no limit.
 
         A bucket holds `server_rate_burst` requests and fills with `server_rate_per_minute` / 60 a second.
         """
@@ -87,12 +87,12 @@ class RateLimits:
 
 
 class Slots:
-    """A bound on what is at work, with a queue that has a bound of its own; first come, first served.
+    """A bound on requests in progress, with a bounded queue; first come, first served.
 
-    Used from the event loop alone.
+    Used from the event loop only.
 
     Args:
-        bounds: returns how many may be at work and how many may wait, as the settings have it now.
+        bounds: returns the current limits of requests in progress and waiting.
     """
 
     def __init__(self, bounds: Callable[[], tuple[int, int]]) -> None:
@@ -102,11 +102,11 @@ class Slots:
 
     @property
     def at_work(self) -> int:
-        """How many slots are taken."""
+        """The number of slots taken."""
         return self._at_work
 
     async def take(self) -> bool:
-        """Take a slot, waiting for it in the queue; return whether it had to be waited for.
+        """Take a slot; return whether it had to wait in the queue.
 
         Raises:
             Overloaded: the queue is full.
@@ -116,7 +116,7 @@ class Slots:
             self._at_work += 1
             return False
         if len(self._waiting) >= most_waiting:
-            raise Overloaded(f"{self._at_work} requests are at work and {len(self._waiting)} wait: no more are taken")
+            raise Overloaded(f"{self._at_work} requests are in progress and {len(self._waiting)} wait: ask again later")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -127,7 +127,7 @@ class Slots:
         return True
 
     def release(self) -> None:
-        """Give a slot back; whoever waits longest has it next."""
+        """Give a slot back to the longest waiting request."""
         self._at_work -= 1
         most, _ = self._bounds()
         while self._waiting and self._at_work < most:
@@ -137,7 +137,7 @@ class Slots:
                 turn.set_result(None)
 
     def _forget(self, turn: asyncio.Future[None]) -> None:
-        """Leave the queue, or give back the slot that came too late."""
+        """Leave the queue, or return a slot that came too late."""
         if turn in self._waiting:
             self._waiting.remove(turn)
         elif turn.done() and not turn.cancelled():

@@ -12,7 +12,7 @@ from context_engine.secrecy import shown_in_logs
 
 
 def log_to_stderr(form: LogForm) -> None:
-    """Have warnings of everything and the events of the service written; what `--debug` set up takes the form."""
+    """Log all warnings and the service's events; also formats the handler of `--debug`."""
     set_up = logging.getLogger().handlers
     for handler in set_up:
         if type(handler) is logging.StreamHandler and handler.stream is sys.stderr:
@@ -32,16 +32,16 @@ _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _STANDARD: Final = frozenset(
     [*vars(logging.LogRecord("", 0, "", 0, "", (), None)), "message", "asctime", "taskName", "color_message"]
 )
-"""Attributes of every record; what else it has are fields of its own."""
+"""Standard attributes of a record; all others are its own fields."""
 
 
 def formatter(form: LogForm) -> logging.Formatter:
-    """Return what writes log records in a form."""
+    """Return the formatter of a log format."""
     return _JsonLines() if form == "json" else _Lines(_LINE)
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object a line: time (UTC), level, logger, message, the record's own fields, and the exception."""
+    """One JSON object per line: time (UTC), level, logger, message, the record's own fields, and the exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -68,7 +68,7 @@ class _Lines(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields that a record was given beside its message."""
+    """Return the extra fields of a record."""
     return {name: _shown(value) for name, value in vars(record).items() if name not in _STANDARD}
 
 

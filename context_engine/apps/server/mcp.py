@@ -1,6 +1,6 @@
-"""The tools of the Model Context Protocol at `/mcp`: an endpoint of its own protocol among the routes.
+"""Serves the tools of the Model Context Protocol at `/mcp`.
 
-What comes before every route holds here too: who calls is known, how often they may, and how long a body may be.
+The gate applies here too: authentication, rate limit and size limit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def tools(service: Service) -> AsyncIterator[None]:
 
 
 class _Address:
-    """What answers at `/mcp`."""
+    """The ASGI app at `/mcp`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         endpoint = _running.get(scope["app"].state.service)

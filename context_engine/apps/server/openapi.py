@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the routes declare, plus what all of them share."""
+"""The OpenAPI document: the routes, and the headers and errors that all share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def openapi_document(app: FastAPI, limits: ServerSettings) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of an app.
 
     Args:
-        limits: those in force: what a request may ask for at most stands in the document.
+        limits: the limits in force, which the document states.
     """
     document = get_openapi(
         title=app.title,
@@ -52,7 +52,7 @@ def openapi_document(app: FastAPI, limits: ServerSettings) -> dict[str, Any]:
 
 
 def operation_id(route: APIRoute) -> str:
-    """Return the name of an operation: the part of the API that it is of, and what it does there."""
+    """Return the name of an operation: the part of the API and the action."""
     return "_".join([*map(str, route.tags[:1]), route.name])
 
 
@@ -76,7 +76,7 @@ def _complete(document: dict[str, Any]) -> None:
 
 
 def _asked(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the fields of each model that is the body of a request."""
+    """Yield the fields of each request body model."""
     for _, operation in _operations(document):
         content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
         name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
@@ -128,7 +128,7 @@ def _describe(answer: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 
 def _possible(operation: dict[str, Any], *, guarded: bool) -> set[int]:
-    """Return the statuses of the errors that an operation may be answered with."""
+    """Return the error statuses of an operation."""
     has_body = "requestBody" in operation
     return {
         *(int(status) for status, answer in operation["responses"].items() if _is_problem(status, answer)),
@@ -140,7 +140,7 @@ def _possible(operation: dict[str, Any], *, guarded: bool) -> set[int]:
 
 
 def _is_problem(status: str, response: dict[str, Any]) -> bool:
-    """Whether an answer is an error in the common form: it declares no form of its own."""
+    """Whether an answer is an error in the common format."""
     if int(status) < 400:
         return False
     schemas = [media.get("schema", {}).get("$ref", "") for media in response.get("content", {}).values()]
@@ -193,8 +193,8 @@ def _header(description: str, **schema: Any) -> dict[str, Any]:
 
 
 _HEADERS: Final = {
-    "RequestId": _header("The id of the request: the one that was sent, or a new one."),
-    "RateLimit": _header("What the principal may still ask: r requests now, all of them again in t seconds."),
+    "RequestId": _header("The id of the request: the one sent, or a new one."),
+    "RateLimit": _header("The remaining allowance: r requests now, the full rate in t seconds."),
     "RateLimitPolicy": _header("The rate of the principal: q requests in w seconds."),
     "RetryAfter": _header("Seconds after which to ask again.", type="integer", minimum=1),
     "WWWAuthenticate": _header("The scheme to authenticate with: Bearer."),

@@ -28,7 +28,7 @@ _HIDDEN: Final = "the service could not do this; its log has the reason under th
 
 
 class ProblemField(BaseModel):
-    """One field that was wrong."""
+    """An invalid field."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,23 +50,23 @@ class Problem(BaseModel):
     code: str
     mend: str = Field("", description="What to do about it.")
     errors: tuple[ProblemField, ...] = ()
-    search_id: str | None = Field(None, description="Of a search that was recorded and has nothing to show for itself.")
+    search_id: str | None = Field(None, description="Of a recorded search without a result.")
     sources: tuple[SourceReport, ...] = Field((), description="What each source of that search did.")
 
 
 def may_answer(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the errors that a route declares; what each means stands in the OpenAPI document once for all routes."""
+    """Return the error responses of a route; the OpenAPI document describes each once for all routes."""
     return {status: {"model": Problem} for status in statuses}
 
 
 class HttpProblem(Exception):
-    """A problem of the request as HTTP has it, which no error of the engine stands for.
+    """A problem of the HTTP request that is not an error of the engine.
 
     Args:
         code: one of `HTTP_KINDS`.
-        detail: what is wrong here.
-        headers: of the answer.
-        fields: that were wrong.
+        detail: the problem of this request.
+        headers: headers of the answer.
+        fields: the invalid fields.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HttpProblem(Exception):
 
 
 ProblemForm = Callable[[Problem, Mapping[str, str]], Response]
-"""Returns the answer for a problem, given the headers that belong to it."""
+"""Makes the answer from a problem and its headers."""
 
 
 def problem_answer(problem: Problem, headers: Mapping[str, str]) -> Response:
@@ -89,7 +89,7 @@ def problem_answer(problem: Problem, headers: Mapping[str, str]) -> Response:
 def problem_of(error: BaseException, request_id: str) -> tuple[Problem, dict[str, str]]:
     """Return an error as problem details, with the headers of its answer.
 
-    The log has each by the id of its request, with the words of those that the caller is not shown.
+    The log has every error under the request id, including messages that are hidden from the caller.
     """
     kind = _kind(error)
     if kind.shown:
@@ -153,8 +153,8 @@ class ProblemKind:
         code: stable; its type is `urn:context-engine:problem:CODE`.
         status: of HTTP.
         meaning: one sentence.
-        mend: what the caller does about it.
-        shown: the error's own sentence is for the caller; False: it is the operator's, and stands in the log.
+        mend: how the caller can solve it.
+        shown: show the error's message to the caller; False: only in the operator's log.
     """
 
     code: str
@@ -179,18 +179,18 @@ _ASK_OPERATOR: Final = "Tell the operator the request id: the log of the service
 _LATER: Final = "Ask again after the seconds of Retry-After."
 
 _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] = (
-    (errors.NotAuthenticated, 401, "Send a token that is in force as 'Authorization: Bearer TOKEN'.", True),
+    (errors.NotAuthenticated, 401, "Send a valid token as 'Authorization: Bearer TOKEN'.", True),
     (errors.TokensUnchecked, 503, _LATER, True),
     (errors.NotPermitted, 403, "Use a token that may do this, or ask the operator for one.", True),
     (errors.UnknownDomain, 404, "Name a domain that GET /api/v1/rag/domains lists.", True),
     (errors.RecordNotWritten, 404, "Ask again after the seconds of Retry-After: it is being written.", True),
     (errors.RecordNotFound, 404, "Send the search_id of an answer that this token was given.", True),
-    (errors.CursorExpired, 410, "Ask the question again and take its parts one after the other.", True),
+    (errors.CursorExpired, 410, "Ask the question again and read its parts in order.", True),
     (errors.InvalidRequest, 422, "Correct what 'detail' and 'errors' name.", True),
     (errors.EvidenceIncomplete, 409, "Ask without 'strict', or require less evidence.", True),
-    (errors.AuditOff, 409, "It cannot be had: this service does not record its searches.", True),
+    (errors.AuditOff, 409, "Not available: this service does not record its searches.", True),
     (errors.LedgerNotFound, 404, "Ask a question first: the first record makes the ledger.", True),
-    (errors.QueryNotRecorded, 409, "It cannot be had: the question was not recorded, or was erased.", True),
+    (errors.QueryNotRecorded, 409, "Not available: the question was not recorded, or was erased.", True),
     (errors.Overloaded, 503, _LATER, True),
     (errors.AllSourcesFailed, 502, "Ask again later; /readyz says which source is down.", True),
     (errors.RetrievalFailed, 502, "Ask again later; /readyz says which source is down.", True),
@@ -228,7 +228,7 @@ HTTP_KINDS: Final[Mapping[str, ProblemKind]] = {
         ProblemKind("not_ready", 503, "The service starts, stops, or can reach no source.", _LATER),
     )
 }
-"""What is no error of the engine, by code."""
+"""Problems that are not errors of the engine, by code."""
 
 
 def kinds() -> Iterator[ProblemKind]:
@@ -249,12 +249,12 @@ _LONGEST: Final = 300
 def problem_fields(
     errors: Iterable[ErrorDetails], model: type[BaseModel] | None, sent: Any = None
 ) -> tuple[ProblemField, ...]:
-    """Return what a validation found, at most 20 fields.
+    """Return the invalid fields of a validation, at most 20.
 
     Args:
-        errors: each with its place: `body` or `query` first, then the way inside.
-        model: of the body, for the names of its fields; None where it is not known.
-        sent: the body; a pointer leads to what is in it, or to what is missing there.
+        errors: errors with their locations: `body` or `query` first, then the path inside.
+        model: the body's model, for field names; None if unknown.
+        sent: the body; a pointer leads to a value in it or to a missing one.
     """
     by_pointer: dict[str, ProblemField] = {}
     for details in errors:
@@ -271,7 +271,7 @@ def problem_fields(
 
 
 def _place(inside: list[Any], sent: Any, *, missing: bool) -> list[Any]:
-    """Return the way to a value without the steps that name a form which it might have had, such as `str`."""
+    """Return the path to a value without pydantic's steps for union members, such as `str`."""
     way: list[Any] = []
     for at, step in enumerate(inside):
         if isinstance(sent, Mapping) and (step in sent or (missing and at == len(inside) - 1)):

@@ -1,4 +1,4 @@
-"""The service as one process: it opens, listens, reloads on SIGHUP and stops in order."""
+"""Runs the service as one process: start, listen, reload on SIGHUP, orderly stop."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from context_engine.wiring.audit_writers import close_writers
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_S: Final = 75
-"""Longer than the idle time of the usual load balancers, so that it is they who close."""
+"""Longer than the idle timeout of common load balancers, so that they close first."""
 
 _FOR_RECORDS: Final = 0.25
-"""Share of `server_stop_s` that is kept for the records when requests take all they may."""
+"""Share of `server_stop_s` reserved for writing records."""
 
 _LEAST_S: Final = 0.5
 
@@ -42,18 +42,18 @@ _CUT_OFF: Final = 1
 
 
 def run(app: FastAPI, service: Service, listening: socket.socket, started: Callable[[], None]) -> int:
-    """Serve until a signal ends it; return the exit code: 0, or 1 where requests were cut off or records lost.
+    """Serve until a signal; return the exit code: 0, or 1 if requests were cut off or records lost.
 
     Args:
-        app: made by `create_app`.
-        listening: a bound socket; it is closed.
-        started: called when requests are taken.
+        app: from `create_app`.
+        listening: a bound socket, which is closed at the end.
+        started: called when the service accepts requests.
     """
     return _Process(app, service, started).run(listening)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, which leaves the signals to us."""
+    """uvicorn without its signal handlers."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -99,7 +99,7 @@ class _Process:
             await self._server.serve(sockets=[listening])
 
     def _handlers(self, loop: asyncio.AbstractEventLoop) -> dict[int, Callable[[int], None]]:
-        """Return what each signal does; called in the main thread, between two steps of whatever it does."""
+        """Return the handler of each signal; they run in the main thread, between any two instructions."""
         stops: list[asyncio.Task[None]] = []
 
         def begin() -> None:
@@ -122,7 +122,7 @@ class _Process:
         return handlers
 
     async def _stop(self) -> None:
-        """Say that no more requests should come, wait for that to be noticed, then let uvicorn finish those at work."""
+        """Report not ready, wait for load balancers to notice, then let uvicorn finish the running requests."""
         settings = self._service.settings
         drain_s, stop_s = settings.server_drain_s, settings.server_stop_s
         logger.info("stopping: the port closes in %g s, requests have %g s", drain_s, stop_s)
@@ -140,14 +140,14 @@ class _Process:
             try:
                 self._service.reload()
             except ContextEngineError as error:
-                logger.error("the new configuration is refused, the one before stays in force: %s", error)
+                logger.error("the new configuration is refused, the previous one stays in force: %s", error)
             except Exception:
-                logger.exception("the new configuration is refused, the one before stays in force")
+                logger.exception("the new configuration is refused, the previous one stays in force")
             else:
                 logger.info("the new configuration is in force")
 
     def _closed(self) -> int:
-        """Write the records that wait and close everything, in the time that is left; return the exit code."""
+        """Write pending records and close everything in the remaining time; return the exit code."""
         left = _LEAST_S if self._until is None else max(_LEAST_S, self._until - time.monotonic())
         cut_off = self._service.slots.at_work
         if cut_off:
@@ -166,7 +166,7 @@ class _Process:
 
 @contextmanager
 def _signals(handlers: dict[int, Callable[[int], None]]) -> Iterator[None]:
-    """Handle signals in a block; what handled them before does so afterwards."""
+    """Handle signals within a block; restore the previous handlers afterwards."""
     before = {number: signal.signal(number, _handler(handle)) for number, handle in handlers.items()}
     try:
         yield
@@ -180,10 +180,10 @@ def _handler(handle: Callable[[int], None]) -> Any:
 
 
 class ConfiguredLoader:
-    """Opens the configuration as it is now; safe for several threads.
+    """Opens the current configuration; thread-safe.
 
-    The first time a domain that cannot be used is set aside, as in every command, so that the others are served. After
-    that whatever is wrong refuses the whole: what is in force is better.
+    At the start an unusable domain is set aside, as in every command, so that the others are served. At a reload any
+    problem refuses the new configuration, because the one in force is better.
 
     Args:
         config_dir, stage: see `load_setup`.
@@ -195,10 +195,10 @@ class ConfiguredLoader:
         self._loaded = False
 
     def __call__(self) -> Deployment:
-        """Return it with its engine.
+        """Return the deployment.
 
         Raises:
-            ConfigError: it cannot be used, or has no domain.
+            ConfigError: unusable, or without a domain.
         """
         setup = load_setup(config_dir=self._config_dir, stage=self._stage)
         _check_domains(setup)
@@ -210,10 +210,10 @@ class ConfiguredLoader:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address.
+    """Return a socket bound to an address.
 
     Args:
-        port: 0: one that is free.
+        port: 0: any free port.
 
     Raises:
         ConfigError: it cannot be bound.
@@ -248,47 +248,47 @@ def _check_whole(setup: Setup, stage: str | None) -> None:
 
 
 _HEAD_S: Final = 20.0
-"""Seconds for the head of a request, and for the rest of a body that was answered before it was whole."""
+"""Seconds for the head of a request, and for the rest of a body that was answered early."""
 
 _READ_S: Final = 60.0
-"""Seconds in which a caller reads what stands ready for it; after them it is dropped, with the connection."""
+"""Seconds for a caller to read a ready answer; then the connection is dropped."""
 
 
 class ProblemProtocol(H11Protocol):
-    """Answers bytes that are no request as every other error is answered, and waits for none without an end."""
+    """Answers malformed requests like every other error, and limits every wait."""
 
     _slow: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Give the first request its time."""
+        """Start the timer of the first request."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Read on; what has begun and is not whole keeps the time that it was given."""
+        """Read on; an incomplete request keeps its timer."""
         super().data_received(data)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop all timers."""
         super().connection_lost(exc)
         self._unwatch()
         self._was_read()
 
     def on_response_complete(self) -> None:
-        """Wait for an unwanted body no longer than for the headers."""
+        """Limit the wait for an unread body like that for the headers."""
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY:
             self._watch()
 
     def pause_writing(self) -> None:
-        """Give the caller its time to read."""
+        """Start the timer for the caller to read."""
         super().pause_writing()
         self._unread = self.loop.call_later(_READ_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Stop that timer."""
         super().resume_writing()
         self._was_read()
 

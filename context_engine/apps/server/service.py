@@ -1,4 +1,4 @@
-"""State that the routes share: the deployment in force, the caller, threads and readiness."""
+"""The state that all routes share: deployment, callers, worker threads and readiness."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _THREAD: Final = "context-engine-request"
 
 
 class Service:
-    """One service: made once, put into the app as `app.state.service`.
+    """The service, stored in the app as `app.state.service`.
 
     Args:
         live: the deployment in force.
-        authenticator: says who calls.
-        threads: how many requests are worked on at once; None: `server_max_concurrent`, as the settings have it.
-        own_names_only: refuse requests that were sent to a name of another machine; where no token keeps pages out.
-        renew: puts a configuration that is loaded anew in force for who calls; what it raises refuses it.
+        authenticator: authenticates callers.
+        threads: most requests in progress; None: `server_max_concurrent`.
+        own_names_only: refuse requests whose Host is not this machine, because no token keeps web pages out.
+        renew: applies a reloaded configuration to the authenticator; an exception refuses the reload.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Service:
         return self.live.current.settings
 
     async def call(self, request: Request, work: Work[T]) -> T:
-        """Return what `work` returns, called in a thread of its own with the deployment and the caller.
+        """Run `work` in a thread with the deployment and the caller, and return its result.
 
         Raises:
-            NotAuthenticated: the request carries no token that opens anything.
-            Overloaded: too many requests wait already.
+            NotAuthenticated: no valid token.
+            Overloaded: too many requests are waiting.
         """
         caller = caller_of(request)
         if await self.slots.take() and await self._left(request):
@@ -73,24 +73,24 @@ class Service:
         return await self._worked(lambda deployment: work(deployment, caller))
 
     async def run(self, work: Callable[[Deployment], T]) -> T:
-        """Return what `work` returns, called in a thread of its own with the deployment; for what has no request.
+        """Run `work` in a thread with the deployment, without a request, and return its result.
 
         Raises:
-            Overloaded: too many requests wait already.
+            Overloaded: too many requests are waiting.
         """
         await self.slots.take()
         return await self._worked(work)
 
     async def json(self, request: Request, work: Work[BaseModel]) -> Response:
-        """Return the answer of `work` as JSON; it is encoded in the thread, once."""
+        """Return the answer of `work` as JSON, encoded once in the thread."""
         body = await self.call(request, lambda deployment, caller: work(deployment, caller).model_dump_json())
         return Response(body, media_type="application/json")
 
     def reload(self) -> None:
-        """Put the configuration as it is now in force; requests at work end with the one they began with.
+        """Reload the configuration; running requests end with the one they began with.
 
         Raises:
-            ContextEngineError: it cannot be used, and the one in force stays.
+            ContextEngineError: unusable; the current one stays in force.
         """
         try:
             self.live.reload(self._renew)
@@ -100,12 +100,12 @@ class Service:
         self.readiness.reloaded()
 
     def close(self) -> None:
-        """Stop what runs beside the requests; may be called twice."""
+        """Stop background work; may be called twice."""
         self.authenticator.close()
         self.live.close()
 
     async def _left(self, request: Request) -> bool:
-        """Return whether the caller of a request that has a slot has gone; the slot is free where this is cut short."""
+        """Return whether the caller of a request with a slot has disconnected; frees the slot if cancelled."""
         try:
             return await request.is_disconnected()
         except BaseException:
@@ -113,7 +113,7 @@ class Service:
             raise
 
     async def _worked(self, work: Callable[[Deployment], T]) -> T:
-        """Work in a slot that is taken; it is free when the thread is done, whoever waits for that."""
+        """Run in a taken slot, which is freed when the thread ends, even if nobody waits for it."""
 
         def run() -> T:
             with self.live.use() as deployment:
@@ -135,24 +135,24 @@ class Service:
 
 
 def service_of(request: Request) -> Service:
-    """Return the service of the app that a request is for."""
+    """Return the service of a request's app."""
     service: Service = request.app.state.service
     return service
 
 
 def caller_of(request: Request) -> Authenticated:
-    """Return who calls.
+    """Return the caller.
 
     Raises:
-        NotAuthenticated: the request carries no token that opens anything.
-        TokensUnchecked: its token cannot be checked now.
+        NotAuthenticated: no valid token.
+        TokensUnchecked: the token cannot be checked now.
     """
     known: Authenticated | None = request.scope.get("state", {}).get("caller")
     return known or service_of(request).authenticator.authenticate(request.headers.get("authorization"))
 
 
 def request_id_of(request: Request) -> str:
-    """Return the id of a request, which its answer carries as X-Request-Id."""
+    """Return the id of a request, which the answer repeats as X-Request-Id."""
     found: str = request.scope.get("state", {}).get("request_id", "")
     return found
 
@@ -171,7 +171,7 @@ _SAMPLE: Final = "approval limit policy"
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What an examination found: why a source of a domain cannot be searched, None where it can."""
+    """The result of an examination: for each source, why it cannot be searched, or None."""
 
     deployment: Deployment
     problems: Mapping[tuple[str, str], str | None]
@@ -179,11 +179,11 @@ class _Found:
 
 
 class Readiness:
-    """Keeps the last examination of the sources; safe for many threads.
+    """Keeps the last examination of the sources. Thread-safe.
 
     Args:
         live: the deployment in force.
-        unchecked: says why some tokens cannot be checked now, () where all can.
+        unchecked: returns why some tokens cannot be checked now; () if all can.
     """
 
     def __init__(self, live: LiveDeployment, unchecked: Callable[[], tuple[str, ...]] = tuple) -> None:
@@ -210,15 +210,15 @@ class Readiness:
 
     @property
     def problems(self) -> Mapping[tuple[str, str], str | None]:
-        """By domain and source why it cannot be searched, None where it can; empty before the first examination.
+        """The problem of each domain and source, or None; empty before the first examination.
 
-        The source is "" where a manifest cannot be used, the domain too where it does not say which it holds.
+        The source is "" for an unusable manifest, and so is the domain if it is unknown.
         """
         return {} if self._found is None else self._found.problems
 
     @property
     def manifest_unusable(self) -> bool:
-        """Whether a manifest cannot be used; anybody may be told that, as of a reload that failed, but not of which."""
+        """Whether any manifest is unusable; public, unlike its name."""
         return any(problem and not source for (_, source), problem in self.problems.items())
 
     def look(self) -> Future[None] | None:
@@ -253,7 +253,7 @@ class Readiness:
 
 
 def _problems(deployment: Deployment) -> dict[tuple[str, str], str | None]:
-    """Ask every source of every domain; each has its time, so the whole has an end."""
+    """Examine every source of every domain, each with a time limit."""
     registry = deployment.setup.registry
     opener = source_opener(deployment.setup, data_dir=deployment.data_dir, embedder=lambda: None)
     pairs = [(domain, spec) for domain in registry.domains.values() for spec in domain.sources]

@@ -1,1 +1,1 @@
-"""How an answer came to be, for people and models."""
+"""Explains how an answer was made, to people and models."""

@@ -33,12 +33,12 @@ _DEFAULTS: Final = Settings().model_dump(mode="json")
 
 
 def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
-    """Return how an answer came to be: to who got it, to an operator any that was recorded.
+    """Explain an answer to its recipient; to an operator any recorded answer.
 
     Raises:
-        RecordNotFound: it is neither kept nor recorded, or is somebody else's: these look alike.
+        RecordNotFound: neither kept nor recorded, or somebody else's; the cases are deliberately indistinguishable.
         RecordNotWritten, AuditError: see `record_of`.
-        InvalidRequest: the record is of something else than a search.
+        InvalidRequest: the record is not of a search.
         MaskingError: a masker failed.
     """
     recorded = deployment.ledger.recording
@@ -47,7 +47,7 @@ def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Ex
     except CursorExpired:
         if not recorded:
             raise RecordNotFound(
-                f"no answer of the search {search_id!r} is kept for you any more, and searches are not recorded here"
+                f"no answer of the search {search_id!r} is kept for you now, and searches are not recorded here"
             ) from None
         return _of_record(deployment, caller, search_id)
     return _of_result(deployment, result, recorded=recorded)
@@ -59,7 +59,7 @@ def _of_record(deployment: Deployment, caller: Authenticated, search_id: str) ->
     record = find_owned(deployment, caller, search_id)
     try:
         result = recorded_result(record.ledger, search_id, record.entry, None)
-    except AuditError:  # parts of it were erased, or never kept
+    except AuditError:  # parts were erased or never kept
         return explained_record(record, demo=deployment.demo)
     return _of_result(deployment, result, recorded=True)
 
@@ -142,7 +142,7 @@ def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[Chunk
 
 
 def _closest(result: SearchResult) -> list[Fate]:
-    """Return the candidates that are not shown, sorted by how far they came; merged ones last."""
+    """Return the candidates that are not shown, those that came furthest first and merged ones last."""
     stages = {stage.name: place for place, stage in enumerate(result.stages)}
 
     def distance(fate: Fate) -> tuple[bool, int, float, Key]:
@@ -182,7 +182,7 @@ def _swaps(result: SearchResult) -> tuple[ExplainedSwap, ...]:
 
 
 def _changed(settings: Mapping[str, Mapping[str, Any]]) -> tuple[ExplainedSetting, ...]:
-    """Return the settings of a search that differ from the default; those of the process are its operator's."""
+    """Return the settings that differ from the default, without process settings, which only an operator may see."""
     return tuple(
         ExplainedSetting(name=name, value=row["value"], origin=str(row["origin"]))
         for name, row in settings.items()
@@ -191,7 +191,7 @@ def _changed(settings: Mapping[str, Mapping[str, Any]]) -> tuple[ExplainedSettin
 
 
 def _difference(deployment: Deployment, result: SearchResult) -> Difference | None:
-    """Return what the second stage changed; None where the result does not hold what that needs."""
+    """Return the changes by the second stage; None if the result lacks the data."""
     try:
         return compare(result, mask=deployment.engine.mask).difference
     except InvalidRequest:
@@ -199,7 +199,7 @@ def _difference(deployment: Deployment, result: SearchResult) -> Difference | No
 
 
 def explained_record(record: OwnedRecord, *, demo: bool) -> Explanation:
-    """Return an explanation from the ledger entry alone, with the missing parts of its record.
+    """Return an explanation from the ledger entry alone, which names the missing parts of the record.
 
     Raises:
         LedgerCorrupt: it cannot be read.

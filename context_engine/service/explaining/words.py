@@ -1,4 +1,4 @@
-"""Puts an explanation into words: why each candidate is in the answer or not."""
+"""Words for an explanation: why each candidate is in the answer or not."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LONGEST: Final = 200
 
 
 def reason_words(reason: str) -> str:
-    """Return why a candidate is not in the answer, as people read it."""
+    """Return in words why a candidate is not in the answer."""
     return _REASONS.get(reason, reason.replace("_", " "))
 
 
 def blend_words(terms: Mapping[BlendFeature, float]) -> str:
-    """Return what each term of a learnt blend adds, the most first.
+    """Return the contribution of each term of a learnt blend, largest first.
 
     >>> blend_words({"stage1": 0.8, "cosine": -1.25})
     'cosine -1.25, stage1 +0.80'
@@ -39,7 +39,7 @@ def blend_words(terms: Mapping[BlendFeature, float]) -> str:
 
 
 def setting_words(name: str, value: Any) -> Any:
-    """Return the value of a setting as people read it: of a learnt blend what tells it from another, not its weights.
+    """Return a setting's value for people; a learnt blend is shown by its digest instead of its weights.
 
     >>> setting_words("learnt_blend", {"measured_by": "bm25", "terms": {"stage1": {"weight": 1.0}}})
     'blend 546b58f78832, 1 term'
@@ -56,11 +56,11 @@ def why_shown(
     terms: Mapping[BlendFeature, float] | None = None,
     adapter: str | None = None,
 ) -> str:
-    """Return the formula that ranked a chunk, with its numbers.
+    """Return the formula that ranked a chunk, with numbers.
 
     Args:
-        terms: of the learnt blend that its relevance is of.
-        adapter: that the reranker compared vectors under.
+        terms: the terms of the learnt blend that gave its relevance.
+        adapter: the adapter under which the reranker compared vectors.
     """
     formula = (
         f"{settings.relevance_weight:g} × relevance {chunk.relevance:.4f} + {settings.authority_weight:g} × boost "
@@ -74,7 +74,7 @@ def why_shown(
 
 
 def why_not_shown(fate: Fate) -> str:
-    """Return what became of a candidate that is not in the answer."""
+    """Return the fate of a candidate that is not in the answer."""
     words = reason_words(fate.reason)
     if fate.outcome is Outcome.MERGED and fate.into is not None:
         return f"merged into {'/'.join(fate.into)}: {words}"
@@ -85,7 +85,7 @@ def why_not_shown(fate: Fate) -> str:
 
 
 def explanation_text(told: Explanation) -> str:
-    """Return an explanation for a person or a model to read; no word of a document in it can pass for more."""
+    """Return an explanation as text; words of documents are escaped so that they cannot pass for the explanation's."""
     return "\n".join(_lines(told))
 
 
@@ -151,7 +151,7 @@ def _name(chunk: ChunkShown | ChunkNotShown) -> str:
 
 
 def _said(value: object) -> str:
-    """Return any value on one short line without marks."""
+    """Return a value on one short line without Markdown marks."""
     line = " ".join(str(value).split())
     return inert_line(line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …")
 

@@ -1,1 +1,1 @@
-"""The routes, one file for each part of the API."""
+"""The routes, one file per part of the API."""

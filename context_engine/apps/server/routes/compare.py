@@ -41,7 +41,7 @@ async def _compared(request: Request, body: RAGQueryRequest) -> Response:
 
     def work(deployment: Deployment, caller: Authenticated) -> ComparisonAnswer:
         if body.cursor is not None:
-            raise InvalidRequest("cursor asks for a part of an answer, and a comparison is of the whole: leave it out")
+            raise InvalidRequest("cursor asks for a part of an answer, but a comparison covers the whole: leave it out")
         check_limits(body, deployment.settings)
         asked = body.model_copy(update={"compare": True})
         answer = answer_query(deployment, asked, principal=caller.principal, caller=RAG_CALLER, request_id=request_id)

@@ -1,4 +1,4 @@
-"""What the plugin for Dify asks where it names this service: its tools, answered by the same code as in the plugin."""
+"""The routes of the Dify plugin's tools, for plugins that use this service; same code as inside the plugin."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Score = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Hello(BaseModel):
-    """Who answers."""
+    """Name and version of the service."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,12 +40,12 @@ class Hello(BaseModel):
 
 
 class ModelScores(BaseModel):
-    """What a rerank model of Dify gave the passages; it was asked in the plugin."""
+    """The scores that a rerank model of Dify gave the passages, called by the plugin."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     scores: dict[str, Score] = Field(default_factory=dict, description="SHA-256 of a passage's text -> its score.")
-    problem: str | None = Field(None, max_length=64, description="The name of the error, where the model failed.")
+    problem: str | None = Field(None, max_length=64, description="The name of the error if the model failed.")
 
 
 class ToolCall(BaseModel):
@@ -139,7 +139,7 @@ def _tools(deployment: Deployment, request_id: str) -> Tools:
 
 
 def _principal(deployment: Deployment, caller: Authenticated, body: ToolCall) -> Principal:
-    """Return as whom a call is answered: its app and user where the token may carry them, else the token's own."""
+    """Return the principal of a call: its app and user if the token is a gateway, else the token's own."""
     if not caller.gateway:
         return caller.principal
     return deployment.principals.for_dify(body.app_id, body.user_id)

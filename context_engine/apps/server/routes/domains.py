@@ -1,4 +1,4 @@
-"""What can be searched."""
+"""Lists domains and sources."""
 
 from __future__ import annotations
 

@@ -18,5 +18,5 @@ _PROBLEMS: Final = may_answer(401, 404, 422, 500, 503)
 
 @router.post("/fetch", summary="Fetch chunks by their ids", response_model=FetchResponse, responses=_PROBLEMS)
 async def fetch_chunks(request: Request, body: FetchQuery) -> Response:
-    """Give chunks by their ids, or all of a document, as they are now; what the caller may not read is not there."""
+    """Give chunks by their ids, or all of a document, as they are now; unreadable ones are omitted."""
     return await service_of(request).json(request, lambda deployment, caller: fetch(deployment, caller, body))

@@ -1,4 +1,4 @@
-"""Whether the service lives, and whether it can answer."""
+"""Liveness and readiness."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST_S = 2.0
 
 
 class Health(BaseModel):
-    """The process lives."""
+    """The process is alive."""
 
     status: Literal["ok"] = "ok"
 
@@ -30,30 +30,30 @@ class Health(BaseModel):
 class SourceState(BaseModel):
     """Whether one source can be searched."""
 
-    domain: str = Field(description="Empty where a manifest cannot be read, and so of a domain that is not known.")
-    source_id: str = Field(description="Empty where the whole domain cannot be used.")
+    domain: str = Field(description="Empty if a manifest cannot be read, so that its domain is unknown.")
+    source_id: str = Field(description="Empty if the whole domain is unusable.")
     state: Literal["ok", "failed"]
-    problem: str | None = Field(None, description="Why not; shown to an operator's token alone.")
+    problem: str | None = Field(None, description="Why not; shown to an operator's token only.")
 
 
 class ReadyReport(BaseModel):
-    """Whether questions should be sent here, and what is wrong."""
+    """Whether the service is ready, and its problems."""
 
     state: Literal["ready", "degraded"] = Field(
         description="ready; degraded: it answers, but a source that the caller may know is down, a manifest cannot be "
         "used, or a reload failed."
     )
-    reload_failed: bool = Field(description="The last new configuration was refused; the one before is in force.")
+    reload_failed: bool = Field(description="The last new configuration was refused; the previous one is in force.")
     reload_problem: str | None = Field(None, description="Why; shown to an operator's token alone.")
     sources: tuple[SourceState, ...] | None = Field(
-        None, description="The sources that the caller may know; null for who sends no token."
+        None, description="The sources that the caller may know of; null without a token."
     )
 
 
-@router.head("/healthz", include_in_schema=False)  # as probes ask that want the status alone
+@router.head("/healthz", include_in_schema=False)  # for probes that read only the status
 @router.get("/healthz", summary="Whether the process lives", response_model=Health)
 async def healthz() -> JSONResponse:
-    """Say that the process lives; no token is needed."""
+    """Report that the process is alive; no token is needed."""
     return JSONResponse({"status": "ok"})
 
 
@@ -90,7 +90,7 @@ async def readyz(request: Request) -> JSONResponse:
 
 
 def _caller(request: Request) -> Authenticated | None:
-    """Return who asks; None where there is no token or one that opens nothing, which is no error here."""
+    """Return the caller; None without a valid token, which is no error here."""
     try:
         return caller_of(request)
     except (NotAuthenticated, TokensUnchecked):
@@ -126,6 +126,6 @@ def _sources(service: Service, caller: Authenticated) -> tuple[SourceState, ...]
 def _known(service: Service, principal: Principal) -> frozenset[tuple[str, str]]:
     try:
         domains = service.live.current.known_to(principal).domains
-    except ContextEngineError:  # the access policy failed: nothing is known to anybody
+    except ContextEngineError:  # the access policy failed: show nothing to anybody
         return frozenset()
     return frozenset((name, source.id) for name, domain in domains.items() for source in domain.sources)

@@ -1,4 +1,4 @@
-"""Which personas there are."""
+"""Lists personas."""
 
 from __future__ import annotations
 

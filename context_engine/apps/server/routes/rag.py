@@ -41,7 +41,7 @@ async def retrieve(request: Request, body: RAGQueryRequest, compare: Compare = N
 
 
 async def _answer(request: Request, body: RAGQueryRequest, compare: bool | None) -> Response:
-    """Answer a question; `compare` of the address stands in for that of the body."""
+    """Answer a question; `compare` in the address overrides that in the body."""
     if compare is not None:
         body = body.model_copy(update={"compare": compare})
     request_id = request_id_of(request)

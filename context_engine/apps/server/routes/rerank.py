@@ -1,4 +1,4 @@
-"""Rankings of chunks that were found elsewhere."""
+"""Ranks chunks that were retrieved elsewhere."""
 
 from __future__ import annotations
 

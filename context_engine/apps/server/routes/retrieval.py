@@ -1,4 +1,4 @@
-"""Dify's External Knowledge API: register the address of the service in Dify, which puts `/retrieval` behind it."""
+"""Dify's External Knowledge API; register the service's address in Dify, which appends `/retrieval`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ router = APIRouter(tags=["dify"])
 
 _LEAST_S: Final = 0.2
 _TO_SPARE_S: Final = 0.2
-"""Between the deadline of a search and the answer that is given without it: Dify waits no longer than five seconds."""
+"""Seconds between a search's deadline and an answer without it; Dify waits five seconds at most."""
 
 _UNUSABLE: Final = 4000
-_NO_TOKEN: Final = "the API key of this External Knowledge API is no token of the service that is in force"
+_NO_TOKEN: Final = "the API key of this External Knowledge API is not a valid token of the service"
 _LATE: Final = "The service had too much to do to answer in time"
 
 
@@ -41,7 +41,7 @@ class ExternalRecord(BaseModel):
 
 
 class ExternalRecords(BaseModel):
-    """What Dify takes for an answer."""
+    """An answer in Dify's format."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ class ExternalRecords(BaseModel):
 
 
 class ExternalRefusal(BaseModel):
-    """A refusal in the form of this API."""
+    """A refusal in the format of this API."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -133,7 +133,7 @@ async def retrieval(
 
 
 def problem_form(problem: Problem, headers: Mapping[str, str]) -> Response:
-    """Return a problem that was found before the route as this API tells it."""
+    """Return a problem from before the route in the format of this API."""
     if problem.status in (401, 403):
         return _response(unauthorised(_NO_TOKEN))
     if problem.status >= 500 or problem.status == 429:
