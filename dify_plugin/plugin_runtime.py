@@ -18,7 +18,7 @@ from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.backend import Engines, open_backend
 from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.failure import guarded, guarded_tool
-from context_engine.apps.dify.plugin_settings import Reading, reading_of
+from context_engine.apps.dify.plugin_settings import FileReading, reading_of
 from context_engine.apps.dify.reranking import Ask
 from context_engine.apps.dify.tools import ToolName
 
@@ -56,7 +56,7 @@ def answered(
 
 
 def documented(
-    tool: Tool, parameters: Mapping[str, Any], call: Callable[[Mapping[str, Any], Reading], ToolOutput]
+    tool: Tool, parameters: Mapping[str, Any], call: Callable[[Mapping[str, Any], FileReading], ToolOutput]
 ) -> Generator[ToolInvokeMessage, None, None]:
     """Yield the output of a tool that processes a file, without an engine.
 

@@ -176,7 +176,7 @@ class Corpus:
         return {chunk_id: one for (_, chunk_id), one in self.identities.items()}
 
 
-class _Listed(NamedTuple):
+class _ListedChunk(NamedTuple):
     """A chunk as it counts here."""
 
     chunk_id: str
@@ -222,9 +222,9 @@ def read_corpus(
     return Corpus(identities=identities, tokens=tokens, chunks=chunks, unlisted=tuple(sorted(unlisted)))
 
 
-def _listed(setup: Setup, spec: SourceSpec, chunk: Chunk, counter: TokenCounter) -> _Listed:
+def _listed(setup: Setup, spec: SourceSpec, chunk: Chunk, counter: TokenCounter) -> _ListedChunk:
     effective = effective_authority(chunk, spec)
-    return _Listed(
+    return _ListedChunk(
         chunk.chunk_id,
         identity_of(spec.id, chunk.chunk_id, chunk, effective.tier),
         counter.count(chunk.content),
@@ -233,7 +233,7 @@ def _listed(setup: Setup, spec: SourceSpec, chunk: Chunk, counter: TokenCounter)
     )
 
 
-def _readable(listed: Sequence[_Listed], scope: AccessScope | None) -> Sequence[_Listed]:
+def _readable(listed: Sequence[_ListedChunk], scope: AccessScope | None) -> Sequence[_ListedChunk]:
     """Return the chunks of documents of which every chunk may be read: a document is raised as a whole."""
     if scope is None:
         return listed

@@ -71,7 +71,7 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAnswer:
+class QuestionOutcome:
     """What came of one question.
 
     Attributes:
@@ -111,7 +111,7 @@ class Run:
 
     name: str
     depth: Depth
-    answers: tuple[QuestionAnswer, ...]
+    answers: tuple[QuestionOutcome, ...]
     settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     embedder: EmbedderUse | None = None
 
@@ -144,7 +144,7 @@ def run_questions(
     Raises:
         InvalidRequest, ConfigError: as `Engine.search`.
     """
-    answers: list[QuestionAnswer] = []
+    answers: list[QuestionOutcome] = []
     settings: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     if questions:
         ask(engine, *questions[0], depth=depth, as_of=as_of, principal=principal)
@@ -154,7 +154,7 @@ def run_questions(
         elapsed = (time.perf_counter() - started) * 1000.0
         if result is None:
             answers.append(
-                QuestionAnswer(question=question, domain=domain, elapsed_ms=elapsed, failed=True, troubles=SILENT)
+                QuestionOutcome(question=question, domain=domain, elapsed_ms=elapsed, failed=True, troubles=SILENT)
             )
         else:
             kept = answer_of(result, question, depth=depth, counter=counter, authority=authority)
@@ -196,7 +196,7 @@ def answer_of(
     depth: Depth,
     counter: TokenCounter | None = None,
     authority: bool = False,
-) -> QuestionAnswer:
+) -> QuestionOutcome:
     """Return what evaluation keeps of a result; context tokens with a counter, the order without boost if asked for.
 
     The sources were asked for what a reader is given; what is ranked below is computed from their answers.
@@ -208,7 +208,7 @@ def answer_of(
         tokens = from_result(read, counter=counter, mask=str).tokens  # only counted: nobody reads it
     if authority:
         plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
-    return QuestionAnswer(
+    return QuestionOutcome(
         question=question,
         embedded_by=next((one.embedding.model for one in result.sources if one.embedding is not None), ""),
         domain=result.domain,

@@ -11,7 +11,7 @@ from context_engine.core.models.chunk import NOTHING
 from context_engine.evaluation.gold import GoldHit, Identity, gold_of, ranked_ids
 from context_engine.evaluation.metrics import Scores, mean, measured
 from context_engine.evaluation.qrels import Qrels, Rejected
-from context_engine.evaluation.run import QuestionAnswer, Run
+from context_engine.evaluation.run import QuestionOutcome, Run
 from context_engine.evaluation.statistics import Interval, Paired, bootstrap, paired_bootstrap
 
 RETURNED: Final = "returned"
@@ -159,7 +159,7 @@ def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
     ]
 
 
-def _fates(answer: QuestionAnswer, gold: Mapping[str, int], top_k: int) -> list[GoldFate]:
+def _fates(answer: QuestionOutcome, gold: Mapping[str, int], top_k: int) -> list[GoldFate]:
     ranks: dict[str, tuple[int, int | None]] = {}
     for rank, hit in enumerate(answer.hits[:top_k], start=1):
         for one in (hit.identity, *hit.copies):
@@ -174,7 +174,7 @@ def _fates(answer: QuestionAnswer, gold: Mapping[str, int], top_k: int) -> list[
     ]
 
 
-def _furthest(answer: QuestionAnswer, gold: str) -> str:
+def _furthest(answer: QuestionOutcome, gold: str) -> str:
     """Return the stage up to which the best candidate of a gold answer came."""
     fates = {(fate.source_id, fate.chunk_id): fate for fate in answer.fates}
     stages = []

@@ -85,7 +85,7 @@ def ingest(
     _check(place, wanted, source_id, prune)
     if allow_empty and not prune:
         raise InvalidRequest("allow_empty only has an effect with prune (--prune --allow-empty): give both, or neither")
-    run = _Run(wanted, sink, options or IngestOptions(), dry_run)
+    run = _IngestRun(wanted, sink, options or IngestOptions(), dry_run)
     started = time.monotonic()
     root = place if place.is_dir() else place.resolve().parent
     files = list(files_of(place, run.unlisted, run.linked)) if place.is_dir() else [place]
@@ -106,7 +106,7 @@ def ingest(
     return run.report(len(files), time.monotonic() - started)
 
 
-def _read_files(jobs: Sequence[FileJob], run: _Run, memory: ScanCache | None, progress: Progress) -> None:
+def _read_files(jobs: Sequence[FileJob], run: _IngestRun, memory: ScanCache | None, progress: Progress) -> None:
     """Read the files that changed, and count the others."""
     run.read_sources(sorted({taker.source_id for job in jobs for taker in job.takers}))
     known = [memory.recall(job, run.options, run.before) if memory else None for job in jobs]
@@ -125,7 +125,7 @@ def _no_progress(done: int, total: int, path: str) -> None:
     """Do nothing."""
 
 
-def _alone(job: FileJob, run: _Run) -> Iterator[Item]:
+def _alone(job: FileJob, run: _IngestRun) -> Iterator[Item]:
     """Read a file whose remembered documents cannot be used."""
     for _, items in read_all([job], run.options, run.before):
         yield from items
@@ -150,7 +150,7 @@ def _check(place: Path, specs: Sequence[SourceSpec], source_id: str | None, prun
 
 
 @dataclass(slots=True)
-class _Run:
+class _IngestRun:
     """The state of one run: its counts, what each source held before, and what was seen in the folder."""
 
     specs: Sequence[SourceSpec]

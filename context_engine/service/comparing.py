@@ -12,8 +12,7 @@ from typing import Any, Final
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.context import ApproxTokenCounter, for_a_model, from_result
 from context_engine.core.engine import comparison as core
-from context_engine.core.engine.comparison import RankChange as EngineRankChange
-from context_engine.core.engine.comparison import Step
+from context_engine.core.engine.comparison import ChunkChange, Step
 from context_engine.core.models import Context, Key, Outcome, RankedChunk, SearchResult
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
@@ -178,7 +177,7 @@ def _chunk(ranked: RankedChunk) -> ComparedChunk:
     )
 
 
-def _difference(compared: core.Comparison, baseline: Context, enhanced: Context) -> Difference:
+def _difference(compared: core.BaselineComparison, baseline: Context, enhanced: Context) -> Difference:
     return Difference(
         same=tuple(chunk_name(change.key) for change in compared.of("same")),
         moved=tuple(map(_change, compared.of("moved"))),
@@ -189,7 +188,7 @@ def _difference(compared: core.Comparison, baseline: Context, enhanced: Context)
     )
 
 
-def _change(change: core.RankChange) -> RankChange:
+def _change(change: ChunkChange) -> RankChange:
     tested = change.after is None
     return RankChange(
         namespace=change.key[0],
@@ -232,7 +231,7 @@ def chunk_name(key: Key) -> str:
     return "/".join(key)
 
 
-def code_of(change: EngineRankChange) -> ChangeCode:
+def code_of(change: ChunkChange) -> ChangeCode:
     """Return the code of why a chunk's rank differs.
 
     Raises:
@@ -250,7 +249,7 @@ def code_of(change: EngineRankChange) -> ChangeCode:
     return "too_similar" if fate.reason == "too_similar" else _OF_STEP[change.cause]
 
 
-def sentence_of(change: EngineRankChange) -> str:
+def sentence_of(change: ChunkChange) -> str:
     """Return a sentence on why a chunk's rank differs, without the ranks.
 
     Raises:
@@ -272,7 +271,7 @@ def sentence_of(change: EngineRankChange) -> str:
     return _of_ranking(change, code)
 
 
-def _of_ranking(change: EngineRankChange, code: ChangeCode) -> str:
+def _of_ranking(change: ChunkChange, code: ChangeCode) -> str:
     others = _names(change)
     rising = (change.after or 0) < (change.before or 0)
     if code == "duplicates_merged":
@@ -290,7 +289,7 @@ def _of_ranking(change: EngineRankChange, code: ChangeCode) -> str:
     return "limits on chunks of one document or on likeness changed who has a place"
 
 
-def _names(change: EngineRankChange) -> str:
+def _names(change: ChunkChange) -> str:
     shown = ", ".join(map(chunk_name, change.because[:_NAMED]))
     more = len(change.because) - _NAMED
     return f"{shown} and {more} more" if more > 0 else shown

@@ -49,7 +49,7 @@ class _Registered(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Reading:
+class _ManifestsRead:
     """The manifests read so far, for the rules between files."""
 
     doc_types: Iterable[str]
@@ -108,7 +108,7 @@ def read_registry(
         connections: the names a source may use; None: unknown, so not checked.
         doc_types: the rows of the chunking table that a document rule may use; empty: not checked.
     """
-    reading = _Reading(tuple(doc_types), None if connections is None else tuple(connections), stage)
+    reading = _ManifestsRead(tuple(doc_types), None if connections is None else tuple(connections), stage)
     for path in paths.manifests():
         _read(reading, path, paths.label(path), env)
     registry = LoadedRegistry(
@@ -128,7 +128,7 @@ def read_registry(
     ]
 
 
-def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> None:
+def _read(reading: _ManifestsRead, path: Path, file: str, env: Mapping[str, str]) -> None:
     """Read one manifest: record its domain or its problems."""
     name: str | None = None
     try:
@@ -156,7 +156,7 @@ def _read(reading: _Reading, path: Path, file: str, env: Mapping[str, str]) -> N
         reading.sources.setdefault(source.id, _Registered(source, spec.domain, file))
 
 
-def _refuse_twice(reading: _Reading, name: str, file: str) -> None:
+def _refuse_twice(reading: _ManifestsRead, name: str, file: str) -> None:
     """Refuse a domain that two files declare; neither is trusted."""
     first = reading.files[name]
     for pair_file, other in ((first, file), (file, first)):
@@ -182,7 +182,7 @@ def _text(path: Path) -> str:
 
 
 def _filled_spec(
-    reading: _Reading, raw: Mapping[str, Any], path: Path, file: str, env: Mapping[str, str]
+    reading: _ManifestsRead, raw: Mapping[str, Any], path: Path, file: str, env: Mapping[str, str]
 ) -> DomainSpec:
     """Return the domain of a manifest.
 
@@ -272,7 +272,7 @@ def _filled(
     return filled, [*problems, *missing]
 
 
-def _source_problems(reading: _Reading, spec: DomainSpec, file: str) -> list[ConfigError]:
+def _source_problems(reading: _ManifestsRead, spec: DomainSpec, file: str) -> list[ConfigError]:
     problems = []
     for source in spec.sources:
         place = f"sources.{source.id}"

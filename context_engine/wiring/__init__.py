@@ -11,7 +11,7 @@ from context_engine.wiring.adapters import (
 )
 from context_engine.wiring.build import SourceOpener, build_engine, source_opener
 from context_engine.wiring.check import CheckReport, check
-from context_engine.wiring.examine import SourceReport, adapter_advice, examine_source, fetching_engine, listed_chunks
+from context_engine.wiring.examine import ExaminedSource, adapter_advice, examine_source, fetching_engine, listed_chunks
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
 from context_engine.wiring.report import ShownSetting, StageDifference, changed, diff_stages, show
 from context_engine.wiring.reranker_choice import RerankerChoice
@@ -32,12 +32,12 @@ __all__ = [
     "SPEAKS_FOR_ITSELF",
     "CheckReport",
     "DomainCalibration",
+    "ExaminedSource",
     "FunctionEngines",
     "RerankerChoice",
     "Setup",
     "ShownSetting",
     "SourceOpener",
-    "SourceReport",
     "StageDifference",
     "access_policy",
     "adapter_advice",

@@ -55,7 +55,7 @@ class CheckReport:
         return not self.problems
 
 
-class _Found(NamedTuple):
+class _BlockingProblem(NamedTuple):
     """A problem and the domains that it stops from being searched; None: all."""
 
     problem: ConfigError
@@ -76,9 +76,11 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
         paths, env=env, stage=config.stage, connections=connections, doc_types=config.chunking
     )
     registry = with_installed_adapters(registry)
-    findings = [_Found(problem) for problem in (*in_config, *in_stage)]
-    findings += [_Found(problem, ()) for problem in registry.unread]
-    findings += [_Found(each, [domain]) for domain, problem in sorted(registry.broken.items()) for each in problem.each]
+    findings = [_BlockingProblem(problem) for problem in (*in_config, *in_stage)]
+    findings += [_BlockingProblem(problem, ()) for problem in registry.unread]
+    findings += [
+        _BlockingProblem(each, [domain]) for domain, problem in sorted(registry.broken.items()) for each in problem.each
+    ]
     findings += _of_sources(registry)
     findings += _of_models(config, registry)
     findings += _of_settings(config, registry)
@@ -111,7 +113,7 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     )
 
 
-def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield problems of models: missing, or with unusable options; opens the models, but loads no weights."""
     models = Models(config.resolver().base, connection=config.connections.get, data_dir=Path, clock=SystemClock())
     embedded = [name for name, source in _sources(registry) if in_embedded_base(source)]
@@ -120,10 +122,10 @@ def _of_models(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
         try:
             opened()
         except ConfigError as error:
-            yield _Found(error, stops)
+            yield _BlockingProblem(error, stops)
 
 
-def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Path) -> Iterator[_Found]:
+def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Path) -> Iterator[_BlockingProblem]:
     """Yield why masking is impossible; the domains to be masked, or all if the log is, cannot be searched then."""
     base = config.resolver().base
     try:
@@ -132,34 +134,34 @@ def _of_masking(config: Config, masked: Masking, env: Mapping[str, str], cwd: Pa
         else:
             check_patterns(base())
     except ConfigError as error:
-        yield _Found(error, None if masked.logs else sorted({*masked.contexts, *masked.stored_queries}))
+        yield _BlockingProblem(error, None if masked.logs else sorted({*masked.contexts, *masked.stored_queries}))
 
 
-def _of_audit(setup: Setup) -> list[_Found]:
+def _of_audit(setup: Setup) -> list[_BlockingProblem]:
     """Return why recording is impossible; then no engine can be built."""
     try:
         if audit_mode(setup) != "off":
             check_audit(setup)
     except ConfigError as error:
-        return [_Found(error)]
+        return [_BlockingProblem(error)]
     return []
 
 
-def _of_service(setup: Setup) -> Iterator[_Found]:
+def _of_service(setup: Setup) -> Iterator[_BlockingProblem]:
     """Yield why a service would refuse to start; searches elsewhere still work."""
     oidc, connection = setup.config.principals.oidc, setup.config.connections.get
     try:
         read_api_token(setup.env, setup.cwd)
     except ConfigError as error:
-        yield _Found(error, ())
+        yield _BlockingProblem(error, ())
     try:
         if oidc is not None:
             key_source(oidc, connection, SystemClock())
     except ConfigError as error:
-        yield _Found(ConfigError(error.problem, file=setup.config.principals.file, key="oidc.jwks"), ())
+        yield _BlockingProblem(ConfigError(error.problem, file=setup.config.principals.file, key="oidc.jwks"), ())
 
 
-def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield problems of the settings of each domain, and of each persona on top of them."""
     resolver = config.resolver(registry.files)
     for name, domain in registry.domains.items():
@@ -167,56 +169,58 @@ def _of_settings(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
             base = resolver.base(domain)
             check_segmenter(base.values.word_segmenter)
         except ConfigError as error:
-            yield _Found(error, [name])
+            yield _BlockingProblem(error, [name])
             continue
         known = [source.id for source in domain.sources]
         for source in set(base.values.sources or ()).difference(known):
             problem = f"domain {name!r} has no source {source!r}.{nearest(source, known)}"
-            yield _Found(ConfigError(problem, file=base.origins.get("sources"), key="sources"), [name])
+            yield _BlockingProblem(ConfigError(problem, file=base.origins.get("sources"), key="sources"), [name])
         for persona in resolver.personas:
             try:
                 settings = resolver.base(domain, persona)
                 check_segmenter(settings.values.word_segmenter)
             except ConfigError as error:
-                yield _Found(error, ())
+                yield _BlockingProblem(error, ())
                 continue
             unknown = unknown_reranker(settings)
             if unknown is not None:
-                yield _Found(unknown, ())
+                yield _BlockingProblem(unknown, ())
 
 
-def _of_sources(registry: LoadedRegistry) -> Iterator[_Found]:
+def _of_sources(registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield adapters that cannot be imported, and sources that their adapter refuses."""
     for name, source in _sources(registry):
         key = f"sources.{source.id}.adapter"
         try:
             adapter = load_source_adapter(source.adapter, file=registry.files[name], key=key)
         except ConfigError as error:
-            yield _Found(error, [name])
+            yield _BlockingProblem(error, [name])
             continue
         try:
             if adapter.check is not None:
                 adapter.check(source)
         except ConfigError as error:
             for problem in error.each:
-                yield _Found(ConfigError(problem.problem, file=registry.files[name], key=problem.key), [name])
+                yield _BlockingProblem(ConfigError(problem.problem, file=registry.files[name], key=problem.key), [name])
 
 
-def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+def _of_connections(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield unusable connections."""
     for connection in config.connections.names:
         try:
             config.connections.get(connection)
         except ConfigError as error:
-            yield _Found(error, [name for name, source in _sources(registry) if source.connection == connection])
+            yield _BlockingProblem(
+                error, [name for name, source in _sources(registry) if source.connection == connection]
+            )
 
 
-def _of_access(config: Config, registry: LoadedRegistry) -> Iterator[_Found]:
+def _of_access(config: Config, registry: LoadedRegistry) -> Iterator[_BlockingProblem]:
     """Yield why the access policy is unusable; then nothing can be searched."""
     try:
         configured_policy(config, registry)
     except ConfigError as error:
-        yield _Found(error)
+        yield _BlockingProblem(error)
 
 
 def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:

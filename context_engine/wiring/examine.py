@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceReport:
+class ExaminedSource:
     """The result of examining one source of a domain.
 
     Attributes:
@@ -68,7 +68,7 @@ def examine_source(
     most_s: float = inf,
     quick: bool = False,
     access: AccessScope | None = None,
-) -> SourceReport:
+) -> ExaminedSource:
     """Open a source, examine it and close it. If its adapter cannot examine, send it the sample query.
 
     Opening and searching have the time of a search, an examination has `timeout_s` more. A call that hangs is left
@@ -78,7 +78,7 @@ def examine_source(
         query, quick, timeout_s, access: see `ExaminationRequest`.
         most_s: seconds to wait at most for everything.
     """
-    report = SourceReport(domain=domain.domain, source_id=spec.id, adapter=spec.adapter)
+    report = ExaminedSource(domain=domain.domain, source_id=spec.id, adapter=spec.adapter)
     try:
         values = opener.setup.resolver.base(domain).values
     except ContextEngineError as error:
@@ -109,7 +109,7 @@ def examine_source(
     )
 
 
-def adapter_advice(reports: Iterable[SourceReport]) -> Iterator[str]:
+def adapter_advice(reports: Iterable[ExaminedSource]) -> Iterator[str]:
     """Yield the adapters' advice about the servers of the examined sources."""
     by_adapter: dict[str, list[tuple[str, Examination]]] = {}
     for report in reports:

@@ -15,7 +15,7 @@ from context_engine.apps.cli import main
 from context_engine.core.models import BlendTerm, LearntBlend
 from context_engine.evaluation.learning import blend_tune
 from context_engine.evaluation.learning.blend_tune import BlendTrial
-from context_engine.evaluation.learning.parts import Parts
+from context_engine.evaluation.learning.parts import QuestionParts
 
 BLEND = LearntBlend(measured_by="bm25", terms={"length": BlendTerm(weight=2.0, mean=2.0, deviation=0.5)})
 MANIFEST = Path("manifests", "desk.yaml")
@@ -78,7 +78,7 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> Any:
             before=before,
             after=after,
             taught=40,
-            parts=Parts([[0]], 1, 1),
+            parts=QuestionParts([[0]], 1, 1),
         )
         monkeypatch.setattr(blend_tune, "learn_blend", lambda *_args, **_options: made)
 

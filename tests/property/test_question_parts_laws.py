@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.learning.parts import Parts, parts_of
+from context_engine.evaluation.learning.parts import QuestionParts, parts_of
 
 Asked = list[tuple[str, frozenset[int]]]
 
@@ -18,7 +18,7 @@ answers = st.frozensets(st.integers(0, 30), max_size=3)
 judged = st.lists(st.tuples(st.integers(0, 40).map("Question {}?".format), answers), min_size=2, max_size=40)
 
 
-def parted(asked: Sequence[tuple[str, frozenset[int]]], count: int) -> Parts:
+def parted(asked: Sequence[tuple[str, frozenset[int]]], count: int) -> QuestionParts:
     return parts_of([text for text, _ in asked], [own for _, own in asked], count)
 
 

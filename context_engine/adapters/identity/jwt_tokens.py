@@ -39,7 +39,7 @@ _LAST_MOMENT: Final = 2.0**53
 _SHOWN_ID: Final = re.compile(r"[\x21-\x7e]{1,100}")
 
 
-class _Refused(Exception):
+class _RefusedToken(Exception):
     """Why a token opens nothing, for the log alone."""
 
 
@@ -87,8 +87,8 @@ class JwtTokens:
             header = jwt.get_unverified_header(shown.token)
             kid = header.get("kid")
             good = self._check(shown, header, keys, shown.now)
-        except (_Refused, jwt.PyJWTError) as error:
-            why = str(error) if isinstance(error, _Refused) else type(error).__name__
+        except (_RefusedToken, jwt.PyJWTError) as error:
+            why = str(error) if isinstance(error, _RefusedToken) else type(error).__name__
             logger.warning("a token of the identity provider was refused: %s (kid %.80r)", why, kid)
             return None
         with self._lock:
@@ -124,21 +124,21 @@ class JwtTokens:
         )
         begins, ends = self._span(claims)
         if not begins <= now.timestamp() < ends:
-            raise _Refused("it is expired, or not yet good")
+            raise _RefusedToken("it is expired, or not yet good")
         if other := next((name for name in _OF_OTHERS if name in claims), None):
-            raise _Refused(f"it is no access token for a bearer: it has {other!r}")
+            raise _RefusedToken(f"it is no access token for a bearer: it has {other!r}")
         assert keys is not None  # one of them checked the signature
         return _Good(self._who(shown, claims), begins, ends, keys)
 
     def _algorithm(self, header: Mapping[str, Any]) -> str:
         algorithm, kind = header.get("alg"), header.get("typ")
         if algorithm not in self._oidc.algorithms:
-            raise _Refused("its algorithm is not among those of access.yaml")
+            raise _RefusedToken("its algorithm is not among those of access.yaml")
         if "crit" in header or "b64" in header:
-            raise _Refused("it has extensions that this service does not know")
+            raise _RefusedToken("it has extensions that this service does not know")
         kind = kind.lower() if isinstance(kind, str) else kind
         if not (isinstance(kind, str) or kind is None) or kind not in self._types:
-            raise _Refused("it is typed as another kind of token")
+            raise _RefusedToken("it is typed as another kind of token")
         return str(algorithm)
 
     @property
@@ -148,11 +148,11 @@ class JwtTokens:
     def _key(self, header: Mapping[str, Any], algorithm: str, keys: KeySet | None) -> Any:
         kid = header.get("kid")
         if not isinstance(kid, str):
-            raise _Refused("it does not name its key")
+            raise _RefusedToken("it does not name its key")
         found = None if keys is None else keys.find(kid, algorithm)
         if found is None:
             self._keys.want()
-            raise _Refused("its key is not known; the keys are fetched again")
+            raise _RefusedToken("its key is not known; the keys are fetched again")
         return found
 
     def _span(self, claims: Mapping[str, Any]) -> tuple[float, float]:
@@ -160,7 +160,7 @@ class JwtTokens:
         moments = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
         for name, value in moments.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LAST_MOMENT:
-                raise _Refused(f"its {name} is no moment")
+                raise _RefusedToken(f"its {name} is no moment")
         leeway = self._oidc.leeway_s
         return max(moments["nbf"], moments.get("iat", moments["nbf"])) - leeway, moments["exp"] + leeway
 
@@ -168,9 +168,9 @@ class JwtTokens:
         """Return who the claims say it is; never an operator, a gateway or a principal that the file names."""
         principal = self._principals.for_claims(claims)
         if not principal.id or len(principal.id) > _LONGEST_NAME or not principal.id.isprintable():
-            raise _Refused("the claim that names the principal is missing, or cannot be used")
+            raise _RefusedToken("the claim that names the principal is missing, or cannot be used")
         if principal.id == API_PRINCIPAL.id or principal.id in self._principals.named:
-            raise _Refused("it names itself as a principal of access.yaml")
+            raise _RefusedToken("it names itself as a principal of access.yaml")
         jti = claims.get("jti")
         named = isinstance(jti, str) and _SHOWN_ID.fullmatch(jti)
         return Authenticated(principal=principal, token_id=str(jti) if named else shown.sha256[:_ID_DIGITS])

@@ -162,7 +162,7 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
 _READERS: Final[Mapping[str, Any]] = {"RSA": RSAAlgorithm, "EC": ECAlgorithm, "OKP": OKPAlgorithm}
 
 
-class _Key(NamedTuple):
+class _PublicKey(NamedTuple):
     """A public key and the one algorithm it is for, None where the provider does not say."""
 
     public: Any
@@ -176,7 +176,7 @@ class KeySet:
         keys: by the id, and by RSA or the curve.
     """
 
-    def __init__(self, keys: Mapping[tuple[str, str], _Key]) -> None:
+    def __init__(self, keys: Mapping[tuple[str, str], _PublicKey]) -> None:
         self._keys = dict(keys)
 
     def __len__(self) -> int:
@@ -200,7 +200,7 @@ def read_key_set(document: Any) -> KeySet:
     rows = document.get("keys") if isinstance(document, Mapping) else None
     if not isinstance(rows, list):
         raise ValueError("it is no JSON Web Key Set: check that the address is the provider's jwks_uri")
-    keys: dict[tuple[str, str], _Key] = {}
+    keys: dict[tuple[str, str], _PublicKey] = {}
     for row in rows[:_MOST_KEYS]:
         found = _read(row) if isinstance(row, Mapping) else None
         if found is not None:
@@ -210,7 +210,7 @@ def read_key_set(document: Any) -> KeySet:
     return KeySet(keys)
 
 
-def _read(row: Mapping[str, Any]) -> tuple[tuple[str, str], _Key] | None:
+def _read(row: Mapping[str, Any]) -> tuple[tuple[str, str], _PublicKey] | None:
     """Return a key with its place; None where it is no public key for signatures, has no id, or is too short."""
     kid, kind, operations = row.get("kid"), row.get("kty"), row.get("key_ops", ["verify"])
     verifies = row.get("use", "sig") == "sig" and isinstance(operations, list) and "verify" in operations
@@ -230,4 +230,4 @@ def _read(row: Mapping[str, Any]) -> tuple[tuple[str, str], _Key] | None:
     if family == "RSA" and public.key_size < _LEAST_RSA_BITS:
         logger.warning("a key of the provider is too short: %d bits (kid %.80r)", public.key_size, kid)
         return None
-    return (kid, family), _Key(public, algorithm)
+    return (kid, family), _PublicKey(public, algorithm)

@@ -156,7 +156,7 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 """ISO 3166 country -> validator -> how the number is written."""
 
 
-class _Number(NamedTuple):
+class _NationalNumber(NamedTuple):
     """One number of a country: how it is written, and what decides."""
 
     written: re.Pattern[str]
@@ -179,8 +179,8 @@ def find_national_ids(plain: PlainText, countries: Sequence[str]) -> Iterator[Pe
 
 
 @cache
-def _numbers(country: str) -> tuple[_Number, ...]:
-    return tuple(_Number(_whole(written), _validator(name)) for name, written in COUNTRIES[country].items())
+def _numbers(country: str) -> tuple[_NationalNumber, ...]:
+    return tuple(_NationalNumber(_whole(written), _validator(name)) for name, written in COUNTRIES[country].items())
 
 
 def _whole(written: str) -> re.Pattern[str]:

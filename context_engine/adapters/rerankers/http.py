@@ -22,7 +22,7 @@ from context_engine.errors import RerankerError
 Form = Literal["cohere", "jina", "tei"]
 
 
-class _Wire(NamedTuple):
+class _WireForm(NamedTuple):
     """How a form is spoken: its API, its usual model, and how many texts one call may hold."""
 
     api: Api
@@ -30,10 +30,10 @@ class _Wire(NamedTuple):
     most: int
 
 
-_WIRES: Final[Mapping[str, _Wire]] = {
-    "cohere": _Wire(model_api("v2"), "rerank-v3.5", 1000),
-    "jina": _Wire(model_api("v1"), "jina-reranker-v2-base-multilingual", 1000),
-    "tei": _Wire(model_api(""), None, 32),
+_WIRES: Final[Mapping[str, _WireForm]] = {
+    "cohere": _WireForm(model_api("v2"), "rerank-v3.5", 1000),
+    "jina": _WireForm(model_api("v1"), "jina-reranker-v2-base-multilingual", 1000),
+    "tei": _WireForm(model_api(""), None, 32),
 }
 """TEI as delivered refuses more than 32 texts a call (its --max-client-batch-size)."""
 

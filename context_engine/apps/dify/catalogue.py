@@ -37,7 +37,7 @@ _PROBE: Final = "test"
 _NO_DECISIONS: Final[Mapping[str, AccessDecision]] = MappingProxyType({})
 
 
-class Health(NamedTuple):
+class PartHealth(NamedTuple):
     """The health of one part of a source, such as a dataset; of the source itself if it has no parts.
 
     Attributes:
@@ -80,7 +80,7 @@ def health(
     *,
     decisions: Mapping[str, AccessDecision] = _NO_DECISIONS,
     timeout_s: float = _TIMEOUT_S,
-) -> list[Health]:
+) -> list[PartHealth]:
     """Return the health of every source of the domains, in the order of the manifests.
 
     Args:
@@ -112,7 +112,7 @@ def _examined(
     decision: AccessDecision | None,
     left: Callable[[], float],
     _ticket: Ticket,
-) -> list[Health]:
+) -> list[PartHealth]:
     """Examine a source with as few calls as possible; no model is loaded for it."""
     opener = source_opener(deployment.setup, data_dir=deployment.data_dir, embedder=lambda: None)
     seconds = max(left(), 0.0)
@@ -125,13 +125,13 @@ def _examined(
     if examination is None or not examination.parts:
         if report.problem is not None:
             return _failed(domain, spec, report.problem)
-        return [Health(domain.domain, spec.id, None, "ok" if examination is None else examination.state)]
+        return [PartHealth(domain.domain, spec.id, None, "ok" if examination is None else examination.state)]
     return [_part(domain, spec, part, report.problem) for part in examination.parts]
 
 
-def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str | None) -> Health:
+def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str | None) -> PartHealth:
     reason = "; ".join(filter(None, [part.problem, problem]))
-    return Health(
+    return PartHealth(
         domain=domain.domain,
         source_id=spec.id,
         dataset_id=part.id,
@@ -142,12 +142,12 @@ def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str 
     )
 
 
-def _failed(domain: DomainSpec, spec: SourceSpec, problem: str) -> list[Health]:
+def _failed(domain: DomainSpec, spec: SourceSpec, problem: str) -> list[PartHealth]:
     """Return the failed health of a whole source: each of its datasets has failed."""
-    return [Health(domain.domain, spec.id, dataset, "failed", problem) for dataset in spec.dataset_ids or (None,)]
+    return [PartHealth(domain.domain, spec.id, dataset, "failed", problem) for dataset in spec.dataset_ids or (None,)]
 
 
-def _grouped(failed: Sequence[Health]) -> dict[str, str]:
+def _grouped(failed: Sequence[PartHealth]) -> dict[str, str]:
     """Return {problem: places}, so that one wrong key is reported once."""
     places: dict[str, list[str]] = {}
     for state in failed:
@@ -253,7 +253,7 @@ def _joined(problems: Sequence[ConfigError]) -> str:
     return "; ".join(map(str, problems))
 
 
-def _domain(spec: DomainSpec, states: Sequence[Health]) -> dict[str, Any]:
+def _domain(spec: DomainSpec, states: Sequence[PartHealth]) -> dict[str, Any]:
     return {
         "domain": spec.domain,
         "title": spec.title,
@@ -265,7 +265,7 @@ def _domain(spec: DomainSpec, states: Sequence[Health]) -> dict[str, Any]:
     }
 
 
-def _source(spec: SourceSpec, states: Sequence[Health]) -> dict[str, Any]:
+def _source(spec: SourceSpec, states: Sequence[PartHealth]) -> dict[str, Any]:
     problems = [state.problem for state in states if state.problem]
     return {
         "source_id": spec.id,
@@ -285,7 +285,7 @@ def _source(spec: SourceSpec, states: Sequence[Health]) -> dict[str, Any]:
     }
 
 
-def _state(parts: Sequence[Health]) -> str:
+def _state(parts: Sequence[PartHealth]) -> str:
     """Return ok, partial (some datasets failed), failed, empty or unchecked."""
     states = {part.state for part in parts}
     if not states:

@@ -12,7 +12,7 @@ from context_engine.apps.dify.chunk_form import UNNAMED, ChunkForm, given_text, 
 from context_engine.apps.dify.chunk_structures import VARIABLES, Structured, refuse_too_large, structured
 from context_engine.apps.dify.dify_json import fitted, plain
 from context_engine.apps.dify.file_documents import FileDocuments, GivenFile, file_documents, text_documents
-from context_engine.apps.dify.plugin_settings import Reading
+from context_engine.apps.dify.plugin_settings import FileReading
 from context_engine.core.chunking import Count
 from context_engine.core.models import Chunk, Notice, NoticeCode, about, distinct
 from context_engine.errors import InvalidRequest
@@ -23,7 +23,7 @@ _NEITHER: Final = "there is nothing to cut: choose a file, or the text of the to
 _BOTH: Final = "both file and text are given: choose one of them"
 
 
-def chunk_document(fields: Mapping[str, Any], reading: Reading | None = None) -> ToolOutput:
+def chunk_document(fields: Mapping[str, Any], reading: FileReading | None = None) -> ToolOutput:
     """Return a document's chunks in one of three variables, and a report of how it was cut.
 
     Args:
@@ -35,7 +35,7 @@ def chunk_document(fields: Mapping[str, Any], reading: Reading | None = None) ->
             Dify cannot take.
         FileNotFetched, FileNotRead, Overloaded: the document could not be had; see `file_documents`.
     """
-    reading = reading or Reading()
+    reading = reading or FileReading()
     form = read_chunk_form(fields, reading.options)
     cut_file = _documents(fields, form, reading.authorities)
     cuts = [_stated(document, form) for document in cut_file.documents]

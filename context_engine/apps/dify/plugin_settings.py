@@ -191,7 +191,7 @@ def _demo_base(setup: Setup) -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FileReading:
     """How files are downloaded and cut.
 
     Attributes:
@@ -203,7 +203,7 @@ class Reading:
     authorities: str | None = None
 
 
-def reading_of(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> Reading:
+def reading_of(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> FileReading:
     """Return how a plugin reads files.
 
     Args:
@@ -215,7 +215,7 @@ def reading_of(credentials: Credentials, *, root: Path, env: Mapping[str, str] |
         ConfigError: the certificate or the configuration cannot be used.
     """
     typed = credentials.ca_certificate
-    return Reading(
+    return FileReading(
         options=load_ingest(credentials, root=root, env=env),
         authorities=None if typed is None else read_certificates(typed),
     )

@@ -23,7 +23,7 @@ from context_engine.apps.dify.file_documents import (
     refuse_long,
     text_size,
 )
-from context_engine.apps.dify.plugin_settings import Reading
+from context_engine.apps.dify.plugin_settings import FileReading
 from context_engine.core.chunking import headings
 from context_engine.core.models import NoticeCode
 from context_engine.errors import InvalidRequest
@@ -131,7 +131,7 @@ def _moved(offset: int, changes: Sequence[_Change], ends: Sequence[int], shifts:
 _GAP: Final = "\n\n"
 
 
-def read_document(fields: Mapping[str, Any], reading: Reading | None = None) -> ToolOutput:
+def read_document(fields: Mapping[str, Any], reading: FileReading | None = None) -> ToolOutput:
     """Return a file's text, title, metadata and pages.
 
     Args:
@@ -147,7 +147,7 @@ def read_document(fields: Mapping[str, Any], reading: Reading | None = None) -> 
     file = GivenFile.read(fields)
     if file is None:
         raise InvalidRequest("file is empty: choose the file to read")
-    reading = reading or Reading()
+    reading = reading or FileReading()
     cut_file = _uncut(file_documents(file, options=reading.options, authorities=reading.authorities))
     documents = [cut.document for cut in cut_file.documents]
     text, pages = whole_text(documents)

@@ -21,8 +21,10 @@ class LeftOut(_Answer):
     reason: str = Field(description="budget, untrusted_share or out_of_scope.")
 
 
-class SourceState(_Answer):
+class SearchedSourceState(_Answer):
     """What one source did."""
+
+    model_config = ConfigDict(title="SourceState")
 
     source: str
     state: str = Field(description="ok, empty, partial or failed.")
@@ -46,7 +48,7 @@ class SearchAnswer(_Answer):
     left_out: list[LeftOut]
     notes: list[str] = Field(description="What to know when reading the answer.")
     cursor: str | None = Field(description="Asks `search` for the passages that did not fit; null: there are none.")
-    sources: list[SourceState] | None = Field(None, description="In detail=full.")
+    sources: list[SearchedSourceState] | None = Field(None, description="In detail=full.")
     demo: bool = Field(description="The knowledge is a fictitious bank's.")
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from context_engine.apps.dify.node_output import chunk_for_model, inert_values
-from context_engine.apps.mcp.answers import LeftOut, SearchAnswer, SourceState
+from context_engine.apps.mcp.answers import LeftOut, SearchAnswer, SearchedSourceState
 from context_engine.apps.mcp.arguments import SearchArguments
 from context_engine.apps.mcp.reply import MOST_REPLY_TOKENS, Call, Reply, labelled, passage_id
 from context_engine.core.context import ApproxTokenCounter, for_a_model
@@ -236,8 +236,8 @@ def _left_out(passage: OmittedPassage, domain: str) -> LeftOut:
     return LeftOut(id=passage_id(domain, passage.source_id, passage.chunk_id), rank=passage.rank, reason=passage.reason)
 
 
-def _source(source: SourceStatus) -> SourceState:
-    return SourceState(
+def _source(source: SourceStatus) -> SearchedSourceState:
+    return SearchedSourceState(
         source=source.source_id, state=source.state, chunks=source.chunks, problem=labelled(source.problem) or None
     )
 

@@ -65,7 +65,7 @@ async def _serve(
         return await loop.run_in_executor(threads, work, deployment, caller)
 
     ended = _Ended(loop, settings.server_stop_s)
-    wire = _Wire(
+    wire = _StdioWire(
         LineReader(stdin, settings.server_max_body_bytes), LineWriter(stdout, ended.from_thread), settings.server_stop_s
     )
     serving, ending = asyncio.create_task(_answer(mcp_server(desk), wire)), asyncio.create_task(ended.wait())
@@ -80,7 +80,7 @@ async def _serve(
     return closed
 
 
-async def _answer(server: Any, wire: _Wire) -> None:
+async def _answer(server: Any, wire: _StdioWire) -> None:
     async with stdio_server(wire.messages(), wire) as streams:  # type: ignore[arg-type]
         await server.run(*streams, server.create_initialization_options())
 
@@ -110,7 +110,7 @@ class _Ended:
         last.start()
 
 
-class _Wire:
+class _StdioWire:
     """Both directions of the wire; what is no message is answered here, for the SDK would say nothing to it.
 
     Args:

@@ -62,7 +62,7 @@ _LONGEST: Final = 20
 """Most characters of a whole number: 19 digits and a sign."""
 
 
-class _Refused(ValueError):
+class _RefusedBody(ValueError):
     """Something in valid JSON that is not accepted."""
 
 
@@ -87,7 +87,7 @@ def check_json(body: bytes) -> str | None:
         )
         if body.count(b"[") + body.count(b"{") > _DEEPEST or b"\\u" in body:
             _check_inside(value)
-    except _Refused as refused:
+    except _RefusedBody as refused:
         return str(refused)
     except json.JSONDecodeError as error:
         return f"the body is not JSON: {error.msg} at character {error.pos}"
@@ -97,19 +97,19 @@ def check_json(body: bytes) -> str | None:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _Refused(f"{name} is not a JSON number: send a finite one, or null")
+    raise _RefusedBody(f"{name} is not a JSON number: send a finite one, or null")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise _Refused("a number is too large: send a finite one")
+        raise _RefusedBody("a number is too large: send a finite one")
     return value
 
 
 def _whole(text: str) -> int:
     if len(text) > _LONGEST or not -_LARGEST <= (value := int(text)) < _LARGEST:
-        raise _Refused("a whole number has more than 64 bits: send a smaller one, or text")
+        raise _RefusedBody("a whole number has more than 64 bits: send a smaller one, or text")
     return value
 
 
@@ -118,7 +118,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         seen = set[str]()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Refused(f"the key {twice[:60]!r} occurs twice in an object: send it once")
+        raise _RefusedBody(f"the key {twice[:60]!r} occurs twice in an object: send it once")
     return members
 
 
@@ -131,7 +131,7 @@ def _check_inside(value: Any) -> None:
             for text in _texts(container):
                 _check_text(text)
         level = [part for one in level for part in _parts(one)]
-    raise _Refused(_too_deep())
+    raise _RefusedBody(_too_deep())
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -148,9 +148,9 @@ def _texts(value: Any) -> Iterable[str]:
 
 def _check_text(text: str) -> None:
     if "\0" in text:
-        raise _Refused("a text holds the character NUL: leave it out")
+        raise _RefusedBody("a text holds the character NUL: leave it out")
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-        raise _Refused("a text holds half a surrogate pair: send whole characters")
+        raise _RefusedBody("a text holds half a surrogate pair: send whole characters")
 
 
 def _too_deep() -> str:

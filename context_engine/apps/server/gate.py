@@ -58,7 +58,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         headers: Headers = dict(scope["headers"])
-        answer = _Answer(send, _request_id(headers), closing=self._service.readiness.draining)
+        answer = _OutgoingAnswer(send, _request_id(headers), closing=self._service.readiness.draining)
         state = scope.setdefault("state", {})
         state["request_id"] = answer.request_id
         try:
@@ -83,7 +83,7 @@ class Gate:
             response = told(self._forms, scope["path"], error, answer.request_id)
             await response(scope, receive, answer.send)
 
-    def _count(self, caller: Authenticated, answer: _Answer) -> None:
+    def _count(self, caller: Authenticated, answer: _OutgoingAnswer) -> None:
         settings = self._service.settings
         allowance = self._rates.take(caller.principal.id, settings)
         if allowance is None:
@@ -114,7 +114,7 @@ class _CallerGone(Exception):
     """The caller disconnected before the request was complete."""
 
 
-class _Answer:
+class _OutgoingAnswer:
     """Wraps ASGI `send` to add the common headers."""
 
     def __init__(self, send: Send, request_id: str, *, closing: bool) -> None:

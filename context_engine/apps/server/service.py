@@ -20,7 +20,7 @@ from context_engine.core.models import DomainSpec, Settings, SourceSpec
 from context_engine.errors import ContextEngineError, Overloaded
 from context_engine.service.callers import Authenticated, Authenticator
 from context_engine.service.deployment import Deployment, LiveDeployment
-from context_engine.wiring import SourceReport, examine_source, source_opener
+from context_engine.wiring import ExaminedSource, examine_source, source_opener
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ _SAMPLE: Final = "approval limit policy"
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ExaminedDeployment:
     """The result of an examination: for each source, why it cannot be searched, or None."""
 
     deployment: Deployment
@@ -188,7 +188,7 @@ class Readiness:
 
     def __init__(self, live: LiveDeployment, unchecked: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._live, self._lock, self.unchecked = live, Lock(), unchecked
-        self._found: _Found | None = None
+        self._found: _ExaminedDeployment | None = None
         self._looking: Future[None] | None = None
         self.draining = False
         self.reload_problem: str | None = None
@@ -246,7 +246,7 @@ class Readiness:
         try:
             with self._live.use() as deployment:
                 problems = _problems(deployment)
-                self._found = _Found(deployment, problems, time.monotonic())
+                self._found = _ExaminedDeployment(deployment, problems, time.monotonic())
         finally:
             with self._lock:
                 self._looking = None
@@ -271,7 +271,7 @@ def _problems(deployment: Deployment) -> dict[tuple[str, str], str | None]:
     return {**unread, **{(name, ""): str(problem) for name, problem in registry.broken.items()}, **problems}
 
 
-def _problem_of_parts(report: SourceReport) -> str:
+def _problem_of_parts(report: ExaminedSource) -> str:
     parts = () if report.examination is None else report.examination.parts
     problems = (f"{part.name or part.id}: {part.problem}" for part in parts if part.problem)
     return "; ".join(problems) or "a part of it cannot be searched"

@@ -125,7 +125,7 @@ _MOST_KEPT: Final = 64
 _DEFAULT: Final = "default"
 
 
-class _Kept:
+class _ContentCache:
     """Contents by the identity of what they were made of, which is kept with them; all are dropped when it is full."""
 
     def __init__(self) -> None:
@@ -142,9 +142,9 @@ class _Kept:
         return content
 
 
-_settings: Final = _Kept()
+_settings: Final = _ContentCache()
 
-_sources: Final = _Kept()
+_sources: Final = _ContentCache()
 
 
 def settings_content(effective: EffectiveSettings) -> Content:

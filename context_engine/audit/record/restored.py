@@ -62,10 +62,10 @@ def restore(
     if read["kind"] not in _SEARCHES:
         of = f": it is of the search {read['search']}" if read.get("search") else ""
         raise InvalidRequest(f"record {read['id']} is of kind {read['kind']!r}, not of a search{of}")
-    return _Reading(read, addenda).restored(query, pseudonyms)
+    return _RecordReading(read, addenda).restored(query, pseudonyms)
 
 
-class _Reading:
+class _RecordReading:
     """The reading of one record."""
 
     def __init__(self, entry: Mapping[str, Any], addenda: Addenda) -> None:

@@ -34,7 +34,7 @@ class RecordLog(Protocol):
         ...
 
 
-class Publisher(Protocol):
+class CheckpointPublisher(Protocol):
     """Makes checkpoints of a log and hands them on, in a thread of its own."""
 
     def added(self, count: int = 1) -> None:
@@ -83,7 +83,7 @@ class LedgerInUse:
 
     log: RecordLog
     drafts: Drafts
-    publisher: Publisher | None = None
+    publisher: CheckpointPublisher | None = None
 
 
 Make = Callable[[Drafts], Draft]

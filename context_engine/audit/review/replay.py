@@ -33,7 +33,7 @@ class _Absent:
 _ABSENT: Final = _Absent()
 
 
-class Difference(NamedTuple):
+class FirstDifference(NamedTuple):
     """The first place at which two values differ.
 
     Attributes:
@@ -46,11 +46,11 @@ class Difference(NamedTuple):
     now: Any
 
 
-def first_difference(was: Any, now: Any, path: str = "") -> Difference | None:
+def first_difference(was: Any, now: Any, path: str = "") -> FirstDifference | None:
     """Return the first difference of two JSON values, None where they are equal.
 
     >>> first_difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]})
-    Difference(path='a[1].b', was=2, now=3)
+    FirstDifference(path='a[1].b', was=2, now=3)
     """
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         names = [*was, *(name for name in now if name not in was)]
@@ -62,7 +62,7 @@ def first_difference(was: Any, now: Any, path: str = "") -> Difference | None:
         differences = (first_difference(_at(was, place), _at(now, place), f"{path}[{place}]") for place in longest)
         return next((difference for difference in differences if difference is not None), None)
     same = type(was) is type(now) and was == now
-    return None if same else Difference(path, _shown(was), _shown(now))
+    return None if same else FirstDifference(path, _shown(was), _shown(now))
 
 
 def _at(values: list[Any], place: int) -> Any:
@@ -150,19 +150,19 @@ class Replay:
 
     search_id: str
     identical: bool
-    difference: Difference | None = None
+    difference: FirstDifference | None = None
     reason: ReplayReason | None = None
     explanation: str = ""
     contexts: tuple[ContextReplay, ...] = ()
     changed_settings: tuple[ChangedSetting, ...] | None = None
-    answer_now: Difference | None = None
+    answer_now: FirstDifference | None = None
     changed_scorer: ChangedScorer | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
         out = asdict(self)
         for name in ("difference", "answer_now"):
-            difference: Difference | None = getattr(self, name)
+            difference: FirstDifference | None = getattr(self, name)
             out[name] = None if difference is None else difference._asdict()
         out["contexts"] = [context._asdict() for context in self.contexts]
         out["changed_scorer"] = None if self.changed_scorer is None else self.changed_scorer._asdict()
@@ -252,11 +252,11 @@ def _published(result: SearchResult) -> dict[str, Any]:
     return {name: published[name] for name in result.to_dict()}
 
 
-def _difference(result: SearchResult, again: SearchResult) -> Difference | None:
+def _difference(result: SearchResult, again: SearchResult) -> FirstDifference | None:
     return first_difference(_published(result), _published(again))
 
 
-def _beside(result: SearchResult, published: Mapping[str, Any]) -> Difference | None:
+def _beside(result: SearchResult, published: Mapping[str, Any]) -> FirstDifference | None:
     """Return the first field in which an answer that was published with its record is not what the record says."""
     shown = json.loads(json.dumps(result.to_dict(demo=published.get("demo") is True), default=str))
     return first_difference({name: value for name, value in published.items() if name != "record"}, shown)
@@ -318,7 +318,7 @@ def _changed(was: EffectiveSettings, now: EffectiveSettings) -> tuple[ChangedSet
     )
 
 
-def _answer_now(result: SearchResult, again: SearchResult, now: EffectiveSettings) -> Difference | None:
+def _answer_now(result: SearchResult, again: SearchResult, now: EffectiveSettings) -> FirstDifference | None:
     """Return the first field of the answer that the settings in force change."""
     other = replace(result, settings=now)
     if not now.values.reranking_enabled:
@@ -327,7 +327,7 @@ def _answer_now(result: SearchResult, again: SearchResult, now: EffectiveSetting
     try:
         changed = recompute(other)
     except ContextEngineError as error:
-        return Difference("error", None, str(error))
+        return FirstDifference("error", None, str(error))
     was, then = _published(again), _published(changed)
     return first_difference(_without_settings(was), _without_settings(then))
 

@@ -60,7 +60,7 @@ _PUT_BACK: Final[Mapping[Step, tuple[str, ...]]] = {
 """The settings that come back with each step; with the last, LIMITS, it is the answer itself."""
 
 
-class RankStep(NamedTuple):
+class StepEffect(NamedTuple):
     """What one step did to a chunk: its rank before and after, None where it is not among the ranked any more."""
 
     step: Step
@@ -69,7 +69,7 @@ class RankStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankChange:
+class ChunkChange:
     """One chunk that the baseline or the answer shows.
 
     Attributes:
@@ -85,14 +85,14 @@ class RankChange:
     turn: Turn
     before: int | None
     after: int | None
-    steps: tuple[RankStep, ...]
+    steps: tuple[StepEffect, ...]
     cause: Step | None
     fate: Fate
     because: tuple[Key, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class BaselineComparison:
     """Baseline and answer, and every chunk of either once.
 
     Attributes:
@@ -101,14 +101,14 @@ class Comparison:
 
     baseline: SearchResult
     enhanced: SearchResult
-    changes: tuple[RankChange, ...]
+    changes: tuple[ChunkChange, ...]
 
-    def of(self, turn: Turn) -> tuple[RankChange, ...]:
+    def of(self, turn: Turn) -> tuple[ChunkChange, ...]:
         """Return the changes of one kind, in their order."""
         return tuple(change for change in self.changes if change.turn == turn)
 
 
-def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None = None) -> Comparison:
+def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None = None) -> BaselineComparison:
     """Compare an answer with its baseline; from the result alone, so a recorded one will do. No source is asked.
 
     Args:
@@ -124,7 +124,7 @@ def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None 
     shown = [_key(chunk) for chunk in result.chunks]
     only_before = [key for key in map(_key, baseline.chunks) if key not in set(shown)]
     changes = tuple(ways.change(key) for key in (*shown, *only_before))
-    return Comparison(baseline=baseline, enhanced=result, changes=changes)
+    return BaselineComparison(baseline=baseline, enhanced=result, changes=changes)
 
 
 def _rankings(
@@ -179,17 +179,17 @@ class _Ways:
         self._fates: dict[Key, Fate] = {(fate.source_id, fate.chunk_id): fate for fate in result.fates}
         self._top_k, self._result = result.settings.values.stage2_top_k, result
 
-    def change(self, key: Key) -> RankChange:
+    def change(self, key: Key) -> ChunkChange:
         """Return what became of a chunk that baseline or answer shows."""
         ranks = [places.get(key) for places in self._places]
         steps = tuple(
-            RankStep(step, before, after)
+            StepEffect(step, before, after)
             for step, (before, after) in zip(self._steps, pairwise(ranks), strict=True)
             if before != after
         )
         turn = _turn(self._shown(ranks[0]), self._shown(ranks[-1]))
         cause = None if turn == "same" else _cause(steps)
-        return RankChange(
+        return ChunkChange(
             key=key,
             turn=turn,
             before=ranks[0],
@@ -243,7 +243,7 @@ def _turn(before: int | None, after: int | None) -> Turn:
     return "same" if before == after else "moved"
 
 
-def _cause(steps: Sequence[RankStep]) -> Step | None:
+def _cause(steps: Sequence[StepEffect]) -> Step | None:
     """Return the step that ended a chunk's way, else the one that carried it furthest where it went; the later one."""
     if not steps:
         return None
@@ -252,7 +252,7 @@ def _cause(steps: Sequence[RankStep]) -> Step | None:
     first, last = steps[0].before or 0, steps[-1].after
     direction = 1 if last > first else -1
 
-    def carried(step: RankStep) -> int:
+    def carried(step: StepEffect) -> int:
         return direction * ((step.after or 0) - (step.before or 0))
 
     return max(reversed(steps), key=carried).step

@@ -18,7 +18,7 @@ _PER_CJK_CHARACTER: Final = 230
 label of 116; in Chinese, whose pairs of characters are strings of their own, up to 69 kB of 297."""
 
 
-class _Kept:
+class _KeptText:
     """A text that is kept, and whether it was asked for again since its turn to go."""
 
     __slots__ = ("again", "text")
@@ -46,7 +46,7 @@ class TextCache:
 
     def forget(self) -> None:
         """Be empty: at a fork another thread may just have been changing what is kept."""
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _KeptText] = OrderedDict()
         self._bytes = 0
 
     def analysed(self, text: str) -> AnalysedText:
@@ -63,7 +63,7 @@ class TextCache:
         if size > self._most_bytes:
             return fresh
         with self._lock:
-            kept = self._kept.setdefault(fresh.text, _Kept(fresh))
+            kept = self._kept.setdefault(fresh.text, _KeptText(fresh))
             if kept.text is not fresh:
                 return kept.text
             self._bytes += size

@@ -21,7 +21,7 @@ from context_engine.evaluation.gold import GoldHit, Identity, identity_of
 from context_engine.evaluation.learning.contrast import DEFAULTS, Lessons
 from context_engine.evaluation.learning.folds import Fold, Folds, learn_all, learn_by_folds
 from context_engine.evaluation.learning.pairs import JudgedPairs
-from context_engine.evaluation.learning.parts import Parts, parts_of
+from context_engine.evaluation.learning.parts import QuestionParts, parts_of
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.score import score_rankings
@@ -92,7 +92,7 @@ class AdapterTrial:
     before: Scores
     after: Scores
     known: Scores
-    parts: Parts
+    parts: QuestionParts
     folds: Folds
     passages: tuple[int, int]
     questions: int

@@ -14,7 +14,7 @@ from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile, shown, signed
 from context_engine.evaluation.gold import GoldHit
 from context_engine.evaluation.learning.blend_lessons import BlendLessons, blend_lessons
-from context_engine.evaluation.learning.parts import Parts, parts_of
+from context_engine.evaluation.learning.parts import QuestionParts, parts_of
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.run import Depth, Progress, hits_of, with_settings
 from context_engine.evaluation.score import score_rankings
@@ -55,7 +55,7 @@ class BlendTrial:
     before: Scores
     after: Scores
     taught: int
-    parts: Parts
+    parts: QuestionParts
     troubles: tuple[Trouble, ...] = ()
 
     @property
@@ -192,7 +192,7 @@ def trial_of(
     return replace(trial, blend=trial.blend.model_copy(update={"evidence": _evidence(trial)}))
 
 
-def _parts(session: Session, lessons: BlendLessons, folds: int) -> Parts:
+def _parts(session: Session, lessons: BlendLessons, folds: int) -> QuestionParts:
     """Return the questions in parts that share neither a gold id nor a candidate that answers."""
     texts = {question.id: question.text for question, _ in session.questions}
     answers = [{*session.qrels[name], *one.answers} for name, one in lessons.of.items()]

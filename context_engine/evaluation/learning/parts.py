@@ -16,7 +16,7 @@ _MOST: Final = 0.5
 """Of the questions, in one group; beside a larger one there is too little to learn from."""
 
 
-class Parts(NamedTuple):
+class QuestionParts(NamedTuple):
     """Questions in disjoint parts.
 
     Attributes:
@@ -40,7 +40,7 @@ class Parts(NamedTuple):
         return {"questions": sizes, "groups": self.groups, "largest_group": self.largest, "cut": self.cut}
 
 
-def parts_of(texts: Sequence[str], answers: Sequence[Iterable[Hashable]] | None, count: int) -> Parts:
+def parts_of(texts: Sequence[str], answers: Sequence[Iterable[Hashable]] | None, count: int) -> QuestionParts:
     """Return questions in parts of about one size: the same for the same questions in any order.
 
     Questions that share an answer, directly or through others, are in one part, and so are those of one text. The
@@ -61,7 +61,7 @@ def parts_of(texts: Sequence[str], answers: Sequence[Iterable[Hashable]] | None,
     shared = answers or [()] * len(names)
     groups = _connected(range(len(names)), [{("text", name), *own} for name, own in zip(names, shared, strict=True)])
     largest = max(groups, key=len)
-    found = Parts([list(range(len(names)))], len(groups), len(largest))
+    found = QuestionParts([list(range(len(names)))], len(groups), len(largest))
     if found.cut:
         groups.remove(largest)
         groups += _connected(largest, [{name} for name in names])

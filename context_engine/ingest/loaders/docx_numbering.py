@@ -20,7 +20,7 @@ _ROMAN: Final = (
 )
 
 
-class _Level(NamedTuple):
+class _NumberingLevel(NamedTuple):
     start: int = 1
     form: str = "decimal"
     text: str = ""
@@ -29,7 +29,7 @@ class _Level(NamedTuple):
     style: str = ""
 
 
-_Levels = dict[int, _Level]
+_Levels = dict[int, _NumberingLevel]
 
 
 class Numbering:
@@ -68,7 +68,7 @@ class Numbering:
         before = counts[index]
         counts[index] = override if override is not None else levels[index].start if before is None else before + 1
         for lower in range(index + 1, _LEVELS):
-            if levels.get(lower, _Level()).restarts:
+            if levels.get(lower, _NumberingLevel()).restarts:
                 counts[lower] = None
         return self._text(levels, counts, index)
 
@@ -79,7 +79,7 @@ class Numbering:
 
         def counted(match: re.Match[str]) -> str:
             at = int(match[1]) - 1
-            other = levels.get(at, _Level())
+            other = levels.get(at, _NumberingLevel())
             count = counts[at]
             value = other.start if count is None else count
             return str(value) if level.legal else numeral(other.form, value)
@@ -124,9 +124,9 @@ def numeral(form: str, value: int) -> str:
     return _FORMS.get(form, str)(value)
 
 
-def _level(element: Any) -> tuple[int, _Level]:
+def _level(element: Any) -> tuple[int, _NumberingLevel]:
     legal = element.find(f"{_W}isLgl")
-    return _whole(element.get(f"{_W}ilvl"), 0), _Level(
+    return _whole(element.get(f"{_W}ilvl"), 0), _NumberingLevel(
         start=_whole(_value(element, "start"), 1),
         form=_value(element, "numFmt") or "decimal",
         text=_value(element, "lvlText") or "",

@@ -166,7 +166,7 @@ def _unpacked(row: Sequence[_Text]) -> list[tuple[_Text, ...]]:
     return list(zip_longest(*columns, fillvalue=()))
 
 
-class _Run(NamedTuple):
+class _WordRun(NamedTuple):
     """Words of a line that stand in one cell, or in none: `bare[start:end]`."""
 
     start: int
@@ -242,15 +242,15 @@ def _area(grid: Grid) -> float:
     return (grid.edges[-1] - grid.edges[0]) * (grid.heights[0] - grid.heights[-1])
 
 
-def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Iterator[_Run]:
+def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Iterator[_WordRun]:
     """Yield the words of a line, those that follow one another in one place together."""
     pieces = (piece for word in _WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
     for place, group in groupby(pieces, key=lambda piece: piece.place):
         run = list(group)
-        yield _Run(run[0].start, run[-1].end, place)
+        yield _WordRun(run[0].start, run[-1].end, place)
 
 
-def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Finder, turn: int) -> Iterator[_Run]:
+def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Finder, turn: int) -> Iterator[_WordRun]:
     """Yield a word; in parts where PDFium put together what stands apart in two cells."""
 
     def box(at: int) -> Box:
@@ -265,18 +265,18 @@ def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Find
             here = box(at)
             there = finder.place(here)
             if there != place and here[0] - before[2] > _APART * (here[3] - here[1]):
-                yield _Run(start, at, place)
+                yield _WordRun(start, at, place)
                 start, place = at, there
             before = here
-    yield _Run(start, word.end(), place)
+    yield _WordRun(start, word.end(), place)
 
 
 def _parts(
-    reader: PageText, text: LineText, runs: Sequence[_Run], tables: Collection[int]
+    reader: PageText, text: LineText, runs: Sequence[_WordRun], tables: Collection[int]
 ) -> list[tuple[int | None, PdfLine]]:
     """Return a line as parts that each stand in one of the tables, or in none (None)."""
 
-    def number(run: _Run) -> int | None:
+    def number(run: _WordRun) -> int | None:
         return run.place[0] if run.place and run.place[0] in tables else None
 
     groups = [(part, list(group)) for part, group in groupby(runs, key=number)]

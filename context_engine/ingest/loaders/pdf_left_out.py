@@ -49,7 +49,7 @@ class RunningHeads(NamedTuple):
     notices: tuple[Notice, ...]
 
 
-class _Number(NamedTuple):
+class _PageNumber(NamedTuple):
     """What may be a page number in a line.
 
     Attributes:
@@ -109,11 +109,11 @@ def _without_numbers(
     return out, left_out
 
 
-def _key(number: _Number, page: int) -> tuple[str, int]:
+def _key(number: _PageNumber, page: int) -> tuple[str, int]:
     return number.wording, number.number - page
 
 
-def _numbers(line: PdfLine) -> Iterator[_Number]:
+def _numbers(line: PdfLine) -> Iterator[_PageNumber]:
     """Yield what names a page in a line, and each number that fills a part of it, between gaps or separators."""
     text = line.text
     if not _DIGIT.search(text):
@@ -131,11 +131,11 @@ def _numbers(line: PdfLine) -> Iterator[_Number]:
         start = max(start, at + len(part.text))
 
 
-def _number(match: re.Match[str], offset: int, *, alone: bool) -> _Number:
+def _number(match: re.Match[str], offset: int, *, alone: bool) -> _PageNumber:
     group = match.lastindex or 0
     begin, end = match.start(group) - match.start(), match.end(group) - match.start()
     wording = f"{match[0][:begin]}#{match[0][end:]}"
-    return _Number(offset + match.start(), offset + match.end(), wording, _value(match[group]), alone)
+    return _PageNumber(offset + match.start(), offset + match.end(), wording, _value(match[group]), alone)
 
 
 def _value(number: str) -> int:
@@ -150,7 +150,7 @@ def _value(number: str) -> int:
     return sum(-value if value < after else value for value, after in pairwise([*values, 0]))
 
 
-def _cut(text: str, numbers: Sequence[_Number]) -> str:
+def _cut(text: str, numbers: Sequence[_PageNumber]) -> str:
     """Return a line without its page numbers and without what separated them."""
     pieces = []
     start = 0
@@ -227,7 +227,7 @@ def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
     return WithoutContents(out, left_out)
 
 
-def _to_last_entry(rows: Sequence[_Row], table: range) -> range:
+def _to_last_entry(rows: Sequence[_ContentsRow], table: range) -> range:
     """Return the rows of a table of contents up to the last that ends in dots and a page, or in a page on the right.
 
     The headings that follow it may look like entries, but for the page.
@@ -248,7 +248,7 @@ def _usual_end(ends: Sequence[tuple[int, float]], page: int) -> float:
     return median(here if len(here) > 1 else [right for _, right in ends])
 
 
-class _Row(NamedTuple):
+class _ContentsRow(NamedTuple):
     """The lines that stand side by side: a title and, far to the right, its page."""
 
     page: int
@@ -270,16 +270,16 @@ class _Row(NamedTuple):
         return self.lines[-1].right
 
 
-def _rows(page: int, lines: Sequence[PdfLine]) -> Iterator[_Row]:
+def _rows(page: int, lines: Sequence[PdfLine]) -> Iterator[_ContentsRow]:
     row: list[PdfLine] = []
     for above, line in pairwise([None, *lines]):
         assert line
         if row and above and not _beside(above, line):
-            yield _Row(page, row)
+            yield _ContentsRow(page, row)
             row = []
         row.append(line)
     if row:
-        yield _Row(page, row)
+        yield _ContentsRow(page, row)
 
 
 def _beside(above: PdfLine, line: PdfLine) -> bool:

@@ -43,7 +43,7 @@ class _Rule(NamedTuple):
     edges: tuple[float, ...]
 
 
-class _Level(NamedTuple):
+class _TableBand(NamedTuple):
     """What stands at one height within the columns; `columns` are those it fills."""
 
     bottom: float
@@ -79,7 +79,7 @@ def open_grids(rulings: Sequence[Ruling], lines: Sequence[PlacedLine], taken: Se
     return grids
 
 
-def _separators(rules: Sequence[_Rule], levels: Sequence[_Level]) -> int:
+def _separators(rules: Sequence[_Rule], levels: Sequence[_TableBand]) -> int:
     """Return how many rules are those of one table: all that stands between two of them fits its columns."""
     count = 1
     for above, rule in pairwise(rules):
@@ -141,7 +141,7 @@ def _inside(rule: _Rule, grid: Grid) -> bool:
     return across and grid.heights[-1] - _SAME <= rule.height <= grid.heights[0] + _SAME
 
 
-def _grid(rules: Sequence[_Rule], levels: Sequence[_Level], floor: float) -> Grid | None:
+def _grid(rules: Sequence[_Rule], levels: Sequence[_TableBand], floor: float) -> Grid | None:
     """Return the grid of a table; None where it is not sure that there is one.
 
     Args:
@@ -175,15 +175,15 @@ def _grid(rules: Sequence[_Rule], levels: Sequence[_Level], floor: float) -> Gri
     return Grid(tuple(cells), edges, heights)
 
 
-def _low(levels: Sequence[_Level]) -> float:
+def _low(levels: Sequence[_TableBand]) -> float:
     return min(level.bottom for level in levels)
 
 
-def _names_columns(head: Sequence[_Level], edges: Sequence[float]) -> bool:
+def _names_columns(head: Sequence[_TableBand], edges: Sequence[float]) -> bool:
     return len(frozenset().union(*(level.columns for level in head))) >= _LEAST_HEAD * (len(edges) - 1)
 
 
-def _levels(edges: Sequence[float], lines: Sequence[PlacedLine]) -> list[_Level]:
+def _levels(edges: Sequence[float], lines: Sequence[PlacedLine]) -> list[_TableBand]:
     """Return what stands between the edges of the columns, line by line from the top."""
     across = [line for line in lines if line.words and line.line.left < edges[-1] and line.line.right > edges[0]]
     across.sort(key=lambda line: -line.line.bottom)
@@ -196,7 +196,7 @@ def _levels(edges: Sequence[float], lines: Sequence[PlacedLine]) -> list[_Level]
     return [_level(edges, group) for group in groups]
 
 
-def _level(edges: Sequence[float], group: Sequence[PlacedLine]) -> _Level:
+def _level(edges: Sequence[float], group: Sequence[PlacedLine]) -> _TableBand:
     size = max(line.line.size for line in group)
     words = sorted(word for line in group for word in line.words)
     columns = [bisect(edges, (left + right) / 2) - 1 for left, right in words]
@@ -209,12 +209,12 @@ def _level(edges: Sequence[float], group: Sequence[PlacedLine]) -> _Level:
         for (first, before), (second, after) in pairwise(zip(columns, words))
     )
     bottom, top = min(line.line.bottom for line in group), max(line.line.top for line in group)
-    return _Level(bottom, top, size, frozenset(columns) if inside and apart else frozenset())
+    return _TableBand(bottom, top, size, frozenset(columns) if inside and apart else frozenset())
 
 
-def _head(above: Sequence[_Level], height: float) -> list[_Level]:
+def _head(above: Sequence[_TableBand], height: float) -> list[_TableBand]:
     """Return the lines of the head, from the rule up."""
-    head: list[_Level] = []
+    head: list[_TableBand] = []
     for level in above:
         near = (
             level.bottom - head[-1].bottom <= _LINE_NEAR * level.size
@@ -227,9 +227,9 @@ def _head(above: Sequence[_Level], height: float) -> list[_Level]:
     return head
 
 
-def _body(below: Sequence[_Level], height: float, size: float, floor: float) -> list[_Level]:
+def _body(below: Sequence[_TableBand], height: float, size: float, floor: float) -> list[_TableBand]:
     """Return the lines of the table below its head, from the rule down to what is none of it."""
-    body: list[_Level] = []
+    body: list[_TableBand] = []
     for level in below:
         near = (body[-1].bottom if body else height) - level.bottom <= _ROW_FAR * size
         next_head = level.bottom >= floor and level.bottom - floor < _HEAD_NEAR * level.size
@@ -239,7 +239,7 @@ def _body(below: Sequence[_Level], height: float, size: float, floor: float) -> 
     return body
 
 
-def _rows(levels: Sequence[_Level]) -> list[list[_Level]]:
+def _rows(levels: Sequence[_TableBand]) -> list[list[_TableBand]]:
     """Return the lines of each row; none where it is not sure which lines are one row."""
     if not levels:
         return []
@@ -256,6 +256,6 @@ def _rows(levels: Sequence[_Level]) -> list[list[_Level]]:
     return rows if starts[:1] == [0] and all(map(_is_one_row, rows)) and not lines_of_two else []
 
 
-def _is_one_row(levels: Sequence[_Level]) -> bool:
+def _is_one_row(levels: Sequence[_TableBand]) -> bool:
     """Whether lines begin in the first column, and no other of them begins there and goes on in another."""
     return 0 in levels[0].columns and not any(0 in level.columns and len(level.columns) > 1 for level in levels[1:])

@@ -31,7 +31,7 @@ _Gap = tuple[float, float]
 _MOST_OBJECTS: Final = 200
 
 
-class _Row(NamedTuple):
+class _LineRow(NamedTuple):
     """Lines at one height, and their parts as lines of their own, from left to right."""
 
     lines: list[PdfLine]
@@ -78,15 +78,15 @@ def _two_long(texts: Sequence[PdfLine | LinePart]) -> bool:
     return sum(len(text.text) * 2 >= _LEAST_LENGTH for text in texts) > 1
 
 
-def _rows(lines: Sequence[PdfLine]) -> list[_Row]:
-    rows: list[_Row] = []
+def _rows(lines: Sequence[PdfLine]) -> list[_LineRow]:
+    rows: list[_LineRow] = []
     for line in lines:
         if rows and _beside(rows[-1], line):
             rows[-1].lines.append(line)
             rows[-1].pieces.extend(_pieces(line))
             rows[-1].pieces.sort(key=lambda piece: piece.left)
         else:
-            rows.append(_Row([line], list(_pieces(line))))
+            rows.append(_LineRow([line], list(_pieces(line))))
     return rows
 
 
@@ -99,7 +99,7 @@ def _pieces(line: PdfLine) -> Iterator[PdfLine]:
             yield line._replace(text=part.text, left=part.left, right=part.right, parts=())
 
 
-def _beside(row: _Row, line: PdfLine) -> bool:
+def _beside(row: _LineRow, line: PdfLine) -> bool:
     """Whether a line stands at the height of a row, to the right or left of all that is in it."""
     last = row.lines[-1]
     if line.turn != last.turn or abs(line.bottom - last.bottom) > line.size / 2:
@@ -107,7 +107,7 @@ def _beside(row: _Row, line: PdfLine) -> bool:
     return line.left > row.pieces[-1].right or line.right < row.pieces[0].left
 
 
-def _region(rows: Sequence[_Row], start: int) -> tuple[int, list[_Gap]]:
+def _region(rows: Sequence[_LineRow], start: int) -> tuple[int, list[_Gap]]:
     """Return where the rows that leave the gutters of the first one free end, and the gutters that are free in all."""
     first = rows[start]
     gutters = [gap for gap in _free(first)[1:-1] if gap[1] - gap[0] > first.size * PART_GAP]
@@ -132,7 +132,7 @@ def _region(rows: Sequence[_Row], start: int) -> tuple[int, list[_Gap]]:
     return last, gutters
 
 
-def _free(row: _Row) -> list[_Gap]:
+def _free(row: _LineRow) -> list[_Gap]:
     edges = [(-1e9, -1e9), *((piece.left, piece.right) for piece in row.pieces), (1e9, 1e9)]
     return [(before[1], after[0]) for before, after in pairwise(edges)]
 
@@ -147,16 +147,16 @@ def _column(piece: PdfLine, gutters: Sequence[_Gap]) -> int:
     return sum((gap[0] + gap[1]) / 2 < middle for gap in gutters)
 
 
-def _sides(row: _Row, gutters: Sequence[_Gap]) -> set[int]:
+def _sides(row: _LineRow, gutters: Sequence[_Gap]) -> set[int]:
     return {_column(piece, gutters) for piece in row.pieces}
 
 
-def _continues(above: _Row, row: _Row, gutters: Sequence[_Gap]) -> bool:
+def _continues(above: _LineRow, row: _LineRow, gutters: Sequence[_Gap]) -> bool:
     near = above.bottom - row.bottom < row.size * _APART
     return near and abs(above.size - row.size) < 1 and _sides(row, gutters) == {0}
 
 
-def _columns(rows: Sequence[_Row], gutters: Sequence[_Gap]) -> list[list[PdfLine]]:
+def _columns(rows: Sequence[_LineRow], gutters: Sequence[_Gap]) -> list[list[PdfLine]]:
     if not gutters or sum(len(_sides(row, gutters)) > 1 for row in rows) < _LEAST_ROWS:
         return []
     columns: list[list[PdfLine]] = [[] for _ in range(len(gutters) + 1)]
@@ -234,7 +234,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
         page.close()
 
 
-class _Found(NamedTuple):
+class _PageLines(NamedTuple):
     """The lines of a page, those of tables put together; `seconds` and `unsought` are those of `PdfPage`."""
 
     lines: Sequence[PdfLine]
@@ -242,26 +242,26 @@ class _Found(NamedTuple):
     unsought: str = ""
 
 
-def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _Found:
+def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLines:
     """Return the lines with those of tables put together, where enough rulings are drawn for a table."""
     lines = [text.line for text in texts]
     if not texts:
-        return _Found(lines)
+        return _PageLines(lines)
     started = time.perf_counter()
     turn = Counter(line.turn for line in lines).most_common(1)[0][0]
     rulings = [turned_ruling(ruling, turn) for ruling in rulings_of(page)]
     try:
         grids = grids_of(rulings) if may_hold_tables(rulings) else []
     except TooManyRulings:
-        return _Found(lines, unsought="too many lines are drawn on it")
+        return _PageLines(lines, unsought="too many lines are drawn on it")
     except ImportError:
-        return _Found(lines, unsought=str(MissingExtra("reading tables in .pdf files", "documents")))
+        return _PageLines(lines, unsought=str(MissingExtra("reading tables in .pdf files", "documents")))
     if may_head_tables(rulings):
         placed = [PlacedLine(text.line, reader.words_of(text, turn)) for text in texts if text.line.turn == turn]
         grids += open_grids(rulings, placed, grids)
     if not grids:
-        return _Found(lines)
-    return _Found(with_tables(reader, texts, grids, turn), time.perf_counter() - started)
+        return _PageLines(lines)
+    return _PageLines(with_tables(reader, texts, grids, turn), time.perf_counter() - started)
 
 
 def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], notes: Notes) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from context_engine.testing.fake_dify.refusals import Problem, validation_error
+from context_engine.testing.fake_dify.refusals import RefusedField, validation_error
 from context_engine.testing.fake_dify.stored import OWNER, StoredDataset
 
 PAGE_LIMIT: Final = 100
@@ -162,7 +162,7 @@ def dataset_page(
     page, asked = _whole(query, "page", 1), _whole(query, "limit", DEFAULT_LIMIT)
     if len(query.get("tag_ids", ())) == 1 and not exact:
         value = query["tag_ids"][0]
-        problem = Problem("tag_ids", "Input should be a valid list", "list_type", value)
+        problem = RefusedField("tag_ids", "Input should be a valid list", "list_type", value)
         raise validation_error("DatasetListQuery", [problem])
     keyword = (query.get("keyword") or [""])[0].casefold()
     matching = [stored for stored in reversed(datasets) if keyword in stored.dataset.name.casefold()]
@@ -179,4 +179,4 @@ def _whole(query: Mapping[str, Sequence[str]], name: str, default: int) -> int:
         return int(text)
     except ValueError:
         wording = "Input should be a valid integer, unable to parse string as an integer"
-        raise validation_error("DatasetListQuery", [Problem(name, wording, "int_parsing", text)]) from None
+        raise validation_error("DatasetListQuery", [RefusedField(name, wording, "int_parsing", text)]) from None

@@ -36,7 +36,7 @@ def internal_error(message: str) -> DifyRefusal:
     return DifyRefusal(500, "internal_server_error", message)
 
 
-class Problem(NamedTuple):
+class RefusedField(NamedTuple):
     """One line of a validation error: place, message, machine name, the rejected value."""
 
     place: str
@@ -45,17 +45,17 @@ class Problem(NamedTuple):
     value: Any
 
 
-def missing_field(place: str, holder: Any) -> Problem:
+def missing_field(place: str, holder: Any) -> RefusedField:
     """Return the problem of a missing field."""
-    return Problem(place, "Field required", "missing", holder)
+    return RefusedField(place, "Field required", "missing", holder)
 
 
-def wrong_type(place: str, wanted: str, kind: str, value: Any) -> Problem:
+def wrong_type(place: str, wanted: str, kind: str, value: Any) -> RefusedField:
     """Return the problem of a value of the wrong type."""
-    return Problem(place, f"Input should be a valid {wanted}", kind, value)
+    return RefusedField(place, f"Input should be a valid {wanted}", kind, value)
 
 
-def validation_error(model: str, problems: Sequence[Problem]) -> DifyRefusal:
+def validation_error(model: str, problems: Sequence[RefusedField]) -> DifyRefusal:
     """Return a 400 in the validator's wording; the rejected value is echoed, shortened in the middle."""
     lines = [f"{len(problems)} validation error{'s' * (len(problems) > 1)} for {model}"]
     for problem in problems:
@@ -132,7 +132,7 @@ def _payload(given: Any, typed: bool) -> Mapping[str, Any]:
     """Return the body with its types checked."""
     if not isinstance(given, dict):
         text = "Input should be a valid dictionary or instance of HitTestingPayload"
-        raise validation_error("HitTestingPayload", [Problem("", text, "model_type", given)])
+        raise validation_error("HitTestingPayload", [RefusedField("", text, "model_type", given)])
     body: Mapping[str, Any] = given
     problems = [*_query_problems(body), *_object_problems(body), *_attachment_problems(body)]
     model = body.get("retrieval_model")
@@ -144,18 +144,18 @@ def _payload(given: Any, typed: bool) -> Mapping[str, Any]:
     return body
 
 
-def _query_problems(body: Mapping[str, Any]) -> list[Problem]:
+def _query_problems(body: Mapping[str, Any]) -> list[RefusedField]:
     if "query" not in body:
         return [missing_field("query", body)]
     query = body["query"]
     if not isinstance(query, str):
         return [wrong_type("query", "string", "string_type", query)]
     if len(query) > MOST_QUERY:
-        return [Problem("query", f"String should have at most {MOST_QUERY} characters", "string_too_long", query)]
+        return [RefusedField("query", f"String should have at most {MOST_QUERY} characters", "string_too_long", query)]
     return []
 
 
-def _object_problems(body: Mapping[str, Any]) -> list[Problem]:
+def _object_problems(body: Mapping[str, Any]) -> list[RefusedField]:
     names = ("retrieval_model", "external_retrieval_model")
     return [
         wrong_type(name, "dictionary", "dict_type", body[name])
@@ -164,7 +164,7 @@ def _object_problems(body: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
-def _attachment_problems(body: Mapping[str, Any]) -> list[Problem]:
+def _attachment_problems(body: Mapping[str, Any]) -> list[RefusedField]:
     attachments = body.get("attachment_ids")
     if not isinstance(attachments, list | None):
         return [wrong_type("attachment_ids", "list", "list_type", attachments)]
@@ -190,11 +190,11 @@ def _coerced(model: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _model_problems(model: Mapping[str, Any]) -> list[Problem]:
+def _model_problems(model: Mapping[str, Any]) -> list[RefusedField]:
     problems = [missing_field(f"retrieval_model.{name}", model) for name in _REQUIRED if name not in model]
     if model.get("search_method", METHODS[0]) not in METHODS:
         text = "Input should be " + ", ".join(repr(name) for name in METHODS[:-1]) + f" or {METHODS[-1]!r}"
-        problems.append(Problem("retrieval_model.search_method", text, "enum", model["search_method"]))
+        problems.append(RefusedField("retrieval_model.search_method", text, "enum", model["search_method"]))
     if not isinstance(model.get("top_k", 1), int):
         problems.append(wrong_type("retrieval_model.top_k", "integer", "int_type", model["top_k"]))
     for name in ("reranking_enable", "score_threshold_enabled"):

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from context_engine.testing.fake_dify.refusals import (
-    Problem,
+    RefusedField,
     RetrievePlan,
     internal_error,
     missing_field,
@@ -68,14 +68,14 @@ def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any]) -> 
 def _checked(conditions: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     if not isinstance(conditions, dict):
         text = f"Input should be a valid dictionary or instance of {_MODEL}"
-        raise validation_error(_MODEL, [Problem("", text, "model_type", conditions)])
-    problems: list[Problem] = []
+        raise validation_error(_MODEL, [RefusedField("", text, "model_type", conditions)])
+    problems: list[RefusedField] = []
     logic = conditions.get("logical_operator", "and")
     if logic not in ("and", "or", None):
-        problems.append(Problem("logical_operator", "Input should be 'and' or 'or'", "literal_error", logic))
+        problems.append(RefusedField("logical_operator", "Input should be 'and' or 'or'", "literal_error", logic))
     rows = conditions.get("conditions")
     if not isinstance(rows, list | None):
-        problems.append(Problem("conditions", "Input should be a valid list", "list_type", rows))
+        problems.append(RefusedField("conditions", "Input should be a valid list", "list_type", rows))
     elif rows is not None:
         problems += [problem for place, row in enumerate(rows) for problem in _row_problems(f"conditions.{place}", row)]
     if problems:
@@ -85,14 +85,14 @@ def _checked(conditions: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return list(rows)
 
 
-def _row_problems(place: str, row: Any) -> list[Problem]:
+def _row_problems(place: str, row: Any) -> list[RefusedField]:
     if not isinstance(row, dict):
-        return [Problem(place, "Input should be a valid dictionary or instance of Condition", "model_type", row)]
+        return [RefusedField(place, "Input should be a valid dictionary or instance of Condition", "model_type", row)]
     problems = [missing_field(f"{place}.{name}", row) for name in ("name", "comparison_operator") if name not in row]
     operator = row.get("comparison_operator", "is")
     if operator not in OPERATORS:
         text = "Input should be " + ", ".join(repr(name) for name in OPERATORS[:-1]) + f" or {OPERATORS[-1]!r}"
-        problems.append(Problem(f"{place}.comparison_operator", text, "literal_error", operator))
+        problems.append(RefusedField(f"{place}.comparison_operator", text, "literal_error", operator))
     return problems
 
 

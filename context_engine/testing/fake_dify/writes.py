@@ -15,7 +15,7 @@ from context_engine.testing.fake_dify.describe import BUILT_IN_FIELDS, describe,
 from context_engine.testing.fake_dify.documents import document_row, document_status, segment_row
 from context_engine.testing.fake_dify.refusals import (
     DifyRefusal,
-    Problem,
+    RefusedField,
     invalid_param,
     missing_field,
     validation_error,
@@ -136,7 +136,7 @@ class DatasetWriter:
             raise DifyRefusal(409, "dataset_name_duplicate", taken)
         technique = body.get("indexing_technique")
         if technique not in (*_TECHNIQUES, None):
-            problem = Problem(
+            problem = RefusedField(
                 "indexing_technique", "Input should be 'high_quality' or 'economy'", "literal_error", name
             )
             raise validation_error("DatasetCreatePayload", [problem])
@@ -262,7 +262,7 @@ class DatasetWriter:
         """Declare a metadata field."""
         name, kind = _text(body, "name", "MetadataArgs", MOST_FIELD), body.get("type")
         if kind not in ("string", "number", "time"):
-            problem = Problem("type", "Input should be 'string', 'number' or 'time'", "literal_error", kind)
+            problem = RefusedField("type", "Input should be 'string', 'number' or 'time'", "literal_error", kind)
             raise validation_error("MetadataArgs", [problem])
         if name in field_ids(dataset.stored):
             raise invalid_param("Metadata name already exists.")
@@ -322,10 +322,10 @@ def _text(body: Any, name: str, model: str, most: int) -> str:
         raise validation_error(model, [wrong_type(name, "string", "string_type", value)])
     if len(value) > most:
         wording = f"String should have at most {most} characters"
-        raise validation_error(model, [Problem(name, wording, "string_too_long", value)])
+        raise validation_error(model, [RefusedField(name, wording, "string_too_long", value)])
     if not value:
         raise validation_error(
-            model, [Problem(name, "String should have at least 1 character", "string_too_short", value)]
+            model, [RefusedField(name, "String should have at least 1 character", "string_too_short", value)]
         )
     return value
 

@@ -128,7 +128,7 @@ def certify(
             is kept for one caller and given to another shows.
         told: called with the number of changes done.
     """
-    run = _Run(trial, principal, requests, insider)
+    run = _PrincipalRun(trial, principal, requests, insider)
     run.ask(range(len(requests)))
     turns = cycle(range(len(requests)))
     done: Counter[str] = Counter()
@@ -157,7 +157,7 @@ def certify(
 
 
 @dataclass
-class _Run:
+class _PrincipalRun:
     """The requests of one principal, their first answers, and later differences."""
 
     trial: AccessTrial

@@ -12,7 +12,7 @@ from context_engine.evaluation.evaluate import Compared, compare_files, evaluate
 from context_engine.evaluation.gold import Corpus, Identity
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.report import evaluation_report
-from context_engine.evaluation.run import Depth, QuestionAnswer, Run, answer_of, ask, troubles_in
+from context_engine.evaluation.run import Depth, QuestionOutcome, Run, answer_of, ask, troubles_in
 from context_engine.evaluation.score import gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import open_session
 from context_engine.evaluation.trec import read_run, write_run
@@ -189,7 +189,7 @@ def test_a_lost_answer_is_lost_where_its_best_candidate_was(hit):
         candidate("m", Outcome.MERGED, "dedup", ("s", "b")),
         candidate("n", Outcome.RETURNED, "select"),
     )
-    answer = QuestionAnswer(
+    answer = QuestionOutcome(
         question=EvalQuestion(id="q", text="?"), domain="NPA", hits=(hit("x"), hit("n")), pool=pool, fates=fates
     )
     run = Run(name="r", depth=Depth(top_k=1, ranked=2), answers=(answer,))
@@ -203,7 +203,7 @@ def test_a_search_that_failed_counts_nothing():
     run = Run(
         name="r",
         depth=Depth(top_k=8, ranked=10),
-        answers=(QuestionAnswer(question=EvalQuestion(id="q", text="?"), domain="D", failed=True),),
+        answers=(QuestionOutcome(question=EvalQuestion(id="q", text="?"), domain="D", failed=True),),
     )
     assert score_run(run, {"q": {"a": 1}}, MEASURES).scores == {"q": dict.fromkeys(MEASURES, 0.0)}
 

@@ -27,7 +27,7 @@ from context_engine.core.protocols import Examinable, Listable
 from context_engine.errors import ConfigError, SourceUnavailable
 from context_engine.wiring import (
     SOURCES,
-    SourceReport,
+    ExaminedSource,
     adapter_advice,
     check,
     examine_source,
@@ -75,7 +75,7 @@ class Examined(Plain):
         yield from self.answer.chunks
 
 
-Examine = Callable[..., tuple[SourceReport, Any]]
+Examine = Callable[..., tuple[ExaminedSource, Any]]
 
 
 @pytest.fixture
@@ -101,7 +101,9 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 
 @pytest.fixture
 def examine(published: Callable[..., None], tmp_path: Path) -> Examine:
-    def run(source: Any, *, adapter: Any = None, query: str | None = "limit", **more: Any) -> tuple[SourceReport, Any]:
+    def run(
+        source: Any, *, adapter: Any = None, query: str | None = "limit", **more: Any
+    ) -> tuple[ExaminedSource, Any]:
         published(adapter or (lambda _spec, _context: source), more.pop("manifest", ""))
         opener = source_opener(load_setup(env={}, cwd=tmp_path), data_dir=tmp_path / "data")
         domain = opener.setup.registry.domain("NPA")
@@ -200,10 +202,10 @@ def test_an_adapter_speaks_of_the_servers_behind_all_its_sources_once(published:
     published(source_adapter(advise=advise)(lambda _spec, _context: Examined()))
     found = Examination(documents=1)
     reports = [
-        SourceReport(domain="A", source_id="one", adapter="shelf", examination=found),
-        SourceReport(domain="B", source_id="two", adapter="shelf", problem="cannot be opened"),
-        SourceReport(domain="C", source_id="", adapter="", problem="a variable is missing"),
-        SourceReport(domain="D", source_id="x", adapter="not-installed", problem="unknown adapter"),
+        ExaminedSource(domain="A", source_id="one", adapter="shelf", examination=found),
+        ExaminedSource(domain="B", source_id="two", adapter="shelf", problem="cannot be opened"),
+        ExaminedSource(domain="C", source_id="", adapter="", problem="a variable is missing"),
+        ExaminedSource(domain="D", source_id="x", adapter="not-installed", problem="unknown adapter"),
     ]
     assert list(adapter_advice(reports)) == ["the shelf server is old"]
     assert heard == [[("A", found)]]

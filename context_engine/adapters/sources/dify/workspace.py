@@ -71,7 +71,7 @@ _NOT_AGAIN_S: Final = 10.0
 _FOREVER: Final = 10.0**9
 
 
-class Answered(NamedTuple):
+class DatedRecords(NamedTuple):
     """Records with the time Dify gave them."""
 
     records: Records
@@ -90,7 +90,7 @@ class Workspace:
         self._clock, self._client = clock, ApiClient(DIFY, connect, clock)
         self._lock = Lock()
         self._breakers: dict[tuple[str, str], Breaker] = {}
-        self._answers: AnswerCache[Answered] = AnswerCache(clock.monotonic)
+        self._answers: AnswerCache[DatedRecords] = AnswerCache(clock.monotonic)
         self._infos: AnswerCache[DatasetInfo] = AnswerCache(clock.monotonic)
         self._lookups: dict[Hashable, tuple[float, SourceError | None]] = {}
         self.version: str | None = None
@@ -171,7 +171,7 @@ class Workspace:
         *,
         ttl_s: float,
         stale_s: float,
-    ) -> tuple[Answered, float, SourceError | None]:
+    ) -> tuple[DatedRecords, float, SourceError | None]:
         """Return the records of a search, their age in seconds, and the outage that old ones stand in for.
 
         Raises:
@@ -179,7 +179,7 @@ class Workspace:
         """
         key = (access.server, dataset_id, _frozen(body))
 
-        def make() -> Kept[Answered]:
+        def make() -> Kept[DatedRecords]:
             call = HttpCall("POST", f"datasets/{dataset_id}/retrieve", body)
             return retried(lambda: self._retrieve(call, dataset_id, access, ticket), calls, ticket.left, _BACKOFF)
 
@@ -210,13 +210,13 @@ class Workspace:
         """Close the connections; a later search opens new ones."""
         self._client.close()
 
-    def _retrieve(self, call: HttpCall, dataset_id: str, access: Access, ticket: Ticket) -> Kept[Answered]:
+    def _retrieve(self, call: HttpCall, dataset_id: str, access: Access, ticket: Ticket) -> Kept[DatedRecords]:
         breaker = self._breaker(access, dataset_id)
         breaker.check(self._clock.monotonic())
         failure: SourceError | None = None
         try:
             answer = self._ask(call, access, ticket, dataset_id=dataset_id)
-            answered = Answered(read_records(answer.json()), self._clock.now())
+            answered = DatedRecords(read_records(answer.json()), self._clock.now())
             return Kept(answered, len(answer.body) + 1024, not answered.records.bad, self._clock.monotonic())
         except SourceError as error:
             failure = error

@@ -90,7 +90,7 @@ class _Hits(NamedTuple):
         return _Hits(text, group, doc)
 
 
-class _Found(NamedTuple):
+class _FirstRows(NamedTuple):
     """The rows of one scope that a search begins with, and whether a higher limit might bring more."""
 
     rows: _Hits
@@ -109,18 +109,18 @@ def candidates(view: View, question: LocalQuery, scopes: Sequence[SearchScope], 
     return _merged(view, question, found, scopes)
 
 
-def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _Found:
+def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _FirstRows:
     found = _Hits({}, {}, {})
     if question.query is not None:
         found = _read(view, both(question.query.text, scope.query), limit, question.options)
     full = len(found.text) >= limit
     if question.vector is None or view.vectors is None:
-        return _Found(found, full)
+        return _FirstRows(found, full)
     rows_of_scope = _ScopeRows(view, question, scope)
     nearest = view.vectors.nearest(question.vector, limit, rows_of_scope, question.options)
     hits = rows_of_scope.read.of(nearest)
     hits.add(found)
-    return _Found(hits, full or len(nearest) >= limit)
+    return _FirstRows(hits, full or len(nearest) >= limit)
 
 
 class _ScopeRows:
@@ -164,7 +164,7 @@ def _numbers(view: View, field: str, places: list[DocAddress]) -> list[int]:
     return found
 
 
-def _by_text(view: View, question: LocalQuery, found: Sequence[_Found]) -> list[Candidates]:
+def _by_text(view: View, question: LocalQuery, found: Sequence[_FirstRows]) -> list[Candidates]:
     """The best `depth` of each scope by BM25 and coverage are smoothed; what follows keeps its lower score."""
     options, query = question.options, question.query
     if query is None:
@@ -174,7 +174,7 @@ def _by_text(view: View, question: LocalQuery, found: Sequence[_Found]) -> list[
     score = text | _smoothed(view, query, hits, _best(found, text, options.depth), options)
     scorer = f"local:{view.state.base_id}"
 
-    def of_scope(one: _Found) -> Candidates:
+    def of_scope(one: _FirstRows) -> Candidates:
         own = {rid: score[rid] for rid in one.rows.text}
         own = _boosted(view, query, own, options) if _boosts(options) else own
         return Candidates(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], scorer),), one.full)
@@ -183,7 +183,7 @@ def _by_text(view: View, question: LocalQuery, found: Sequence[_Found]) -> list[
 
 
 def _merged(
-    view: View, question: LocalQuery, found: Sequence[_Found], scopes: Sequence[SearchScope]
+    view: View, question: LocalQuery, found: Sequence[_FirstRows], scopes: Sequence[SearchScope]
 ) -> list[Candidates]:
     vectors, vector, query, options = view.vectors, question.vector, question.query, question.options
     assert vectors is not None and vector is not None
@@ -195,7 +195,7 @@ def _merged(
         best, trust = said.best * _whole(options), said.trust
     base, model, kind = f"local:{view.state.base_id}", vectors.scorer_id, kind_of(options)
 
-    def of_scope(one: _Found, scope: SearchScope) -> Candidates:
+    def of_scope(one: _FirstRows, scope: SearchScope) -> Candidates:
         cosine = vectors.cosines(vector, one.rows.text)
         own = {rid: text[rid] for rid in one.rows.text}
         fused = merged(own, best, cosine, options, trust)
@@ -214,7 +214,7 @@ def _merged(
     return [of_scope(one, scope) for one, scope in zip(found, scopes, strict=True)]
 
 
-def _together(found: Sequence[_Found]) -> _Hits:
+def _together(found: Sequence[_FirstRows]) -> _Hits:
     """Return the rows of all scopes."""
     if len(found) == 1:
         return found[0].rows
@@ -224,7 +224,7 @@ def _together(found: Sequence[_Found]) -> _Hits:
     return hits
 
 
-def _best(found: Sequence[_Found], text: dict[int, float], depth: int) -> dict[int, float]:
+def _best(found: Sequence[_FirstRows], text: dict[int, float], depth: int) -> dict[int, float]:
     """Return the best so many of each scope."""
     if all(len(one.rows.text) <= depth for one in found):
         return text

@@ -26,13 +26,13 @@ WHERE partition_key = ? AND generation <= ? AND (removed IS NULL OR removed > ?)
 _BATCH: Final = 4096
 
 
-class _Key(NamedTuple):
+class _MatrixKey(NamedTuple):
     base_id: str
     index_number: int
     model: Model
 
 
-class _Kept(NamedTuple):
+class _KeptMatrix(NamedTuple):
     generation: int
     matrix: Matrix
 
@@ -54,8 +54,8 @@ class VectorCache:
     def forget(self) -> None:
         """Hold nothing: at a fork another thread may just have been changing it."""
         self._lock = threading.Lock()
-        self._key: _Key | None = None
-        self._kept: dict[int, _Kept] = {}
+        self._key: _MatrixKey | None = None
+        self._kept: dict[int, _KeptMatrix] = {}
 
     def matrices(
         self,
@@ -82,7 +82,7 @@ class VectorCache:
             return None
         if model.model_id != self.model_id:
             raise other_model(root, model.model_id, self.model_id)
-        key = _Key(state.base_id, state.index_number, model)
+        key = _MatrixKey(state.base_id, state.index_number, model)
         with self._lock:
             if self._key != key:
                 self._key, self._kept = key, {}
@@ -104,7 +104,7 @@ class VectorCache:
         if kept is None or kept.generation != generation:
             former = kept.matrix if kept is not None and kept.generation < generation else None
             loaded = _loaded(connection, model, partition, generation, former, root)
-            kept = self._kept[partition] = _Kept(generation, loaded)
+            kept = self._kept[partition] = _KeptMatrix(generation, loaded)
         return kept.matrix
 
 

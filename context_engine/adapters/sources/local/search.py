@@ -64,14 +64,14 @@ class Scope:
     place: SourcePlace | None = None
 
 
-class _Found(NamedTuple):
+class _FoundChunks(NamedTuple):
     """Chunks, best first, and notices of what was changed in them."""
 
     chunks: list[Chunk]
     changed: list[Notice]
 
 
-class _Asked(NamedTuple):
+class _SearchedScope(NamedTuple):
     """A source that is searched: where to look, and the test that its chunks must pass."""
 
     scope: SearchScope
@@ -81,15 +81,15 @@ class _Asked(NamedTuple):
 def answers(view: View, question: LocalQuery, top_k: int, scopes: Sequence[Scope]) -> list[SourceAnswer]:
     """Return for each scope the best chunks for a question, and notices of the search (see `LocalBase.answers`)."""
     asked = [_asked(view, question, scope) for scope in scopes]
-    searched = [one for one in asked if isinstance(one, _Asked)]
+    searched = [one for one in asked if isinstance(one, _SearchedScope)]
     found = iter(_found(view, question, searched, top_k))
     return [
-        _answer(view, question, scope, one, next(found)) if isinstance(one, _Asked) else one
+        _answer(view, question, scope, one, next(found)) if isinstance(one, _SearchedScope) else one
         for scope, one in zip(scopes, asked, strict=True)
     ]
 
 
-def _asked(view: View, question: LocalQuery, scope: Scope) -> _Asked | SourceAnswer:
+def _asked(view: View, question: LocalQuery, scope: Scope) -> _SearchedScope | SourceAnswer:
     """Return how a source is searched, or its answer where there is nothing to search."""
     key = _source_key(view, scope)
     if key is None:
@@ -101,10 +101,10 @@ def _asked(view: View, question: LocalQuery, scope: Scope) -> _Asked | SourceAns
     test = _filtered(view, scope, clauses) if scope.filters is not None else None
     name = None if scope.filters is not None else (key, scope.as_of)
     query = Query.boolean_query(clauses)
-    return _Asked(SearchScope(query, key, scope.filters is not None, scope.source_id, name), test)
+    return _SearchedScope(SearchScope(query, key, scope.filters is not None, scope.source_id, name), test)
 
 
-def _answer(view: View, question: LocalQuery, scope: Scope, asked: _Asked, found: _Found) -> SourceAnswer:
+def _answer(view: View, question: LocalQuery, scope: Scope, asked: _SearchedScope, found: _FoundChunks) -> SourceAnswer:
     return SourceAnswer(
         chunks=found.chunks,
         notes=(*_notes(view, question, scope), *found.changed),
@@ -137,7 +137,7 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
     key = keys[0] if len(keys) == 1 else None
     scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
-    (found,) = _found(view, question, [_Asked(scope, None)], top_k)
+    (found,) = _found(view, question, [_SearchedScope(scope, None)], top_k)
     return SourceAnswer(chunks=found.chunks, statistics=_statistics(view, question))
 
 
@@ -209,10 +209,10 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
     return None if pushdown.exact else test
 
 
-def _found(view: View, question: LocalQuery, asked: Sequence[_Asked], top_k: int) -> list[_Found]:
+def _found(view: View, question: LocalQuery, asked: Sequence[_SearchedScope], top_k: int) -> list[_FoundChunks]:
     """Return the best top_k chunks of each scope; one is asked for more while rows are gone or fail its test."""
     limit = max(top_k, question.options.depth)
-    found: dict[int, _Found] = {}
+    found: dict[int, _FoundChunks] = {}
     while len(found) < len(asked):
         places = [place for place in range(len(asked)) if place not in found]
         reached = candidates(view, question, [asked[place].scope for place in places], limit)
@@ -221,7 +221,7 @@ def _found(view: View, question: LocalQuery, asked: Sequence[_Asked], top_k: int
             best = _best(view, one.ranked, asked[place].test, known, top_k)
             if len(best) >= top_k or not one.more or limit >= _MOST_HITS:
                 changed = [notice for _, chunk in best for notice in chunk.notices]
-                found[place] = _Found([chunk.scored(one.scores(rid)) for rid, chunk in best], changed)
+                found[place] = _FoundChunks([chunk.scored(one.scores(rid)) for rid, chunk in best], changed)
         limit = min(4 * limit, _MOST_HITS)
     return [found[place] for place in range(len(asked))]
 

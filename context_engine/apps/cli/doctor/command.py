@@ -29,7 +29,7 @@ from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
-    from context_engine.wiring import SourceReport
+    from context_engine.wiring import ExaminedSource
 
 
 SAMPLE: Final = "approval limit policy"
@@ -130,7 +130,7 @@ def doctor(
     click.get_current_context().exit(0 if ok else FAILURE)
 
 
-def _notes(reports: list[SourceReport]) -> list[str]:
+def _notes(reports: list[ExaminedSource]) -> list[str]:
     from context_engine.wiring import adapter_advice
 
     return list(adapter_advice(reports))
@@ -142,24 +142,24 @@ def _access(context: CliContext) -> tuple[Notice, ...]:
     return access_notices(context.setup)
 
 
-def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[SourceReport]:
-    from context_engine.wiring import SourceReport, examine_source, source_opener
+def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[ExaminedSource]:
+    from context_engine.wiring import ExaminedSource, examine_source, source_opener
 
     registry = context.setup.registry
     for problem in registry.unread if only is None else ():
-        yield SourceReport(domain="", source_id="", adapter="", problem=str(problem))
+        yield ExaminedSource(domain="", source_id="", adapter="", problem=str(problem))
     opener = source_opener(context.setup, data_dir=context.data_dir)
     for name in [only] if only is not None else registry.names:
         if only is None and name in registry.broken:
             for problem in registry.broken[name].each:
-                yield SourceReport(domain=name, source_id="", adapter="", problem=str(problem))
+                yield ExaminedSource(domain=name, source_id="", adapter="", problem=str(problem))
             continue
         domain = registry.domain(name)
         for spec in domain.sources:
             yield examine_source(opener, domain, spec, query=sample, timeout_s=EXAMINE_S)
 
 
-def _published(report: SourceReport) -> dict[str, Any]:
+def _published(report: ExaminedSource) -> dict[str, Any]:
     """Return the JSON form of a report; what a source says of itself as a whole stands in it where it says any."""
     examination = report.examination or Examination()
     summary = {
@@ -196,7 +196,7 @@ def _published_part(part: Examination) -> dict[str, Any]:
     }
 
 
-def _show(reports: list[SourceReport], notes: list[str]) -> None:
+def _show(reports: list[ExaminedSource], notes: list[str]) -> None:
     console = out()
     if not reports:
         show(console, Text("No domain is registered. Write one with 'context-engine init DIR'."))
@@ -238,7 +238,7 @@ def _show_scope(scope: dict[str, ScopeThreshold]) -> None:
         show(out(), Text(f"{text}, {threshold.origin}" if threshold.origin else f"{text}, as set", "dim"))
 
 
-def _rows(report: SourceReport) -> Iterator[list[Text]]:
+def _rows(report: ExaminedSource) -> Iterator[list[Text]]:
     head = [_cell(report.domain), _cell(report.source_id)]
     examination = report.examination or Examination()
     if not examination.parts:
@@ -258,7 +258,7 @@ def _cell(value: object) -> Text:
     return Text("–", "dim") if value is None or value == "" else Text(clean(str(value)))
 
 
-def _problems(report: SourceReport) -> Iterator[Text]:
+def _problems(report: ExaminedSource) -> Iterator[Text]:
     if report.problem is not None:
         place = report.source_id or report.domain
         yield Text(f"✗ {place}: {clean(report.problem)}" if place else f"✗ {clean(report.problem)}", "red")
@@ -267,7 +267,7 @@ def _problems(report: SourceReport) -> Iterator[Text]:
             yield Text(f"✗ {clean(_part_name(report, part))}: {clean(part.problem)}", "red")
 
 
-def _warnings(reports: list[SourceReport]) -> Iterator[Text]:
+def _warnings(reports: list[ExaminedSource]) -> Iterator[Text]:
     """Yield each warning once, with the sources and datasets that it is given for."""
     places: dict[tuple[str, str, str], list[str]] = {}
     for one in reports:
@@ -286,12 +286,12 @@ def _without_subject(notice: Notice) -> tuple[str, str, str]:
     return notice.code, str(notice.detail), notice.message
 
 
-def _search_only(reports: list[SourceReport]) -> Iterator[Text]:
+def _search_only(reports: list[ExaminedSource]) -> Iterator[Text]:
     """Yield which sources were tried with a search alone, because their adapters cannot examine them."""
     for one in reports:
         if one.examinable is False:
             yield Text(f"{clean(one.source_id)}: searches only; cannot be examined", "dim")
 
 
-def _part_name(report: SourceReport, part: Examination) -> str:
+def _part_name(report: ExaminedSource, part: Examination) -> str:
     return f"{report.source_id}, {part.name or 'dataset'} ({part.id})"

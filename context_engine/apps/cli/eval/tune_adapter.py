@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.held_vectors import HeldVectors
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial, JudgedSearch
     from context_engine.evaluation.learning.own_start import OwnStart
-    from context_engine.evaluation.learning.parts import Parts
+    from context_engine.evaluation.learning.parts import QuestionParts
     from context_engine.evaluation.session import Session
 
 
@@ -238,7 +238,7 @@ def _print(trial: AdapterTrial, *, said_below: bool) -> None:
     show(console, Text(trial.refusal or better, "yellow" if trial.refusal else "green"))
 
 
-def _parted(parts: Parts) -> str:
+def _parted(parts: QuestionParts) -> str:
     """Say how the questions were parted for the new answers."""
     sizes = sorted(map(len, parts.places))
     size = str(sizes[0]) if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"

@@ -43,7 +43,7 @@ _IN: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _OUT: Final = click.Path(dir_okay=False, path_type=Path)
 
 
-class _Answer(NamedTuple):
+class _ComparedAnswer(NamedTuple):
     """A result, the context that was made of it where one was, and what masks."""
 
     result: SearchResult
@@ -92,7 +92,7 @@ def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | N
     click.get_current_context().exit(answer.code)
 
 
-def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _Answer:
+def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _ComparedAnswer:
     record, file, question = options["record"], options["file"], options["question"]
     if sum(value is not None for value in (query, record, file)) != 1:
         raise click.UsageError("Give a QUERY, --record or --file: one of them.")
@@ -115,7 +115,7 @@ def _check_nothing_is_searched(options: dict[str, Any]) -> None:
         raise click.UsageError(f"{' and '.join(named)} cannot change an answer that was given: leave it out.")
 
 
-def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _Answer:
+def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _ComparedAnswer:
     wanted = {**dict.fromkeys(_OF_A_SEARCH), "require_tier": (), "require_source": (), "strict": False, **options}
     request_to: Callable[..., Any] = request_of(from_stdin() if query == "-" else query, wanted)
     context = open_context(at.configuration, domain=options["domain"], one_domain=True)
@@ -127,34 +127,34 @@ def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _Answ
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         result = engine.search(request)
         read = engine.context(result, counter=ApproxTokenCounter(), budget=options["budget"])
-        answer = _Answer(result, read, engine.mask, outcome_code(result))
+        answer = _ComparedAnswer(result, read, engine.mask, outcome_code(result))
     for sentence in close_writers():
         note(f"warning: {sentence}", style="yellow")
     return answer
 
 
-def _of_record(at: LedgerLocation, record_id: str, question: str | None) -> _Answer:
+def _of_record(at: LedgerLocation, record_id: str, question: str | None) -> _ComparedAnswer:
     from context_engine.audit.review.stored import find_record, recorded_result
 
     with opened_ledger(at) as opened:
         record = find_record(opened.ledger, record_id)
         result = recorded_result(opened.ledger, record_id, record.entry, question)
-        return _Answer(result, None, opened.context.setup.mask(), 0)
+        return _ComparedAnswer(result, None, opened.context.setup.mask(), 0)
 
 
-def _of_file(at: LedgerLocation, file: Path) -> _Answer:
+def _of_file(at: LedgerLocation, file: Path) -> _ComparedAnswer:
     from context_engine.audit.record.parts import load_result
 
     result = load_result(read_saved(file))
     masks = result.settings.values.mask_contexts
     mask = open_context(at.configuration, build_demo=False).setup.mask() if masks else None
-    return _Answer(result, None, mask, 0)
+    return _ComparedAnswer(result, None, mask, 0)
 
 
 _STYLES: Final = {"same": "dim", "moved": "cyan", "entered": "green", "left": "yellow"}
 
 
-class _Row(NamedTuple):
+class _ChunkRow(NamedTuple):
     """A chunk: what became of it, its rank in the pool and in the answer, and why."""
 
     turn: str
@@ -182,18 +182,18 @@ def print_comparison(console: Console, comparison: Comparison, result: SearchRes
     show(console, _summary(comparison, rows))
 
 
-def _rows(comparison: Comparison) -> Iterator[_Row]:
+def _rows(comparison: Comparison) -> Iterator[_ChunkRow]:
     difference = comparison.difference
     known = set(difference.same)
     for chunk in comparison.enhanced.chunks:
         if f"{chunk.namespace}/{chunk.chunk_id}" in known:
-            yield _Row("same", (chunk.namespace, chunk.chunk_id), chunk.rank, chunk.rank)
+            yield _ChunkRow("same", (chunk.namespace, chunk.chunk_id), chunk.rank, chunk.rank)
     for turn, changes in (("moved", difference.moved), ("entered", difference.entered), ("left", difference.left)):
         for one in changes:
-            yield _Row(turn, (one.namespace, one.chunk_id), one.from_rank, one.to_rank, one.reason)
+            yield _ChunkRow(turn, (one.namespace, one.chunk_id), one.from_rank, one.to_rank, one.reason)
 
 
-def _table(rows: list[_Row], comparison: Comparison, names: Mapping[Key, str]) -> Table:
+def _table(rows: list[_ChunkRow], comparison: Comparison, names: Mapping[Key, str]) -> Table:
     chunks = (*comparison.baseline.chunks, *comparison.enhanced.chunks)
     tiers = {(one.namespace, one.chunk_id): one.authority_tier for one in chunks}
     cells = (
@@ -222,7 +222,7 @@ def _sizes(comparison: Comparison) -> Text:
     return Text(f"context: baseline {before.tokens} tokens, answer {after.tokens} tokens{share}")
 
 
-def _summary(comparison: Comparison, rows: list[_Row]) -> Text:
+def _summary(comparison: Comparison, rows: list[_ChunkRow]) -> Text:
     enhanced = comparison.enhanced
     counts = [f"{sum(row.turn == turn for row in rows)} {turn}" for turn in _STYLES]
     return joined(

@@ -16,8 +16,8 @@ from context_engine.apps.dify.credentials import Credentials
 from context_engine.apps.dify.failure import ToolFailure, guarded
 from context_engine.apps.dify.file_documents import FileNotRead
 from context_engine.apps.dify.plugin_settings import (
+    FileReading,
     PluginSetup,
-    Reading,
     load_plugin,
     plugin_audit,
     plugin_recorder,
@@ -259,7 +259,7 @@ LOCAL_MANIFEST = {"version": 1, "domain": "NPA", "sources": [{"id": "sops", "typ
 TEXT = "# Limits\n\n" + "The head of the desk signs the limit before the first trade of the day. " * 12
 
 
-def reading(root: Path, **form: Any) -> Reading:
+def reading(root: Path, **form: Any) -> FileReading:
     return reading_of(Credentials.read(form), root=root, env={"HOME": str(root)})
 
 
@@ -270,7 +270,7 @@ def packed_with(root: Path, config: dict[str, Any]) -> None:
     (root / "manifests/npa.yaml").write_text(json.dumps(LOCAL_MANIFEST))
 
 
-def most_tokens(how: Reading, **fields: Any) -> int:
+def most_tokens(how: FileReading, **fields: Any) -> int:
     report = chunk_document({"text": TEXT, "document_type": "sop_document", **fields}, how).json
     return int(report["tokens"]["most"])
 

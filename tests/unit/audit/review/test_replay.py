@@ -10,7 +10,7 @@ from context_engine.adapters.rerankers import CallableReranker
 from context_engine.audit.record.drafts import context_draft
 from context_engine.audit.record.entry import Missing
 from context_engine.audit.record.restored import Restored
-from context_engine.audit.review.replay import ChangedSetting, Difference, first_difference, replay
+from context_engine.audit.review.replay import ChangedSetting, FirstDifference, first_difference, replay
 from context_engine.core.context import from_result
 from context_engine.core.models import EffectiveSettings, Settings
 from context_engine.core.text import content_sha256
@@ -65,7 +65,7 @@ def test_an_altered_record_is_told_by_the_first_field_that_differs(result):
     altered = replace(result, chunks=(first, *result.chunks[1:]))
     replayed = replay(altered, code_version="0.9", recorded_by="0.9")
     assert not replayed.identical
-    assert replayed.difference == Difference("chunks[0]._rag_score", 0.5, 0.7)  # 0.6 * 0.9 + 0.4 * 0.4
+    assert replayed.difference == FirstDifference("chunks[0]._rag_score", 0.5, 0.7)  # 0.6 * 0.9 + 0.4 * 0.4
     assert replayed.reason == "record_altered"
 
 

@@ -23,7 +23,7 @@ from context_engine.evaluation.learning.adapter_gate import (
 from context_engine.evaluation.learning.contrast import Maps, lessons_of
 from context_engine.evaluation.learning.folds import Fold, Folds, best_rounds, dense_rankings, learn_by_folds
 from context_engine.evaluation.learning.pairs import JudgedPairs, TrainingPairs, judged_pairs
-from context_engine.evaluation.learning.parts import Parts
+from context_engine.evaluation.learning.parts import QuestionParts
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.testing.fakes import FakeEmbedder
 
@@ -172,7 +172,7 @@ def trial(known, after=None, recall=None, adapter=True):
         before=scores([]),
         after=scores(after or []),
         known=scores(known, recall or []),
-        parts=Parts([list(range(20)), list(range(20, 40))], 30, 11),
+        parts=QuestionParts([list(range(20)), list(range(20, 40))], 30, 11),
         passages=(90, 45),
         folds=Folds([Fold(tuple(range(40)), 1, None)], 1, [flat, flat]),
         questions=40,

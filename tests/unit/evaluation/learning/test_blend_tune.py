@@ -18,7 +18,7 @@ from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.blocks import to_markdown
 from context_engine.evaluation.gold import Corpus
 from context_engine.evaluation.learning.blend_tune import BlendTrial, blend_report, learn_blend
-from context_engine.evaluation.learning.parts import Parts
+from context_engine.evaluation.learning.parts import QuestionParts
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.session import Session
 
@@ -153,7 +153,7 @@ def trial(gain: float, recall: float, *, troubles: tuple[Trouble, ...] = ()) -> 
         before=before,
         after=after,
         taught=40,
-        parts=Parts([list(range(20)), list(range(20, 40))], 40, 1),
+        parts=QuestionParts([list(range(20)), list(range(20, 40))], 40, 1),
         troubles=troubles,
     )
 
