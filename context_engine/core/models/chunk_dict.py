@@ -15,15 +15,9 @@ from context_engine.core.models.notice import Notice, NoticeCode
 from context_engine.core.models.sanitize import sanitized_id, sanitized_mapping
 from context_engine.errors import InvalidRequest, closest, nearest
 
-_KEYS: Final = """
-    content chunk_id source_id source_type authority_tier trust_class classification document_id
-    document_version dataset_id title section heading_path doc_type position span fetched_at fetched_at_basis
-    ttl_seconds effective_from effective_to superseded_by metadata scores
-"""
-
 _IDS: Final = ("chunk_id", "source_id", "document_id")
 
-_READ: Final = frozenset(_KEYS.split())
+_READ: Final = frozenset(Chunk._fields) - {"extra"}
 
 _PARSED: Final = (
     *("fetched_at", "ttl_seconds", "effective_from", "effective_to", "position", "span"),

@@ -42,10 +42,13 @@ _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 _MOST_DIGITS: Final = 300  # Python reads no whole number of thousands of digits; a float takes what is beyond any sense
 VERSION_FIELDS: Final = ("version", "document_version")
-_OWN: Final = (
-    *("chunk_id", "document_id", "document_version", "dataset_id", "title", "section", "heading_path", "doc_type"),
-    *("position", "fetched_at", "ttl_seconds", "effective_from", "effective_to", "superseded_by"),
+_NOT_FILTERED: Final = frozenset(
+    (
+        *("content", "scores", "span", "fetched_at_basis", "metadata", "extra"),
+        *("source_id", "source_type", "authority_tier", "trust_class", "classification"),  # the manifest decides
+    )
 )
+_OWN: Final = tuple(name for name in Chunk._fields if name not in _NOT_FILTERED)
 ALWAYS_KNOWN: Final = frozenset(
     (*_OWN, "version", "source_id", "source", "source_type", "tier", "authority_tier", "classification", "domain")
 )
