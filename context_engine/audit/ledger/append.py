@@ -1,9 +1,9 @@
-"""Append records to the ledger, those included that the ledger writes about itself."""
+"""Append records to the ledger, including the ledger's records about itself."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -22,36 +22,30 @@ from context_engine.core.engine.defaults import TimeSortedIds
 from context_engine.core.models import utc_text
 from context_engine.errors import AuditError, InvalidRequest
 
-_MOST_BYTES: Final = 65_535  # Of an entry: what the length of an entry in a bundle of C2SP tlog-tiles can say.
+_MOST_BYTES: Final = 65_535  # per entry: C2SP entry bundles have 2-byte lengths
 
 _KNOWN: Final = " UNION ALL ".join(
     f"SELECT record_id FROM {table} WHERE record_id {{values}}" for table in ("pending", "record")
 )
-"""One statement, hence one moment: between two a record could move from the one to the other, and be in neither."""
+"""One statement, because between two a record could move from one table to the other and be missed in both."""
 
 _DIGESTS: Final = "SELECT content_key, digest FROM addendum WHERE content_key {values}"
 
 
 def append(connection: Connection, drafts: Sequence[Draft], seals: Seals, written: float) -> int:
-    """Insert records that are not there yet, in the order given; return how many.
+    """Insert the records that the ledger does not have yet, in the order given; return their number.
 
     Args:
-        connection: in a transaction that writes.
-        drafts: the records.
-        seals: makes the MACs.
+        connection: in a write transaction.
         written: the time, in seconds since 1970.
 
     Raises:
-        AuditError: an entry is longer than a bundle can hold.
+        AuditError: an entry is too long for a C2SP entry bundle.
     """
     fresh = _unknown(connection, drafts)
     digests = _keep(connection, (content for draft in fresh for content in draft.contents))
     composed = [draft.compose(digests) for draft in fresh]
-    addenda = [
-        (addendum.digest, addendum.kind, addendum.salt, addendum.data, None)
-        for each in composed
-        for addendum in each.addenda
-    ]
+    addenda = [(own.digest, own.kind, own.salt, own.data, None) for each in composed for own in each.addenda]
     insert_rows(connection, addendum, addenda, conflict="DO NOTHING")
     rows = [_row(draft.record_id, each, seals, written) for draft, each in zip(fresh, composed, strict=True)]
     insert_rows(connection, pending, rows, conflict="DO NOTHING")
@@ -61,12 +55,10 @@ def append(connection: Connection, drafts: Sequence[Draft], seals: Seals, writte
 def keep_checkpoint(
     connection: Connection, made: StoredCheckpoint, keys: Sequence[VerifierKey] = ()
 ) -> StoredCheckpoint:
-    """Keep a checkpoint; return the one of that size that is kept, which may have been there before.
+    """Store a checkpoint unless one of its size exists; return the stored one.
 
     Args:
-        connection: in a transaction that writes.
-        made: of a size that the log has, or had.
-        keys: of the log; one that was there, says the same and is signed by none of them gives way to the new one.
+        keys: keys of the log; an existing checkpoint of the same records that none of them signed is replaced.
     """
     insert_rows(connection, checkpoint, [made], conflict="DO NOTHING")
     of_size = checkpoint.c.size == made.size
@@ -78,7 +70,7 @@ def keep_checkpoint(
 
 
 def _gives_way(kept: str, made: str, keys: Sequence[VerifierKey]) -> bool:
-    """Return whether a checkpoint is about the same records as another, and no key of the log signed it."""
+    """Return whether a stored checkpoint is about the same records as a new one, and no key of the log signed it."""
     if not keys or not kept.startswith(parse_note(made).text):
         return False
     try:
@@ -98,25 +90,19 @@ def _unknown(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _keep(connection: Connection, contents: Iterable[Content]) -> dict[bytes, bytes]:
-    """Return the digest of every content by its key; what is not there is kept, under a salt of its own.
+    """Store the contents that are new, each under its own salt; return all digests by content key.
 
-    Where two processes keep the same at once, both name what the first one kept. All insert in the order of the keys,
-    so that they never wait for each other in a circle.
+    If two processes store the same content, both use the first one's. All insert in key order: no deadlocks.
     """
     wanted = {content.key: content for content in contents}
     digests = _digests(connection, wanted)
     missing = sorted(key for key in wanted if key not in digests)
     if missing:
-        rows = [
-            (content.digest, content.kind, content.salt, content.data, key) for key, content in _salted(wanted, missing)
-        ]
+        salted = [(key, Addendum.of(wanted[key].kind, wanted[key].data)) for key in missing]
+        rows = [(shared.digest, shared.kind, shared.salt, shared.data, key) for key, shared in salted]
         insert_rows(connection, addendum, rows, conflict="DO NOTHING")
         digests |= _digests(connection, missing)
     return digests
-
-
-def _salted(wanted: dict[bytes, Content], keys: Iterable[bytes]) -> Iterable[tuple[bytes, Addendum]]:
-    return ((key, Addendum.of(wanted[key].kind, wanted[key].data)) for key in keys)
 
 
 def _digests(connection: Connection, keys: Collection[bytes]) -> dict[bytes, bytes]:
@@ -126,48 +112,43 @@ def _digests(connection: Connection, keys: Collection[bytes]) -> dict[bytes, byt
 def _row(record_id: str, composed: Composed, seals: Seals, written: float) -> tuple[str | bytes | float | None, ...]:
     entry = composed.entry
     if len(entry) > _MOST_BYTES:
-        raise AuditError(f"the entry of {record_id} has {len(entry)} bytes, the most is {_MOST_BYTES}")
+        raise AuditError(f"the entry of {record_id} has {len(entry)} bytes; the maximum is {_MOST_BYTES}")
     leaf = leaf_hash(entry)
     return (record_id, entry, leaf, *seals.pending(leaf), written)
 
 
 STATEMENTS: Final = frozenset({"erasure", "pruning", "key", "loss"})
-"""The kinds of entries that are about no search."""
+"""The kinds of the ledger's records about itself."""
 
 _VERSION: Final = 1
 _MOST_WORDS: Final = 200
 
 
 def statement(kind: str, record_id: str, now: datetime, fields: Mapping[str, Any]) -> Draft:
-    """Return an entry of the ledger about itself.
+    """Return the draft of a record of the ledger about itself.
 
     Args:
         kind: one of `STATEMENTS`.
-        record_id: its id; unique in the ledger.
-        now: when it is made.
-        fields: what it says.
+        record_id: unique in the ledger.
+        fields: further fields of the entry.
     """
     body = {"v": _VERSION, "kind": kind, "id": record_id, "time": utc_text(now), **fields}
     entry = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    return Draft(record_id=record_id, contents=(), compose=_composed(entry))
+    return Draft(record_id=record_id, contents=(), compose=lambda _digests: Composed(entry))
 
 
 def statement_id(kind: str, now: datetime) -> str:
-    """Return a new id that sorts by time and says what it is of."""
+    """Return a new record id that begins with its kind and sorts by time."""
     return f"{kind}-{TimeSortedIds().new(now)}"
 
 
 def own_words(name: str, text: str) -> str:
-    """Return what an operator says of himself and his reason, which stands in the log for ever.
+    """Return an operator's name or reason, stripped; it stays in the log for ever.
 
     Raises:
         InvalidRequest: it is empty, longer than 200 characters, or holds control characters.
     """
     words = " ".join(text.split())
     if not words or len(words) > _MOST_WORDS or not words.isprintable():
-        raise InvalidRequest(f"{name}: give 1 to {_MOST_WORDS} printable characters; they stand in the log for ever")
+        raise InvalidRequest(f"{name}: give 1 to {_MOST_WORDS} printable characters; they stay in the log for ever")
     return words
-
-
-def _composed(entry: bytes) -> Callable[[Mapping[bytes, bytes]], Composed]:
-    return lambda _digests: Composed(entry)

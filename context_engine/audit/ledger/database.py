@@ -1,4 +1,4 @@
-"""The database of a ledger: opened or created, read in snapshots, written in transactions and in bulk."""
+"""The database of a ledger: open or create it, read snapshots, write in transactions and in bulk."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _TRY: Final = text("SELECT pg_try_advisory_xact_lock(:number)")
 
 
 class About(NamedTuple):
-    """What a ledger says of itself.
+    """The ledger's description of itself.
 
     Attributes:
-        origin: its name in checkpoints, given when it was made.
-        pseudonym_salt: of the pseudonyms of callers where there is no key.
-        minimum_index: of the first record that was not pruned.
+        origin: its name in checkpoints, given at creation.
+        pseudonym_salt: for pseudonyms of callers if there is no key.
+        minimum_index: index of the first record that was not pruned.
     """
 
     origin: str
@@ -63,13 +63,12 @@ class About(NamedTuple):
 
 
 class Database:
-    """The connections to a ledger's database. A forked child has its own.
+    """The connections to a ledger's database; a forked child opens its own.
 
     Args:
-        engine: makes and keeps the connections.
-        place: the ledger's file or server, without a password.
+        place: the file or server, without a password.
         writable: whether this user may write.
-        path: of the file, where it is one.
+        path: the file; None for PostgreSQL.
     """
 
     def __init__(self, engine: Engine, place: str, *, writable: bool, path: Path | None = None) -> None:
@@ -84,19 +83,19 @@ class Database:
         return f"Database({self.place!r})"
 
     def forget(self) -> None:
-        """Have no connection open; the parent's may be neither used nor closed here."""
+        """Drop the parent's connections, which a child may neither use nor close."""
         abandon(self.engine.pool)
         self.engine.dispose(close=False)
 
     @contextmanager
     def connect(self, *, patient: bool = False) -> Iterator[Connection]:
-        """Lend a connection that sees one moment of the ledger, and writes nothing.
+        """Lend a connection that reads one snapshot of the ledger.
 
         Args:
-            patient: a statement may take as long as reading the whole ledger takes; no search waits for it.
+            patient: lift the statement timeout, for reading the whole ledger.
 
         Raises:
-            LedgerCorrupt: what is stored cannot be read.
+            LedgerCorrupt: stored data cannot be read.
             AuditError: the database cannot be used.
         """
         with failures(self.place), self._reading.connect() as connection:
@@ -106,20 +105,17 @@ class Database:
 
     @contextmanager
     def begin(self, *, alone: bool = False) -> Iterator[Connection]:
-        """Lend a connection in a transaction that is committed at the end, or rolled back on an error.
+        """Lend a connection in a write transaction, committed at the end and rolled back on an error.
 
         Args:
-            alone: no record is appended or integrated meanwhile; who removes addenda asks for it. In a file it is
-                always so.
+            alone: exclude appending and integrating meanwhile, needed to remove addenda; always so in SQLite.
 
         Raises:
-            LedgerCorrupt: what is stored cannot be read.
+            LedgerCorrupt: stored data cannot be read.
             AuditError: the database cannot be used, or this user may not write.
         """
         if not self.writable:
-            raise AuditError(
-                f"this user may only read the ledger {self.place}: let another write, or change the rights"
-            )
+            raise AuditError(f"this user may only read the ledger {self.place}: write as another, or change the rights")
         with failures(self.place), self._writing.begin() as connection:
             if self._path is None:
                 locks = self.locks(connection)
@@ -131,10 +127,10 @@ class Database:
 
     @contextmanager
     def lease(self) -> Iterator[Connection | None]:
-        """Lend a connection in a transaction that alone may give indices; None where another process holds it.
+        """Lend a connection in the one transaction that may assign indices; None if another process holds it.
 
         Raises:
-            LedgerCorrupt: what is stored cannot be read.
+            LedgerCorrupt: stored data cannot be read.
             AuditError: the database cannot be used.
         """
         with failures(self.place), self._writing.begin() as connection:
@@ -146,28 +142,27 @@ class Database:
                 yield connection
 
     def locks(self, connection: Connection) -> Locks:
-        """Return the numbers of the advisory locks; PostgreSQL alone has them."""
+        """Return the numbers of the advisory locks (PostgreSQL only)."""
         if self._locks is None:
             self._locks = locks_of(connection)
         return self._locks
 
     def about(self, connection: Connection) -> About:
-        """Return what the ledger says of itself.
+        """Return the ledger's description of itself.
 
         Raises:
-            LedgerCorrupt: it is not there, or no longer what it was.
+            LedgerCorrupt: it is missing or invalid.
         """
         values = {row.name: row.value for row in connection.execute(select(meta.c.name, meta.c.value))}
         try:
             return About(values["origin"], bytes.fromhex(values["pseudonym_salt"]), int(values["minimum_index"]))
         except (KeyError, TypeError, ValueError) as error:
             raise LedgerCorrupt(
-                f"the ledger {self.place} has lost its record of itself ({type(error).__name__}): bring it back from a "
-                "backup"
+                f"the ledger {self.place} has lost its own description ({type(error).__name__}): restore a backup"
             ) from error
 
     def close(self) -> None:
-        """Close the connections that are not lent."""
+        """Close the idle connections."""
         last = last_look(self._path) if self._path is not None and self.writable else None
         self.engine.dispose()
         if last is not None:
@@ -175,16 +170,16 @@ class Database:
 
 
 def open_database(url: str, *, origin: str, create: bool = True) -> Database:
-    """Open a ledger's database; make it where there is none, and bring older tables up to date.
+    """Open a ledger's database, creating it or migrating older tables if needed.
 
     Args:
         url: path of a file, or postgresql://USER:PASSWORD@HOST/DATABASE.
-        origin: its name in checkpoints, if it is made now.
-        create: False: it must be there.
+        origin: its name in checkpoints, used at creation.
+        create: False: it must exist.
 
     Raises:
-        LedgerNotFound: it is not there, and is not to be made.
-        AuditError: it cannot be opened or made, or is not a ledger.
+        LedgerNotFound: it does not exist and is not to be created.
+        AuditError: it cannot be opened or created, or is not a ledger.
         LedgerCorrupt: it is damaged.
         LedgerVersionMismatch: a newer version of this package wrote it.
         MissingExtra: psycopg is not installed.
@@ -197,7 +192,9 @@ def open_database(url: str, *, origin: str, create: bool = True) -> Database:
             if version == 0 and not create:
                 raise LedgerNotFound(_absent(database.place))
             if version and not database.writable:
-                raise AuditError(_old(database.place, version))
+                raise AuditError(
+                    f"the ledger {database.place} has schema version {version}, and this user may not migrate it"
+                )
             _set_up(database, origin)
         if is_dsn(url):
             with database.connect() as connection:
@@ -220,10 +217,10 @@ def _in_file(path: Path, *, create: bool) -> Database:
 def _is_there(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError as error:  # a folder above it that this user may not enter
+    except OSError as error:  # this user may not enter a folder above it
         raise AuditError(
-            f"the ledger {path} cannot be reached ({error.strerror}): let the user who runs this into {path.parent}, "
-            "or name another place in CONTEXT_ENGINE_AUDIT_LEDGER"
+            f"the ledger {path} cannot be reached ({error.strerror}): give this user access to {path.parent}, or name "
+            "another place in CONTEXT_ENGINE_AUDIT_LEDGER"
         ) from error
 
 
@@ -233,7 +230,7 @@ def _in_server(url: str) -> Database:
 
 
 def _set_up(database: Database, origin: str) -> None:
-    """Make or renew the tables; who comes second finds them."""
+    """Create or migrate the tables; a process that comes second finds them done."""
     with failures(database.place), database.engine.execution_options(**{WRITES: True}).begin() as connection:
         if connection.dialect.name != "sqlite":
             connection.execute(_LOCK, {"number": database.locks(connection).tables})
@@ -246,7 +243,7 @@ def _set_up(database: Database, origin: str) -> None:
 
 
 def _may_write(connection: Connection) -> bool:
-    """Whether the server takes writes, and this user's."""
+    """Whether the server accepts writes and this user may write to all tables."""
     if connection.scalar(text("SELECT pg_is_in_recovery()")):
         return False
     names = ("pending", "log", "record", "chunk", "mention", "addendum", "erasure", "tile", "checkpoint")
@@ -254,11 +251,7 @@ def _may_write(connection: Connection) -> bool:
 
 
 def _absent(place: str) -> str:
-    return f"there is no ledger in {place}: it is made by the first search that is recorded there"
-
-
-def _old(place: str, version: int) -> str:
-    return f"the ledger {place} has schema version {version}, and its tables may not be changed by this user"
+    return f"there is no ledger in {place}: the first recorded search creates it"
 
 
 _Item = TypeVar("_Item")
@@ -270,13 +263,11 @@ _ARRAYS: Final = ((BigInteger, "int8"), (Integer, "int4"), (Float, "float8"), (L
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[Value, ...]], *, conflict: str = "") -> None:
-    """Insert rows that have a value for each column that the database does not number by itself.
+    """Insert rows with a value for each column that is not numbered by the database.
 
     Args:
-        connection: in a transaction that writes.
-        table: of the ledger.
-        rows: in the order of its columns.
-        conflict: what to do about one that is there already, as SQL behind ON CONFLICT; "": an error.
+        rows: values in column order.
+        conflict: SQL after ON CONFLICT; "": a conflict is an error.
     """
     if not rows:
         return
@@ -293,9 +284,7 @@ def rows_where(
     """Yield the rows of a statement for any number of values.
 
     Args:
-        connection: to the ledger's database.
-        statement: with {values} where a condition on one of them stands: "WHERE name {values}".
-        values: what that may be.
+        statement: with {values} in place of the condition: "WHERE name {values}".
     """
     for part in parts(values):
         if connection.dialect.name == "sqlite":
@@ -307,12 +296,7 @@ def rows_where(
 
 
 def parts(items: Collection[_Item], most: int = _MOST_PARAMETERS) -> Iterator[list[_Item]]:
-    """Yield items in lists that a statement takes as parameters.
-
-    Args:
-        items: any number of them.
-        most: of a list.
-    """
+    """Yield items in lists small enough to be parameters of one statement."""
     left = iter(items)
     while part := list(islice(left, most)):
         yield part

@@ -1,4 +1,4 @@
-"""The look-up rows of a record, derived from its entry and candidates alone, and the chunk identities they share."""
+"""Derive the look-up rows of a record from its entry and candidates alone; store the chunk identities they share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,14 @@ from context_engine.audit.ledger.schema import chunk
 from context_engine.audit.record.candidates import mentions_of
 
 FATES: Final = ("dropped", "returned", "merged")
-"""What may become of a chunk, by the number it is stored as. The first two, by far the most, take SQLite no byte."""
+"""The fates of chunks, by the number stored. SQLite stores 0 and 1, by far the most frequent, without a byte."""
 
 _NUMBERS: Final = "SELECT identity, id FROM chunk WHERE identity {values}"
 _COLUMNS: Final = "id, identity, source_id, chunk_id, document_id, document_version, content_sha256"
 
 
 class ChunkIdentity(NamedTuple):
-    """What a chunk is known by, in the order of the columns.
-
-    Attributes:
-        content_sha256: of its text, 32 bytes; None where it is not known.
-    """
+    """What identifies a chunk, in column order; `content_sha256` has 32 bytes, or is None if unknown."""
 
     source_id: str
     chunk_id: str
@@ -37,14 +33,14 @@ class ChunkIdentity(NamedTuple):
 
 
 def identity_hash(identity: ChunkIdentity) -> bytes:
-    """Return SHA-256 of an identity: its texts, each behind "=" and before NUL, which none holds, then the hash."""
+    """Return SHA-256 of an identity: each text as "=TEXT\0" (a missing one as "\0"), then the content hash."""
     *texts, sha256 = identity
     joined = "".join(["\x00" if text is None else f"={text}\x00" for text in texts])
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass") + (sha256 or b"")).digest()
 
 
 def sha256_bytes(text: str) -> bytes:
-    """Return a hash that is given in hex, or what no text has where it is none."""
+    """Return the bytes of a hex hash; b"", which no text has, if it is none."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -52,10 +48,10 @@ def sha256_bytes(text: str) -> bytes:
 
 
 def keep_identities(connection: Connection, identities: Collection[ChunkIdentity]) -> dict[ChunkIdentity, int]:
-    """Return the number of every identity; one that is new gets the next.
+    """Return the number of every identity, giving new ones the next numbers.
 
     Args:
-        connection: in the transaction that holds the lease: nobody else gives numbers.
+        connection: in the transaction that holds the lease: nobody else assigns numbers.
         identities: without repetition.
     """
     hashes = {identity_hash(identity): identity for identity in identities}
@@ -71,11 +67,10 @@ def keep_identities(connection: Connection, identities: Collection[ChunkIdentity
 
 
 def read_identities(connection: Connection, where: str = "") -> Iterator[tuple[Any, ChunkIdentity | None]]:
-    """Yield the numbers of chunks and their identities, None for a row that is not what its hash was made of.
+    """Yield the numbers and identities of chunks; the identity is None if the row does not match its hash.
 
     Args:
-        connection: to the ledger's database.
-        where: SQL; "": all of them.
+        where: SQL condition; "" for all.
     """
     for number, key, *columns in connection.exec_driver_sql(f"SELECT {_COLUMNS} FROM chunk {where}"):
         identity = ChunkIdentity._make(columns)
@@ -97,7 +92,7 @@ _IDENTITIES: Final = 16_384
 
 
 class RecordColumns(NamedTuple):
-    """The row of a record in the table `record`, in the order of its columns."""
+    """A row of the table `record`, in column order."""
 
     idx: int
     record_id: str
@@ -111,7 +106,7 @@ class RecordColumns(NamedTuple):
 
 
 def parse_entry(entry: bytes) -> dict[str, Any]:
-    """Return an entry as a mapping, an empty one where it is none: whatever stands in the log is looked up as it is."""
+    """Return an entry as a mapping, {} if it is no JSON object: look-up must work for whatever is in the log."""
     try:
         value = json.loads(entry)
     except (ValueError, RecursionError):
@@ -120,13 +115,7 @@ def parse_entry(entry: bytes) -> dict[str, Any]:
 
 
 def derive_record(index: int, record_id: str, entry: dict[str, Any]) -> RecordColumns:
-    """Return what a record is looked up by.
-
-    Args:
-        index: of the entry.
-        record_id: under which it was appended.
-        entry: as `parse_entry` returns it.
-    """
+    """Return the look-up row of an entry appended under `record_id`."""
     caller = entry.get("caller")
     return RecordColumns(
         index,
@@ -142,17 +131,16 @@ def derive_record(index: int, record_id: str, entry: dict[str, Any]) -> RecordCo
 
 
 def derive_mentions(entry: dict[str, Any], candidates: bytes | None) -> dict[ChunkIdentity, int]:
-    """Return the chunks that a record names, and what became of each: the best, where it is named more than once.
+    """Return the chunks that a record names and the best fate of each.
 
     Args:
-        entry: as `parse_entry` returns it.
-        candidates: the addendum of that kind; None: what was returned is all that is known.
+        candidates: the addendum of that kind; None: only the returned chunks listed in the entry are known.
     """
     fates: dict[ChunkIdentity, int] = {}
     for source_id, chunk_id, document_id, version, sha256, fate in mentions_of(entry, candidates):
         try:
             identity = _identity(source_id, chunk_id, document_id, version, sha256)
-        except TypeError:  # a damaged record may say anything
+        except TypeError:  # unhashable values in a damaged record
             identity = _storable(source_id, chunk_id, document_id, version, sha256)
         number = _FATES.get(fate, _OTHER_FATE) if isinstance(fate, str) else _OTHER_FATE
         fates[identity] = min(fates[identity], number, key=_RANK.index) if identity in fates else number
@@ -160,37 +148,24 @@ def derive_mentions(entry: dict[str, Any], candidates: bytes | None) -> dict[Chu
 
 
 def named_digest(entry: dict[str, Any], kind: str) -> bytes | None:
-    """Return the digest under which an entry names an addendum of its own, None where it names none.
-
-    Args:
-        entry: as `parse_entry` returns it.
-        kind: of the addendum, such as candidates.
-    """
+    """Return the digest under which an entry names its own addendum of a kind, None if it names none."""
     return named_digests(entry).get(kind)
 
 
 def named_digests(entry: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return {kind: digest} of the addenda that an entry names as its own; what is no digest is left out.
-
-    Args:
-        entry: as `parse_entry` returns it.
-    """
+    """Return {kind: digest} of the addenda that an entry names as its own; invalid digests are left out."""
     addenda = entry.get("addenda")
     digests: dict[str, bytes] = {}
     for kind, digest in addenda.items() if isinstance(addenda, dict) else ():
         try:
             digests[kind] = bytes.fromhex(digest)
         except (TypeError, ValueError):
-            continue  # the entry was written so: its hash and MAC hold
+            continue  # not damage: the entry was written like this and matches its hash
     return digests
 
 
 def derive_erased(entry: dict[str, Any]) -> list[bytes]:
-    """Return the digests that an entry says were erased, none where it is no erasure.
-
-    Args:
-        entry: as `parse_entry` returns it.
-    """
+    """Return the digests that an entry records as erased, [] if it is no erasure."""
     if entry.get("kind") != "erasure" or not isinstance(entry.get("digests"), list):
         return []
     try:
@@ -200,11 +175,7 @@ def derive_erased(entry: dict[str, Any]) -> list[bytes]:
 
 
 def moment_text(moment: datetime) -> str:
-    """Return a moment as records are looked up by: UTC, to the microsecond, so that texts stand in the order of time.
-
-    Args:
-        moment: aware.
-    """
+    """Return an aware moment as UTC text to the microsecond, which sorts by time."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -222,11 +193,11 @@ def _storable(source_id: Any, chunk_id: Any, document_id: Any, version: Any, sha
     return ChunkIdentity(_text(source_id) or "", _text(chunk_id) or "", _text(document_id), _text(version), sha256)
 
 
-_identity: Final = lru_cache(_IDENTITIES)(_storable)  # The same chunks are named by record after record.
+_identity: Final = lru_cache(_IDENTITIES)(_storable)  # many records name the same chunks
 
 
 def _text(value: object) -> str | None:
-    """Return a text that every database stores; PostgreSQL knows no NUL, and neither knows half a surrogate pair."""
+    """Return a text that every database stores: PostgreSQL refuses NUL, both refuse lone surrogates."""
     if not isinstance(value, str):
         return None
     if value.isascii() and "\x00" not in value:

@@ -25,24 +25,24 @@ _DSN: Final = "CONTEXT_ENGINE_AUDIT_LEDGER"
 _SQLITE_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _SQLITE_MEND: Final = {
-    sqlite3.SQLITE_BUSY: "another process has been writing for long; try again",
-    sqlite3.SQLITE_LOCKED: "another process has been writing for long; try again",
-    sqlite3.SQLITE_FULL: "make room on the disk",
-    sqlite3.SQLITE_READONLY: "let the user who runs this write to the file and to its folder",
-    sqlite3.SQLITE_CANTOPEN: "let the user who runs this read and write the file and its folder",
+    sqlite3.SQLITE_BUSY: "another process has been writing for a long time; try again",
+    sqlite3.SQLITE_LOCKED: "another process has been writing for a long time; try again",
+    sqlite3.SQLITE_FULL: "free some disk space",
+    sqlite3.SQLITE_READONLY: "give this user write access to the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "give this user read and write access to the file and its folder",
     sqlite3.SQLITE_IOERR: "check the disk, its free space and its permissions",
 }
 
 _POSTGRESQL_DAMAGE: Final = ("XX001", "XX002")
 
 _POSTGRESQL_MEND: Final = {
-    "25006": "this server only reads; name the primary",
+    "25006": "this server is read-only; name the primary",
     "28": f"check user and password in {_DSN}",
     "3D": f"create the database, or check its name in {_DSN}",
     "40": "try again",
     "42501": "grant its user the rights on the ledger's tables",
-    "53": "the server is short of disk, memory or connections",
-    "55P03": "another process has been writing for long; try again",
+    "53": "the server is short of disk space, memory or connections",
+    "55P03": "another process has been writing for a long time; try again",
     "57014": "the server was too slow; try again",
 }
 
@@ -51,14 +51,14 @@ _POSTGRESQL_ELSE: Final = f"check that the server runs, and host, port, user, pa
 
 @contextmanager
 def failures(place: str) -> Iterator[None]:
-    """Turn what the database raises inside into an error of ours.
+    """Turn database errors raised inside into errors of this package.
 
     Args:
         place: the ledger's file or server, without a password.
 
     Raises:
-        LedgerCorrupt: what is stored cannot be read.
-        AuditError: anything else that a database may fail with.
+        LedgerCorrupt: stored data cannot be read.
+        AuditError: any other database failure.
     """
     try:
         yield
@@ -67,12 +67,7 @@ def failures(place: str) -> Iterator[None]:
 
 
 def failure(place: str, error: SQLAlchemyError) -> AuditError:
-    """Return our error for one of the database's.
-
-    Args:
-        place: the ledger's file or server, without a password.
-        error: what SQLAlchemy raised.
-    """
+    """Return the error of this package for one of SQLAlchemy's."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     reason = redacted(str(cause).strip().partition("\n")[0]) or type(cause).__name__
     if isinstance(cause, sqlite3.Error):
@@ -92,7 +87,7 @@ def failure(place: str, error: SQLAlchemyError) -> AuditError:
 
 
 WRITES: Final = "writes"
-"""The execution option of a connection whose transactions write: they wait for the lock before they read."""
+"""The execution option of connections whose transactions write: they take the lock before they read."""
 
 _BUSY_S: Final = 10.0
 _POOL: Final = 16
@@ -100,13 +95,10 @@ _CACHE_KIB: Final = 16_384
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file that its owner alone may read, where there is none, and the folder it stands in.
-
-    Args:
-        path: of the file.
+    """Create an empty file that only its owner may read, with its folder, if it does not exist.
 
     Raises:
-        AuditError: it cannot be made.
+        AuditError: it cannot be created.
     """
     try:
         if not path.parent.is_dir():
@@ -116,18 +108,13 @@ def make_file(path: Path) -> None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise AuditError(
-            f"the ledger {path} cannot be made ({reason}): let the user who runs this write to {path.parent}, or name "
+            f"the ledger {path} cannot be created ({reason}): give this user write access to {path.parent}, or name "
             "another place in CONTEXT_ENGINE_AUDIT_LEDGER"
         ) from error
 
 
 def sqlite_engine(path: Path, *, writable: bool) -> Engine:
-    """Return an engine over a file that is there; its transactions are begun by SQLAlchemy, not by the driver.
-
-    Args:
-        path: of the file.
-        writable: whether its user may write to it.
-    """
+    """Return an engine over an existing file; SQLAlchemy begins its transactions, not the driver."""
     engine = create_engine(
         "sqlite://",
         creator=lambda: _connect(path, writable=writable),
@@ -177,7 +164,7 @@ def _connect(path: Path, *, writable: bool) -> sqlite3.Connection:
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Have a write-ahead log; SQLite does not wait for another process that is just about to set it up."""
+    """Switch to a write-ahead log; retries, because SQLite does not wait for another process that is doing so."""
     until = time.monotonic() + _BUSY_S
     while True:
         try:
@@ -213,18 +200,19 @@ _SESSION: Final = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')"
 )
-"""The third ends a stopped process's transaction, so that it cannot keep the lease of the integration for ever.
+"""The third timeout ends the transaction of a stopped process, so that it cannot keep the integration lease for ever.
 
-The last makes what is committed durable, and leaves a server alone that waits for more than that.
+The last statement makes commits durable and keeps stricter server settings.
 """
 
 
 class Locks:
-    """The advisory locks of a ledger; those of another schema of the same database are others.
+    """The advisory locks of a ledger; each schema of a database has its own.
 
     Attributes:
-        integration: who holds it moves pending records into the log.
-        contents: shared by who appends; who removes addenda holds it alone, so that no record names what goes.
+        integration: held to move pending records into the log.
+        contents: shared by appending; exclusive to remove addenda, so that no new record names one that is removed.
+        tables: held to create or migrate the tables.
     """
 
     def __init__(self, schema: str) -> None:
@@ -234,7 +222,7 @@ class Locks:
 
 
 def is_dsn(url: str) -> bool:
-    """Return whether a ledger is named by a URL, and not by the path of a file."""
+    """Return whether a ledger is named by a URL, not by a file path."""
     return "://" in url
 
 
@@ -242,7 +230,7 @@ def postgresql_engine(url: str) -> tuple[Engine, str]:
     """Return an engine, and the place without a password.
 
     Args:
-        url: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; what libpq knows may stand behind a question mark.
+        url: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with libpq options after a question mark.
 
     Raises:
         AuditError: the URL is not one of PostgreSQL.
@@ -250,12 +238,12 @@ def postgresql_engine(url: str) -> tuple[Engine, str]:
     """
     scheme = url.partition("://")[0]
     if scheme not in _SCHEMES:
-        raise AuditError(f"a ledger is a file or in PostgreSQL (postgresql://...), not in {scheme}://")
+        raise AuditError(f"a ledger is a file or a PostgreSQL database (postgresql://...), not {scheme}://")
     if find_spec("psycopg") is None:
         raise MissingExtra("a ledger in PostgreSQL", "audit")
     try:
         parsed = make_url(f"postgresql+psycopg://{url.partition('://')[2]}")
-    except (ArgumentError, ValueError):  # its text shows the URL
+    except (ArgumentError, ValueError):  # not chained: its text contains the URL
         raise AuditError("the ledger's URL is not of the form postgresql://USER:PASSWORD@HOST/DATABASE") from None
     query = parsed.normalized_query
     for secret in (parsed.password, *(value for name in SECRET_PARAMETERS for value in query.get(name, ()))):
@@ -279,7 +267,7 @@ def postgresql_engine(url: str) -> tuple[Engine, str]:
 
 
 def locks_of(connection: Connection) -> Locks:
-    """Return the locks of the ledger that a connection's search path leads to."""
+    """Return the locks of the ledger in the connection's current schema."""
     return Locks(str(connection.scalar(text("SELECT current_schema()"))))
 
 

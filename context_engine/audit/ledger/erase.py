@@ -33,20 +33,20 @@ _TEXTS: Final = ("text",)
 _CARDS: Final = ("card",)
 
 _MOST_DIGESTS: Final = 60
-"""In one entry: 67 bytes each, beside reason and name of up to 800 bytes each, stay below 6144."""
+"""Per entry: at 67 bytes each, with reason and name of up to 800 bytes each, an entry stays below 6144 bytes."""
 
 
 class Erased(NamedTuple):
-    """What was erased, or would be.
+    """The result of an erasure, or of its dry run.
 
     Attributes:
-        record_ids: of the entries that say so.
-        questions: questions, and what else was kept of a record alone.
-        texts: texts of chunks.
-        cards: what else was known of those chunks.
-        records: records that lose something; one text may be named by many.
-        overwritten: whether the database's files hold nothing of it any more; None in PostgreSQL, where vacuuming,
-            backups and archives are the operator's.
+        record_ids: ids of the entries that record it.
+        questions: erased questions and other addenda of single records.
+        texts: erased chunk texts.
+        cards: erased chunk metadata.
+        records: number of records that lose something; many may share a text.
+        overwritten: whether the database files no longer hold the data; None in PostgreSQL, where vacuuming, backups
+            and archives are the operator's task.
     """
 
     record_ids: tuple[str, ...]
@@ -61,18 +61,16 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
     """Delete questions and texts, and record it.
 
     Args:
-        ledger: open for writing.
-        wanted: what is to go. What is not there any more is passed over.
-        reason: 1 to 200 characters that stand in the log for ever.
-        by: who does it, likewise.
-        clock: the time.
-        dry_run: only say what would be erased.
+        wanted: what to erase; what is already absent is skipped.
+        reason: 1 to 200 characters, kept in the log for ever.
+        by: the operator's name, likewise.
+        dry_run: only report what would be erased.
 
     Raises:
-        InvalidRequest: reason or name of another form.
+        InvalidRequest: reason or name is invalid.
         RecordNotFound: there is no record of an id.
         AuditError: the ledger cannot be written.
-        LedgerCorrupt: what is stored cannot be read.
+        LedgerCorrupt: stored data cannot be read.
     """
     reason, by = own_words("reason", reason), own_words("by", by)
     if dry_run:
@@ -85,7 +83,7 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
         return _told((), erasable, None)
     with ledger.database.begin(alone=True) as connection:
         overwrites_deleted(connection)
-        # The whole log was read before: whoever appends waits only for what has come since.
+        # Most of the log was searched before taking the lock: appending waits only for the search of the rest.
         erasable.join(find_erasable(connection, wanted, since=end))
         erasable.keep_there(connection)
         drafts = list(erasure_drafts(sorted(erasable.kinds), reason, by, clock))
@@ -96,13 +94,7 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
 
 
 def erasure_drafts(digests: Sequence[bytes], reason: str, by: str, clock: Clock) -> Iterator[Draft]:
-    """Yield the entries that say which addenda were erased, as few as hold them.
-
-    Args:
-        digests: of the addenda.
-        reason, by: why, and by whom.
-        clock: the time.
-    """
+    """Yield as few entries as can record the erasure of all digests."""
     for part in parts(digests, _MOST_DIGESTS):
         now = clock.now()
         body = {"digests": [digest.hex() for digest in part], "reason": reason, "by": by}
@@ -122,20 +114,20 @@ def _told(record_ids: tuple[str, ...], erasable: Erasable, overwritten: bool | N
 _THERE: Final = "SELECT digest FROM addendum WHERE digest {values}"
 
 _SHARED: Final = frozenset({CANDIDATES, "settings", "sources"})
-"""Kinds of addenda that hold nothing of the question or of who asked it."""
+"""Kinds of addenda that reveal neither the question nor who asked it."""
 
-_TILES: Final = 64  # That are searched at once.
+_TILES: Final = 64  # searched by one statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be erased.
+    """What to erase.
 
     Attributes:
-        record_ids: of searches and refused requests: the question, and all that was made of it.
-        callers: pseudonyms: the same of all that they asked, or that was asked on their behalf.
-        texts: SHA-256 in hex of texts of chunks.
-        documents: (id, version) of documents: the texts of their chunks; a version of None stands for all of them.
+        record_ids: ids of searches and refused requests: the question and everything derived from it.
+        callers: pseudonyms: the same for all requests by them or on their behalf.
+        texts: hex SHA-256 of chunk texts.
+        documents: (id, version) of documents whose chunk texts to erase; a version of None means all versions.
     """
 
     record_ids: tuple[str, ...] = ()
@@ -146,10 +138,10 @@ class Wanted:
 
 @dataclass(slots=True)
 class Erasable:
-    """What was found.
+    """What can be erased.
 
     Attributes:
-        kinds: {digest of an addendum that is there: its kind}.
+        kinds: {digest: kind} of the addenda present.
         records: indices of records that lose something.
     """
 
@@ -157,31 +149,29 @@ class Erasable:
     records: set[int] = field(default_factory=set)
 
     def count(self, *kinds: str) -> int:
-        """Return how many addenda there are of some kinds."""
+        """Return the number of addenda of these kinds."""
         return sum(1 for kind in self.kinds.values() if kind in kinds)
 
     def join(self, other: Erasable) -> None:
-        """Take what was found elsewhere."""
+        """Add what was found elsewhere."""
         self.kinds |= other.kinds
         self.records |= other.records
 
     def keep_there(self, connection: Connection) -> None:
-        """Leave out what is not there any more."""
+        """Drop digests that are no longer stored."""
         present = {row[0] for row in rows_where(connection, _THERE, self.kinds.keys())}
         self.kinds = {digest: kind for digest, kind in self.kinds.items() if digest in present}
 
 
 def find_erasable(connection: Connection, wanted: Wanted, since: int = 0) -> Erasable:
-    """Return what of it is there.
+    """Return what of `wanted` is stored.
 
     Args:
-        connection: to the ledger's database.
-        wanted: what is to be erased.
-        since: index of the first record that is looked at for callers, texts and documents.
+        since: index of the first record to search for callers, texts and documents.
 
     Raises:
         RecordNotFound: there is no record of an id.
-        LedgerCorrupt: what is stored cannot be read.
+        LedgerCorrupt: stored data cannot be read.
     """
     erasable = Erasable()
     for index, entry in _entries_of(connection, wanted, since):
@@ -197,7 +187,7 @@ def find_erasable(connection: Connection, wanted: Wanted, since: int = 0) -> Era
 
 
 def _entries_of(connection: Connection, wanted: Wanted, since: int) -> Iterator[tuple[int | None, dict[str, Any]]]:
-    """Yield the entries of records and callers, those that could not be integrated among them."""
+    """Yield the entries of the records and callers, including pending ones."""
     missing = set(wanted.record_ids)
     for index, record_id, entry in _named(connection, wanted.record_ids):
         missing.discard(record_id)
@@ -223,7 +213,7 @@ def _named(connection: Connection, ids: Collection[str]) -> Iterator[tuple[int |
 
 
 def _mentioning(connection: Connection, needle: bytes, since: int) -> Iterator[tuple[int | None, bytes]]:
-    """Yield the entries that hold some bytes: on whose behalf a search was made stands in no column."""
+    """Yield the entries that contain some bytes: no column holds on whose behalf a search was made."""
     in_sqlite = connection.dialect.name == "sqlite"
     for table, index in ((log, log.c.idx), (pending, None)):
         entry = table.c.entry
@@ -249,7 +239,7 @@ def _add_texts(
     since: int,
     erasable: Erasable,
 ) -> None:
-    """Add texts and cards of chunks that records mention, from a record on."""
+    """Add texts and cards of chunks that records from an index on mention."""
     present: dict[bytes, Addendum] = {}
     chosen: set[ContentPair] = set()
     for index in _naming(connection, named, since):
@@ -269,13 +259,13 @@ def _add_texts(
 
 
 def _records_with(connection: Connection, texts: Iterable[bytes]) -> Iterator[int]:
-    """Yield the indices of records that mention some texts: each of them loses one."""
+    """Yield the indices of the records that mention some texts and so lose one."""
     for part in parts([hashlib.sha256(data).digest() for data in texts]):
         yield from _naming(connection, chunk.c.content_sha256.in_(part), 0)
 
 
 def _naming(connection: Connection, named: ColumnElement[bool], since: int) -> Iterator[int]:
-    """Yield the indices of records, from one on, that name a chunk which meets a condition."""
+    """Yield the indices of records, from `since` on, that name a chunk meeting a condition."""
     span = tiles_named(connection)
     for tiles in parts(range(max(span.start, since // TILE_WIDTH), span.stop), _TILES):
         wanted = select(mention.c.idx).where(naming(tiles, named), mention.c.idx >= since)
@@ -283,7 +273,7 @@ def _naming(connection: Connection, named: ColumnElement[bool], since: int) -> I
 
 
 def _is_text(sha256: str) -> Callable[[Iterable[ContentPair], dict[bytes, Addendum]], list[ContentPair]]:
-    """Choose the chunks of a text, and those that hold it: joined of it and its neighbours, or cut with an overlap."""
+    """Choose the chunks with a text, and those that contain it: joined from it and its neighbours, or overlapping."""
 
     def chosen(pairs: Iterable[ContentPair], present: dict[bytes, Addendum]) -> list[ContentPair]:
         texts = {pair: present[pair.text].data for pair in pairs if pair.text in present}

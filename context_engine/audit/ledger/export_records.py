@@ -1,4 +1,4 @@
-"""Export records as lines of JSON, from which each can be proved, or as CSV rows for a spreadsheet."""
+"""Export records as JSON lines, from which each can be proved, or as CSV for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 _PLAIN: Final = ("question", "account", "text", "card", "settings", "sources")
-"""Kinds whose data is text as it is stored."""
+"""Kinds whose data is exported as text."""
 
 
 def exported_entries(ledger: Ledger, indices: Iterable[int] | None = None) -> Iterator[StoredEntry]:
-    """Yield the entries that are there, in the order of the log.
+    """Yield the entries that were not pruned, in log order.
 
     Args:
-        ledger: what waits in it should be integrated.
-        indices: of the records wanted, in rising order; None: all of them.
+        ledger: with nothing pending.
+        indices: the records to export, ascending; None: all.
     """
     if indices is None:
         entries: Iterable[StoredEntry | None] = ledger.entries(ledger.minimum_index, ledger.size)
@@ -37,13 +37,10 @@ def exported_entries(ledger: Ledger, indices: Iterable[int] | None = None) -> It
 
 
 def json_lines(ledger: Ledger, entries: Iterable[StoredEntry], *, with_texts: bool = False) -> Iterator[bytes]:
-    """Yield a line for each record, without its end.
+    """Yield a line for each record, without its line end.
 
     Args:
-        ledger: of the entries.
-        entries: with their bytes.
-        with_texts: the addenda that a record names too: question, candidates, texts, settings; null for one that was
-            erased.
+        with_texts: include the addenda of each record; null for an erased one.
     """
     for stored in entries:
         line: dict[str, Any] = {"index": stored.index, "leaf": stored.leaf.hex()}
@@ -51,19 +48,15 @@ def json_lines(ledger: Ledger, entries: Iterable[StoredEntry], *, with_texts: bo
         if with_texts:
             line["addenda"] = _addenda(ledger, entry)
         head = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
-        yield (
-            b'%b,"entry":%b}' % (head[:-1], entry)
-            if _is_object(entry)
-            else b'%b,"entry_base64":"%b"}'
-            % (
-                head[:-1],
-                base64.b64encode(entry),
-            )
-        )
+        # The entry's bytes are copied, not parsed and written again: the leaf hash is over these very bytes.
+        if _is_object(entry):
+            yield b'%b,"entry":%b}' % (head[:-1], entry)
+        else:
+            yield b'%b,"entry_base64":"%b"}' % (head[:-1], base64.b64encode(entry))
 
 
 def _is_object(entry: bytes) -> bool:
-    """Whether an entry is a JSON object in one line: an entry that somebody altered may be anything."""
+    """Whether an entry is a JSON object on one line: an altered entry may be anything."""
     try:
         return b"\n" not in entry and b"\r" not in entry and isinstance(json.loads(entry), dict)
     except ValueError:
@@ -107,11 +100,10 @@ CHUNK_COLUMNS: Final = (
 
 
 def csv_lines(entries: Iterable[StoredEntry], rows: Rows = "records") -> Iterator[str]:
-    """Yield a line of names and one for each row, with their ends (RFC 4180).
+    """Yield a header line and one line per row, with line ends (RFC 4180).
 
     Args:
-        entries: with their bytes.
-        rows: records: one for each record; chunks: one for each chunk that a search returned.
+        rows: "records": one row per record; "chunks": one row per chunk that a search returned.
     """
     columns = RECORD_COLUMNS if rows == "records" else CHUNK_COLUMNS
     made: Callable[[StoredEntry, _Row], Iterable[_Row]] = _records if rows == "records" else _chunks
@@ -122,7 +114,7 @@ def csv_lines(entries: Iterable[StoredEntry], rows: Rows = "records") -> Iterato
 
 
 def safe_cell(value: object) -> str:
-    """Return a value as a cell that no spreadsheet calculates; an unknown one is empty.
+    """Return a value as a cell that no spreadsheet evaluates as a formula; None is empty.
 
     >>> safe_cell("=1+1"), safe_cell(-1), safe_cell(None)
     ("'=1+1", '-1', '')

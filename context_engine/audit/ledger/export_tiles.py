@@ -26,44 +26,38 @@ _UNFINISHED: Final = ".unfinished"
 
 
 class ExportFolder:
-    """Files below a folder, and how many were written, kept and removed.
-
-    Args:
-        path: of the folder; it is made with the first file.
-    """
+    """A folder to export to; counts the files written, kept and removed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.written = self.kept = self.removed = 0
 
     def read(self, name: str) -> bytes | None:
-        """Return a file, None where it is not there."""
+        """Return the bytes of a file, None if it does not exist."""
         path = self.path / name
         return path.read_bytes() if path.is_file() else None
 
     def keeps(self, name: str) -> bool:
-        """Return whether a file that never changes is there, and count it."""
+        """Return whether a file that never changes exists already, and count it."""
         exists = (self.path / name).is_file()
         self.kept += exists
         return exists
 
     def names(self, folder: str) -> set[str]:
-        """Return the names of the files in a folder."""
         path = self.path / folder
         return {file.name for file in path.iterdir()} if path.is_dir() else set()
 
     def put(self, name: str, data: bytes, *, private: bool = False) -> None:
-        """Write a file; the partial tiles that a full one takes the place of go.
+        """Write a file atomically; a full tile replaces its partial ones.
 
         Args:
             name: its path below the folder.
-            data: what it holds.
-            private: its owner alone may read it.
+            private: only its owner may read it.
         """
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"{path.name}{_UNFINISHED}")
-        unfinished.unlink(missing_ok=True)  # one that was left may be open to others
+        unfinished.unlink(missing_ok=True)  # a leftover may have been readable by others
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "wb") as file:
             file.write(data)
         unfinished.replace(path)
@@ -72,7 +66,6 @@ class ExportFolder:
             shutil.rmtree(partial)
 
     def remove(self, name: str) -> None:
-        """Remove a file, where it is there."""
         path = self.path / name
         if path.is_file():
             path.unlink()
@@ -86,13 +79,13 @@ _PREFIXES: Final = 256
 
 
 class TilesExported(NamedTuple):
-    """What an export did.
+    """The result of an export.
 
     Attributes:
         size: records in the log.
-        written: files that were written.
-        kept: tiles, bundles and addenda that were there already.
-        removed: files of what is in the ledger no more: pruned entries, erased addenda.
+        written: files written.
+        kept: tiles, bundles and addenda that existed already.
+        removed: files of pruned entries and erased addenda.
     """
 
     size: int
@@ -102,23 +95,23 @@ class TilesExported(NamedTuple):
 
 
 def export_tiles(ledger: Ledger, folder: Path, *, with_texts: bool = False) -> TilesExported:
-    """Write the log to a folder, or bring one up to date; the checkpoint comes last.
+    """Write the log to a folder, or update an earlier export; the checkpoint is written last.
 
     Args:
-        ledger: integrated and given a new checkpoint, where this user may.
+        ledger: integrated and given a new checkpoint if this user may.
         folder: a new one, or that of an earlier export of this log.
-        with_texts: the addenda too: questions, candidates and texts.
+        with_texts: export the addenda as well: questions, candidates and texts.
 
     Raises:
         AuditError: the folder holds another log, or cannot be written.
-        LedgerCorrupt: what is stored does not fit together.
+        LedgerCorrupt: stored data is inconsistent.
     """
     problem = ""
     try:
         return _exported(ledger, ExportFolder(folder), with_texts=with_texts)
     except OSError as error:
         problem = f"{folder} cannot be written ({error.strerror or type(error).__name__}): give another --out"
-    raise AuditError(problem)  # outside the except, so that it stands alone
+    raise AuditError(problem)  # outside the except block, so that the OSError is not chained
 
 
 def _exported(ledger: Ledger, folder: ExportFolder, *, with_texts: bool) -> TilesExported:
@@ -135,14 +128,14 @@ def _exported(ledger: Ledger, folder: ExportFolder, *, with_texts: bool) -> Tile
 
 
 def _check_same_log(ledger: Ledger, folder: ExportFolder, size: int) -> None:
-    """Go on only where the folder's checkpoint is one of this log."""
+    """Refuse a folder whose checkpoint is not of this log."""
     written = folder.read(_CHECKPOINT)
     if written is None:
         return
     try:
         exported = parse_checkpoint(written.decode())
     except (FormatError, UnicodeDecodeError) as error:
-        raise AuditError(f"{folder.path / _CHECKPOINT} is no checkpoint ({error}): give a new folder") from None
+        raise AuditError(f"{folder.path / _CHECKPOINT} is not a checkpoint ({error}): give a new folder") from None
     if exported.origin != ledger.origin or exported.size > size or ledger.root(exported.size) != exported.root:
         raise AuditError(
             f"{folder.path} holds {exported.size} records of {exported.origin!r}, which are not the beginning of this "
@@ -167,7 +160,7 @@ def _put_entries(ledger: Ledger, folder: ExportFolder, size: int) -> None:
 
 
 def _put_addenda(ledger: Ledger, folder: ExportFolder, *, wanted: bool) -> None:
-    """Have a file for each addendum that is in the ledger, and none for any other: what was erased goes here too."""
+    """Sync the addendum files with the ledger; delete those of erased addenda."""
     for prefix in range(_PREFIXES):
         place = f"{_ADDENDA}/{prefix:02x}"
         present = folder.names(place)

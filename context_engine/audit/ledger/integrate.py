@@ -1,4 +1,4 @@
-"""From what waits to the log: indices without a gap, MACs, tiles, and what records are looked up by, all at once."""
+"""Integrate pending records into the log: assign indices, MACs, tiles and look-up rows in one transaction."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ _GROWN: Final = "(level, idx) DO UPDATE SET hashes = excluded.hashes"
 
 
 class _Waiting(NamedTuple):
-    """A row of `pending`."""
-
     seq: int
     record_id: str
     entry: bytes
@@ -50,29 +48,28 @@ class _Waiting(NamedTuple):
 
 
 def move_pending(connection: Connection, seals: Seals, most: int) -> int:
-    """Move records that wait into the log, in the order in which they came; return how many.
+    """Move pending records into the log in order of arrival; return their number.
 
-    A row whose leaf or MAC is not right, or whose key is not known here, stays where it is: moved, it would get a MAC
-    that says it is right. So does one under another id than its entry says: a record that somebody put there a second
-    time. Rows without a MAC are moved as long as the log has none either.
+    A row with a wrong leaf hash or MAC, or under an unknown key, stays pending: moving it would give it a valid MAC.
+    So does one whose entry has another record id: a copy that somebody inserted. Rows without a MAC move only while the
+    log has none.
 
     Args:
         connection: in the transaction that holds the lease.
-        seals: checks and makes the MACs.
-        most: that many at most.
+        most: maximum number of records.
 
     Raises:
-        LedgerCorrupt: the tiles do not fit the log.
+        LedgerCorrupt: the tiles do not match the log.
     """
     size = log_size(connection)
     waiting = _trusted(connection, seals, most, keyed=_is_keyed(connection, size))
     standing = _standing(connection, waiting)
     moved = [row for row in waiting if row.record_id not in standing]
     if standing:
-        _log.warning("records that stand in the ledger already were left out", extra={"count": len(standing)})
+        _log.warning("records that are already in the ledger were skipped", extra={"count": len(standing)})
     _insert(connection, seals, moved, size)
     for seqs in parts([row.seq for row in waiting]):
-        # By their numbers, never "up to": one that was given a lower number may be committed later.
+        # By their numbers, never "up to": a row with a lower number may be committed later.
         connection.execute(_MOVED, {"seqs": seqs})
     return len(moved)
 
@@ -98,12 +95,11 @@ def _is_right(row: _Waiting, seals: Seals, *, keyed: bool) -> bool:
 
 
 def _is_keyed(connection: Connection, size: int) -> bool:
-    """Return whether the last row of the log has a MAC."""
     return size > 0 and connection.scalar(select(log.c.mac).where(log.c.idx == size - 1)) is not None
 
 
 def _standing(connection: Connection, rows: Sequence[_Waiting]) -> set[str]:
-    """Return the ids of those that the log has: two processes appended them at once, and one was moved between."""
+    """Return the ids already in the log: two processes appended them at once, and one copy was moved in between."""
     return {row[0] for row in rows_where(connection, _STANDING, [row.record_id for row in rows])}
 
 
@@ -146,6 +142,6 @@ def _grow(connection: Connection, size: int, leaves: Sequence[bytes]) -> None:
         changed = append_leaves(lambda level, index, width: read_tile(connection, level, index, width), size, leaves)
     except ValueError as error:
         raise LedgerCorrupt(
-            f"the tree of the ledger does not fit its records ({error}): run 'context-engine audit verify'"
+            f"the ledger's tree does not match its records ({error}): run 'context-engine audit verify'"
         ) from error
     insert_rows(connection, tile, [(*place, hashes) for place, hashes in changed.items()], conflict=_GROWN)

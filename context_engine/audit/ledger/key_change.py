@@ -1,4 +1,4 @@
-"""The key that a log is signed with, as the log itself says: its first, and each change, endorsed by the one before."""
+"""The log's record of its signing keys: the first, and each change, endorsed by the former key."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from context_engine.errors import AuditError
 
 
 class KeyChange(NamedTuple):
-    """A change of key that was recorded.
+    """A key change that was recorded.
 
     Attributes:
-        was: verifier key of before; None: the log had no key.
-        now: verifier key from here on.
-        endorsed: whether the former key signed the change; without that, whoever verifies must be told of it.
+        was: former verifier key; None: the log had no key.
+        now: the new verifier key.
+        endorsed: whether the former key signed the change; if not, verifiers must be told of it.
     """
 
     was: str | None
@@ -31,19 +31,14 @@ class KeyChange(NamedTuple):
 
 
 def enter_key(ledger: Ledger, keyring: Keyring | None, clock: Clock) -> KeyChange | None:
-    """Record the key in force where it is not the log's last, before anything else is; return the change, else None.
+    """Record the current key if it is not the log's last; return the change, else None.
 
-    Called at opening for writing. A log that was never signed may go on without a key; one that was is never continued
-    without: what somebody appends who lacks the key could not be told from what the log's owner appends.
-
-    Args:
-        ledger: open for writing.
-        keyring: the key in force and former ones.
-        clock: the time.
+    Called when opening for writing. An unsigned log may continue without a key. A signed one is never continued without
+    one: its own records could not be told from those of somebody who lacks the key.
 
     Raises:
-        AuditError: the log is signed, and there is no key; or the key is of another log.
-        LedgerCorrupt: the last change of key cannot be read.
+        AuditError: the log is signed and there is no key, or the key is of another log.
+        LedgerCorrupt: the last key change cannot be read.
     """
     ledger.integrate()
     with ledger.database.begin(alone=True) as connection:
@@ -58,7 +53,7 @@ def enter_key(ledger: Ledger, keyring: Keyring | None, clock: Clock) -> KeyChang
         check_name(ledger.origin, keyring)
         if keyring.current.verifier.text == last:
             return None
-        # Two processes that open the log with one new key at the same moment name the same record.
+        # Two processes that open the log with the same new key at once thereby use the same record id.
         change = _draft(keyring, last, f"{KEY_KIND}-{count + 1}-{keyring.current.key_id}", clock.now())
         append(connection, [change[1]], ledger.seals, clock.now().timestamp())
     ledger.integrate()
@@ -66,7 +61,7 @@ def enter_key(ledger: Ledger, keyring: Keyring | None, clock: Clock) -> KeyChang
 
 
 def present_checkpoint(ledger: Ledger) -> StoredCheckpoint:
-    """Return a checkpoint of the log as it is; the newest that is stored, where a new one cannot be made here.
+    """Return a checkpoint of the log as it is, or the newest stored one if none can be made here.
 
     Raises:
         AuditError: none is stored, and none can be made.
@@ -76,24 +71,19 @@ def present_checkpoint(ledger: Ledger) -> StoredCheckpoint:
     stored = ledger.checkpoints(newest=1)
     if not stored:
         raise AuditError(
-            "the ledger has no checkpoint yet, and none can be made here: let somebody run 'context-engine audit head' "
-            "who may write to it and has its key"
+            "the ledger has no checkpoint yet, and none can be made here: run 'context-engine audit head' as a user "
+            "who may write to the ledger and has its key"
         )
     return stored[0]
 
 
 def endorsement(was: str, now: str) -> bytes:
-    """Return what the former key signs of a change: the verifier keys of before and from here on, a line each."""
+    """Return what the former key signs of a change: both verifier keys, a line each."""
     return f"{was}\n{now}\n".encode()
 
 
 def restated_key(keyring: Keyring, moment: datetime) -> Draft:
-    """Return an entry that says again which key is in force, signed with it: the one that said so first was pruned.
-
-    Args:
-        keyring: the key in force.
-        moment: when it is made.
-    """
+    """Return an entry that states the current key again, endorsed by itself; the first such entry was pruned."""
     now = keyring.current.verifier.text
     return _draft(Keyring(keyring.current, (keyring.current,)), now, statement_id(KEY_KIND, moment), moment)[1]
 

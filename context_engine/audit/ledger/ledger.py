@@ -1,4 +1,4 @@
-"""The ledger as the rest of the package sees it; what it does stands in the modules beside this one."""
+"""The ledger as the rest of the package uses it; the other modules of this package do the work."""
 
 from __future__ import annotations
 
@@ -32,19 +32,17 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import AuditError, LedgerCorrupt
 
 _BATCH: Final = 256
-"""Records that one transaction moves: as many as a tile has, and few enough that nobody who appends waits for long."""
+"""Records moved by one transaction: as many as a tile has, and few enough that appending does not wait for long."""
 
 _TILES: Final = 8
-"""That are searched at once for the chunks that records name: few enough for the memory, whatever is asked for."""
+"""Tiles searched at once for mentions; bounds the memory used."""
 
 
 class Ledger:
-    """Records under a Merkle tree, in a file or in PostgreSQL; safe for many threads and processes.
+    """Records under a Merkle tree, in SQLite or PostgreSQL; safe for several threads and processes.
 
     Args:
-        database: where they are.
-        keyring: makes and checks MACs and checkpoints; None: there is no key.
-        clock: the time.
+        keyring: makes and checks MACs and checkpoints; None: nothing is signed.
     """
 
     def __init__(self, database: Database, keyring: Keyring | None, clock: Clock) -> None:
@@ -56,17 +54,16 @@ class Ledger:
 
     @classmethod
     def open(cls, url: str, *, origin: str, keyring: Keyring | None, clock: Clock, create: bool = True) -> Self:
-        """Open a ledger, or make it where there is none.
+        """Open a ledger, creating it if needed.
 
         Args:
             url: path of a file, or postgresql://USER:PASSWORD@HOST/DATABASE.
-            origin: its name in checkpoints, if it is made now; one that is there keeps its own.
-            keyring: the key in force and former ones; None: nothing is signed.
-            clock: the time.
-            create: False: it must be there.
+            origin: its name in checkpoints, used at creation.
+            keyring: the current and former keys; None: nothing is signed.
+            create: False: it must exist.
 
         Raises:
-            AuditError: it cannot be opened or made, or is not a ledger.
+            AuditError: it cannot be opened or created, or is not a ledger.
             LedgerCorrupt: it is damaged.
             LedgerVersionMismatch: a newer version of this package wrote it.
             MissingExtra: psycopg is not installed.
@@ -82,7 +79,7 @@ class Ledger:
         self.close()
 
     def close(self) -> None:
-        """Close the connections that are not in use."""
+        """Close the idle connections."""
         self.database.close()
 
     @property
@@ -92,7 +89,7 @@ class Ledger:
 
     @property
     def pseudonym_salt(self) -> bytes:
-        """32 random bytes of this ledger; callers are named by it where there is no key."""
+        """32 random bytes of this ledger; the secret of pseudonyms if there is no key."""
         return self._pseudonym_salt
 
     @property
@@ -103,33 +100,30 @@ class Ledger:
 
     @property
     def size(self) -> int:
-        """The number of records in the log; what waits to be integrated is not counted."""
+        """The number of records in the log; pending ones are not counted."""
         with self.database.connect() as connection:
             return read.log_size(connection)
 
     def append(self, drafts: Sequence[Draft]) -> None:
-        """Keep records, durably when this returns; one whose id is there already is left out.
-
-        Args:
-            drafts: the records; all of them are kept, or none.
+        """Store records durably, all or none; one whose id exists already is skipped.
 
         Raises:
             AuditError: the ledger cannot be written, or an entry is longer than 65,535 bytes.
-            LedgerCorrupt: what is stored cannot be read.
+            LedgerCorrupt: stored data cannot be read.
         """
         if drafts:
             with self.database.begin() as connection:
                 append(connection, drafts, self.seals, self.clock.now().timestamp())
 
     def integrate(self, limit: int | None = None) -> int:
-        """Move what waits into the log; return how many records, 0 where another process is at it.
+        """Move pending records into the log; return their number, 0 if another process is doing so.
 
         Args:
-            limit: that many at most; None: all.
+            limit: maximum number; None: all.
 
         Raises:
             AuditError: the ledger cannot be written.
-            LedgerCorrupt: what is stored does not fit together.
+            LedgerCorrupt: stored data is inconsistent.
         """
         moved = 0
         while self.database.writable and (limit is None or moved < limit) and self.pending_count():
@@ -142,18 +136,15 @@ class Ledger:
         return moved
 
     def pending_count(self) -> int:
-        """Return how many records wait to be integrated."""
+        """Return the number of pending records."""
         with self.database.connect() as connection:
             return read.read_pending_count(connection)
 
     def root(self, size: int | None = None) -> bytes:
-        """Return the root of the tree.
-
-        Args:
-            size: of the tree as it was; None: as it is.
+        """Return the root of the tree at a size; None: the current size.
 
         Raises:
-            LedgerCorrupt: a tile is not there, or too short.
+            LedgerCorrupt: a tile is missing or too short.
         """
         with self.database.connect() as connection:
             wanted = read.log_size(connection) if size is None else size
@@ -163,52 +154,43 @@ class Ledger:
                 raise LedgerCorrupt(f"{error}: run 'context-engine audit verify'") from error
 
     def tile(self, level: int, index: int, width: int) -> bytes:
-        """Return the first hashes of a tile; a `TileSource`.
-
-        Args:
-            level, index: of the tile.
-            width: how many, 1..256.
+        """Return the first `width` (1..256) hashes of a tile; a `TileSource`.
 
         Raises:
-            LedgerCorrupt: it has not so many.
+            LedgerCorrupt: the tile is shorter.
         """
         with self.database.connect() as connection:
             return read.read_tile(connection, level, index, width)
 
     def entry(self, record_id: str) -> StoredEntry | None:
-        """Return the record of an id, in the log or waiting, None where there is none."""
+        """Return the record of an id, in the log or pending, None if there is none."""
         with self.database.connect() as connection:
             return read.read_entry(connection, record_id)
 
     def entry_at(self, index: int) -> StoredEntry | None:
-        """Return the record at an index, None where there is none."""
+        """Return the record at an index, None if there is none."""
         with self.database.connect() as connection:
             return read.read_entry_at(connection, index)
 
     def entries(self, start: int, end: int, *, batch: int = 1000) -> Iterator[StoredEntry]:
-        """Yield the records of the indices start <= index < end that are there, in order.
-
-        Args:
-            start, end: indices.
-            batch: how many are read at once.
-        """
+        """Yield the records with start <= index < end, in order, reading `batch` at a time."""
         for first in range(start, end, batch):
             with self.database.connect() as connection:
                 batch_entries = read.read_entries(connection, first, min(first + batch, end))
             yield from batch_entries
 
     def rows(self, criteria: Criteria) -> list[RecordRow]:
-        """Return the records that meet all criteria, in the order of time."""
+        """Return the records that meet all criteria, in order of time."""
         with self.database.connect() as connection:
             return find_rows(connection, criteria)
 
     def sample(self, criteria: Criteria, size: int, seed: str) -> Sample:
-        """Return records drawn by a seed among those that meet all criteria."""
+        """Return records drawn by a seed from those that meet all criteria."""
         with self.database.connect() as connection:
             return draw(connection, criteria, size, seed)
 
     def mentions(self, criteria: MentionCriteria) -> Iterator[ChunkMention]:
-        """Yield the chunks of records that meet all criteria, in the order of the log."""
+        """Yield the chunks of records that meet all criteria, in log order."""
         with self.database.connect() as connection:
             tiles = tiles_named(connection)
         for start in range(tiles.start, tiles.stop, _TILES):
@@ -217,41 +199,37 @@ class Ledger:
             yield from mentions
 
     def addendum(self, digest: bytes) -> Addendum | None:
-        """Return an addendum, None where it was erased or never was."""
+        """Return an addendum, None if it is not stored."""
         return self.addenda([digest]).get(digest)
 
     def addenda(self, digests: Collection[bytes]) -> dict[bytes, Addendum]:
-        """Return the addenda of the digests that are there."""
+        """Return the stored addenda of these digests."""
         with self.database.connect() as connection:
             return read.read_addenda(connection, digests)
 
     def erased(self, digest: bytes) -> int | None:
-        """Return the index of the entry that says an addendum was erased, None where none says so."""
+        """Return the index of the entry that erased an addendum, None if there is none."""
         with self.database.connect() as connection:
             return read.read_erased(connection, digest)
 
     def checkpoints(self, newest: int | None = None) -> list[StoredCheckpoint]:
-        """Return checkpoints, the smallest first.
-
-        Args:
-            newest: that many of them, the largest; None: all.
-        """
+        """Return the checkpoints, smallest first; with `newest`, only that many of the largest."""
         with self.database.connect() as connection:
             return read.read_checkpoints(connection, newest)
 
     def checkpoint(self) -> StoredCheckpoint:
-        """Integrate, and say what the log holds now; return what was said of that size before, if it was.
+        """Integrate, and return the checkpoint of the current size, made now unless it exists.
 
-        The note is signed with the key in force; a log that never had a key has notes without a signature. A note of
-        that size which no key of the log has signed is none of the ledger's, and is replaced.
+        The note is signed with the current key; the notes of a log that never had a key are unsigned. An existing note
+        of that size that no key of the log signed is not the ledger's and is replaced.
 
         Raises:
-            AuditError: the ledger cannot be written, or is signed and its key is not here.
-            LedgerCorrupt: what is stored does not fit together, or did not grow out of what was signed last.
+            AuditError: the ledger cannot be written, or is signed and its key is missing.
+            LedgerCorrupt: stored data is inconsistent, or does not extend what was signed last.
         """
         self.integrate()
         if not may_sign(self.database, self.keyring):
-            raise AuditError("this ledger is signed, and its key is not here: set CONTEXT_ENGINE_AUDIT_KEY")
+            raise AuditError("this ledger is signed, and its key is missing: set CONTEXT_ENGINE_AUDIT_KEY")
         signers: tuple[SigningKey, ...] = ()
         keys: tuple[VerifierKey, ...] = ()
         if self.keyring is not None:
@@ -264,15 +242,15 @@ class Ledger:
             kept = keep_checkpoint(connection, note, keys)
         if not kept.note.startswith(made.text):
             raise LedgerCorrupt(
-                f"the checkpoint at {size} records is of others than are there now: run 'context-engine audit verify'"
+                f"the checkpoint at {size} records is of other records than now: run 'context-engine audit verify'"
             )
         return kept
 
     def _present(self, keys: Sequence[VerifierKey]) -> Checkpoint:
-        """Return what the log holds, which grew out of what one of the keys signed last."""
+        """Return the current state, after checking that it extends the last one signed by the keys."""
         with self.database.connect() as connection:
             signed = last_signed(connection, self.origin, keys)
-        size = self.size  # read later: another process may sign a longer log meanwhile
+        size = self.size  # read after the signed one, because another process may sign a longer log meanwhile
         made = Checkpoint(self.origin, size, self.root(size))
         if signed is not None:
             check_growth(signed, made, TileTree(self.tile, size))

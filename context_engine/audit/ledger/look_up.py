@@ -1,4 +1,4 @@
-"""Find records, the chunks they name, and reproducible random samples of records."""
+"""Look up records and the chunks they name, and draw reproducible random samples of records."""
 
 from __future__ import annotations
 
@@ -42,16 +42,15 @@ _TEXTS: Final = ("document_id", "document_version", "source_id", "chunk_id")
 
 @dataclass(frozen=True, slots=True)
 class RecordRow:
-    """What a record is looked up by.
+    """The look-up row of a record.
 
     Attributes:
-        index: its place in the log.
-        record_id: its id.
+        index: its index in the log.
         kind: search, rank, refusal, context, fetch, erasure, key, loss or pruning.
-        time: UTC, to the microsecond, ending in Z; "" where the entry says none.
+        time: UTC to the microsecond, ending in Z; "" if the entry has none.
         domain, status, decision: of the search.
         caller: keyed pseudonym.
-        search_id: of a context: the search it is of.
+        search_id: of a context, its search.
     """
 
     index: int
@@ -69,9 +68,7 @@ class ChunkMention(NamedTuple):
     """A chunk that a record names.
 
     Attributes:
-        record: what the record is looked up by.
-        source_id, chunk_id, document_id, document_version: of the chunk.
-        content_sha256: of its text, hex.
+        content_sha256: hex SHA-256 of its text.
         fate: returned, merged or dropped.
     """
 
@@ -86,13 +83,12 @@ class ChunkMention(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Criteria:
-    """Which records are asked for; None asks for any.
+    """Which records to look up; None accepts any.
 
     Attributes:
         since, until: since <= time < until; aware.
-        domain, caller, kind, decision, status, search_id: as `RecordRow` has them.
-        limit: that many at most.
-        newest_first: the order; of equal times the later index counts as newer.
+        domain, caller, kind, decision, status, search_id: as in `RecordRow`.
+        newest_first: of equal times the higher index counts as newer.
     """
 
     since: datetime | None = None
@@ -109,11 +105,10 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionCriteria:
-    """Which chunks of records are asked for; None, and no fates, ask for any.
+    """Which chunks of records to look up; None, and empty fates, accept any.
 
     Attributes:
-        document_id, document_version, source_id, chunk_id: as `Mention` has them.
-        content_sha256: of the text, hex.
+        content_sha256: hex SHA-256 of the text.
         fates: any of returned, merged, dropped.
     """
 
@@ -126,19 +121,14 @@ class MentionCriteria:
 
 
 def find_rows(connection: Connection, criteria: Criteria) -> list[RecordRow]:
-    """Return the records that meet all criteria, in the order of time.
-
-    Args:
-        connection: to the ledger's database.
-        criteria: which records.
-    """
+    """Return the records that meet all criteria, in order of time."""
     order = (record.c.time.desc(), record.c.idx.desc()) if criteria.newest_first else (record.c.time, record.c.idx)
     rows = connection.execute(select(*_RECORD).where(*conditions(criteria)).order_by(*order).limit(criteria.limit))
     return [RecordRow(*row) for row in rows]
 
 
 def conditions(criteria: Criteria) -> list[ColumnElement[bool]]:
-    """Return what the records must meet that are asked for; how many, and their order, is no part of it."""
+    """Return the SQL conditions of criteria, without limit and order."""
     names = ("domain", "caller", "kind", "decision", "status", "search_id")
     wanted: list[ColumnElement[bool]] = [
         record.c[name] == getattr(criteria, name) for name in names if getattr(criteria, name) is not None
@@ -151,23 +141,12 @@ def conditions(criteria: Criteria) -> list[ColumnElement[bool]]:
 
 
 def rows_of(connection: Connection, indices: Collection[int]) -> list[RecordRow]:
-    """Return the records at some indices, in any order.
-
-    Args:
-        connection: to the ledger's database.
-        indices: as many as one statement may name; see `parts`.
-    """
+    """Return the records at some indices, in any order; no more than `parts` puts into one list."""
     return [RecordRow(*row) for row in connection.execute(select(*_RECORD).where(record.c.idx.in_(indices)))]
 
 
 def find_mentions(connection: Connection, criteria: MentionCriteria, tiles: range) -> Iterator[ChunkMention]:
-    """Yield the chunks that meet all criteria, in the order of the log.
-
-    Args:
-        connection: to the ledger's database.
-        criteria: which chunks.
-        tiles: where their records stand.
-    """
+    """Yield the chunks of records in these tiles that meet all criteria, in log order."""
     wanted = [chunk.c[name] == getattr(criteria, name) for name in _TEXTS if getattr(criteria, name) is not None]
     if criteria.content_sha256 is not None:
         wanted.append(chunk.c.content_sha256 == sha256_bytes(criteria.content_sha256))
@@ -182,18 +161,18 @@ def find_mentions(connection: Connection, criteria: MentionCriteria, tiles: rang
 
 
 def naming(tiles: Sequence[int], *wanted: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return the condition that a mention is of some chunks: each tile is searched for each of them, none read through.
+    """Return the condition for mentions of some chunks in these tiles; both databases answer it from the index.
 
     Args:
-        tiles: where the records stand; not many.
+        tiles: the tiles of the records; not many.
         wanted: conditions on the chunks; none: any chunk.
     """
-    here = mention.c.tile.in_(tiles)  # each by name: PostgreSQL would read the whole table for a list it has to make
+    here = mention.c.tile.in_(tiles)  # listed singly: for a range PostgreSQL would scan the whole table
     return and_(here, mention.c.chunk.in_(select(chunk.c.id).where(*wanted))) if wanted else here
 
 
 def tiles_named(connection: Connection) -> range:
-    """Return the tiles whose records name chunks, and those between."""
+    """Return the range of tiles whose records name chunks."""
     first, last = connection.scalar(_FIRST), connection.scalar(_LAST)
     return range(0) if first is None or last is None else range(first, last + 1)
 
@@ -202,11 +181,11 @@ _AT_ONCE: Final = 5000
 
 
 class Sample(NamedTuple):
-    """Records that were drawn.
+    """Records drawn at random.
 
     Attributes:
-        rows: of the records, in the order in which they were drawn.
-        population: how many records they were drawn from.
+        rows: the records, in the order drawn.
+        population: number of records that they were drawn from.
     """
 
     rows: list[RecordRow]
@@ -214,12 +193,7 @@ class Sample(NamedTuple):
 
 
 def draw_order(seed: str, record_id: str) -> bytes:
-    """Return SHA-256(seed || line feed || record id): the records for which it is smallest are drawn first.
-
-    Args:
-        seed: what the sample is drawn by.
-        record_id: of a record.
-    """
+    """Return SHA-256(seed || line feed || record id); the records with the smallest values are drawn first."""
     return hashlib.sha256(f"{seed}\n{record_id}".encode("utf-8", "surrogatepass")).digest()
 
 
@@ -227,10 +201,9 @@ def draw(connection: Connection, criteria: Criteria, size: int, seed: str) -> Sa
     """Draw records among those that meet all criteria.
 
     Args:
-        connection: to the ledger's database.
-        criteria: which records are drawn from; its limit and its order count for nothing.
-        size: how many are drawn, if there are so many; at least 1.
-        seed: what they are drawn by.
+        criteria: its limit and order are ignored.
+        size: number of records to draw, at least 1.
+        seed: determines the sample.
     """
     population = 0
 
@@ -247,13 +220,7 @@ def draw(connection: Connection, criteria: Criteria, size: int, seed: str) -> Sa
 
 
 def merged(samples: Iterable[Sample], size: int, seed: str) -> Sample:
-    """Return the sample of several populations that have no record in common, out of the samples of each.
-
-    Args:
-        samples: each drawn by the seed, of that size.
-        size: how many are drawn.
-        seed: what they are drawn by.
-    """
+    """Return the sample of several disjoint populations, given the sample of each, drawn by the same seed and size."""
     every = list(samples)
     rows = _in_order([row for sample in every for row in sample.rows], seed)
     return Sample(rows[:size], sum(sample.population for sample in every))

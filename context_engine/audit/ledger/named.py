@@ -19,11 +19,10 @@ _BATCH: Final = 256
 
 
 def named_by(connection: Connection, start: int, end: int | None) -> Iterator[bytes]:
-    """Yield the digests of the addenda that records name; one may come more than once.
+    """Yield the digests of the addenda that records name, with repetitions.
 
     Args:
-        connection: to the ledger's database.
-        start, end: the records of the indices start <= index < end; None: all from start on, and those that wait.
+        start, end: the records with start <= index < end; None: all from `start` on, and the pending ones.
 
     Raises:
         LedgerCorrupt: the candidates of a record cannot be read.
@@ -41,7 +40,7 @@ def named_by(connection: Connection, start: int, end: int | None) -> Iterator[by
 
 
 def named_in(connection: Connection, entry: bytes) -> dict[str, list[bytes]]:
-    """Return the digests of the addenda that a record names, by kind; those of its contents under `contents`.
+    """Return the digests of the addenda that a record names, by kind; those of shared contents under "contents".
 
     Raises:
         LedgerCorrupt: its candidates cannot be read.
@@ -59,25 +58,17 @@ def _named(connection: Connection, entries: Sequence[bytes]) -> Iterator[bytes]:
 
 
 class ContentPair(NamedTuple):
-    """The digests of what is kept of one chunk.
-
-    Attributes:
-        text: of its text.
-        card: of what else is known of it.
-    """
+    """The digests of a chunk's text and of its card, the other stored metadata."""
 
     text: bytes
     card: bytes
 
 
 def named_contents(candidates: bytes) -> list[bytes]:
-    """Return the digests of all contents that a record names.
-
-    Args:
-        candidates: data of the addendum.
+    """Return the digests of all contents that the candidates of a record name.
 
     Raises:
-        LedgerCorrupt: it cannot be read.
+        LedgerCorrupt: they cannot be read.
     """
     try:
         return content_digests(candidates)
@@ -86,13 +77,10 @@ def named_contents(candidates: bytes) -> list[bytes]:
 
 
 def content_pairs(candidates: bytes) -> set[ContentPair]:
-    """Return text and card of every chunk that a record names, candidates and what was made of several.
-
-    Args:
-        candidates: data of the addendum.
+    """Return text and card of every chunk in the candidates of a record, including chunks joined from several.
 
     Raises:
-        LedgerCorrupt: it cannot be read.
+        LedgerCorrupt: they cannot be read.
     """
     digests = named_contents(candidates)
     try:
@@ -107,7 +95,7 @@ def content_pairs(candidates: bytes) -> set[ContentPair]:
 
 
 def _columns(value: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the columns of chunks, wherever they stand: in each answer, and beside what was joined of several."""
+    """Yield the columns of chunks, wherever they occur: in each answer, and with chunks joined from several."""
     if isinstance(value, Mapping):
         if isinstance(value.get("text"), list) and isinstance(value.get("card"), list):
             yield value

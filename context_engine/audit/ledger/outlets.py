@@ -1,4 +1,4 @@
-"""Where a checkpoint goes outside the ledger: a file, a program, witnesses."""
+"""Where checkpoints go outside the ledger: a file and a program."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ COMMAND_TIMEOUT_S: Final = 30.0
 _SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER})
 
 Outlet = Callable[[str], None]
-"""Takes a checkpoint; raises `AuditError` where it could not be handed out."""
+"""Takes a checkpoint; raises `AuditError` if it cannot be delivered."""
 
 
 def outlets_of(file: Path | None, command: Sequence[str] | None) -> Mapping[str, Outlet]:
-    """Return the ways out of a configuration, by name.
+    """Return the configured outlets by name.
 
     Args:
-        file: each checkpoint is appended there.
-        command: program and arguments that are given each checkpoint on standard input.
+        file: each checkpoint is appended to it.
+        command: program and arguments that receive each checkpoint on standard input.
     """
     outlets: dict[str, Outlet] = {}
     if file is not None:
@@ -35,15 +35,13 @@ def outlets_of(file: Path | None, command: Sequence[str] | None) -> Mapping[str,
 
 
 def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TIMEOUT_S) -> None:
-    """Run a program with a checkpoint on its standard input. No shell reads it, and it is not given the ledger's keys.
+    """Run a program with a checkpoint on standard input, without a shell and without the ledger's keys.
 
     Args:
-        command: program and arguments.
-        note: the checkpoint.
-        timeout_s: seconds after which it is ended.
+        timeout_s: seconds after which it is killed.
 
     Raises:
-        AuditError: it could not be started, did not end in time, or ended with another code than 0.
+        AuditError: it could not be started, timed out, or exited with another code than 0.
     """
     env = {name: value for name, value in os.environ.items() if name not in _SECRETS}
     problem = ""
@@ -58,7 +56,7 @@ def run_command(command: Sequence[str], note: str, timeout_s: float = COMMAND_TI
             check=False,
         )
         if ended.returncode:
-            problem = f"ended with code {ended.returncode}"
+            problem = f"exited with code {ended.returncode}"
     except subprocess.TimeoutExpired:
         problem = f"did not end within {timeout_s:g} s"
     except (OSError, ValueError) as error:
@@ -72,9 +70,7 @@ _SIGNATURE: Final = "— "
 
 
 def append_checkpoint(path: Path, note: str) -> None:
-    """Append a checkpoint to a file; it is on the disk on return.
-
-    One write to a file opened for appending: what several processes append does not mix.
+    """Append a checkpoint to a file, durably, in one write, so that several processes do not mix theirs.
 
     Raises:
         AuditError: it cannot be written.
@@ -94,9 +90,9 @@ def append_checkpoint(path: Path, note: str) -> None:
 
 
 def checkpoints_in(text: str) -> tuple[str, ...]:
-    """Return the checkpoints of such a file, or of one that holds a single checkpoint, oldest first.
+    """Return the checkpoints in the text of such a file, or of one with a single checkpoint, oldest first.
 
-    Nothing is checked: a checkpoint that was cut off when the machine stopped is among them.
+    Nothing is checked: one that was cut off by a crash is included.
     """
     notes: list[str] = []
     for block in text.replace("\r\n", "\n").split(_GAP):

@@ -1,7 +1,7 @@
-"""What was deleted from a ledger's file is gone from it: the file is written anew from what is left.
+"""Remove deleted data from a ledger's SQLite file for good, by rewriting the file.
 
-To overwrite what is deleted where it stood (`secure_delete`) is not enough: SQLite moves rows between pages, and leaves
-copies of them in the unused part of a page. Measured: after some 150 random erasures a whole text stood there.
+Overwriting in place (`secure_delete`) is not enough: SQLite moves rows between pages and leaves copies in unused parts
+of a page. Measured: after about 150 random erasures one complete text was still there.
 """
 
 from __future__ import annotations
@@ -26,23 +26,20 @@ _PASSING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def overwrites_deleted(connection: Connection) -> None:
-    """Have what this connection deletes from a file overwritten with zeros, before the disk gets its place back."""
+    """Make this connection overwrite with zeros what it deletes from a SQLite file."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
 
 
 def overwrite_freed(database: Database) -> bool | None:
-    """Write the ledger's file anew and empty its write-ahead log; return whether both was done.
+    """Rewrite the ledger's file and empty its write-ahead log; return whether both succeeded.
 
-    It takes about as long as the file takes to be copied, and as much free disk again; writers wait for it. While
-    another process reads an older state the log cannot be emptied.
-
-    Args:
-        database: of the ledger.
+    Takes the time and free disk space of copying the file; writers wait. While another process reads an older
+    snapshot the write-ahead log cannot be emptied.
 
     Returns:
-        None where the ledger is in PostgreSQL: there `VACUUM FULL addendum` writes the table anew, and WAL archives,
-        replicas and backups keep what they have until they are recycled.
+        None for PostgreSQL: there `VACUUM FULL addendum` rewrites the table, and WAL archives, replicas and backups
+        keep the data until they are recycled.
 
     Raises:
         AuditError: the database cannot be used.
@@ -55,8 +52,8 @@ def overwrite_freed(database: Database) -> bool | None:
         assert isinstance(driver, sqlite3.Connection)
         try:
             return _retried(lambda: _vacuumed(driver), until) and _retried(lambda: _emptied(driver), until)
-        except sqlite3.Error as error:  # what was deleted stays deleted: only the file is as it was
-            logger.warning("the ledger %s could not be written anew: %s", database.place, error)
+        except sqlite3.Error as error:  # the deletion itself is committed; only the file was not rewritten
+            logger.warning("the file of the ledger %s could not be rewritten: %s", database.place, error)
             return False
 
 

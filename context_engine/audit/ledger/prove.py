@@ -1,4 +1,4 @@
-"""Proofs for somebody else, from the tiles of a ledger: that it holds a record, and that it only grew."""
+"""Make proofs for outsiders from the tiles of a ledger: that it holds a record, and that it only grew."""
 
 from __future__ import annotations
 
@@ -17,26 +17,23 @@ P = TypeVar("P")
 
 
 def prove_record(ledger: Ledger, record_id: str, checkpoint: StoredCheckpoint) -> InclusionProof:
-    """Return the proof that a record stands in the log, checked.
-
-    Args:
-        checkpoint: of the ledger.
+    """Return the proof, already checked, that a record is in the log under a checkpoint of the ledger.
 
     Raises:
         RecordNotFound: there is no such record.
         AuditError: it is newer than the checkpoint, or was pruned.
-        LedgerCorrupt: what the ledger holds does not prove it.
+        LedgerCorrupt: the ledger's data does not prove it.
     """
     stored = ledger.entry(record_id)
     if stored is None:
         raise RecordNotFound(f"the ledger has no record {record_id!r}")
     entry, index = stored.entry, stored.index
     if entry is None:
-        raise AuditError(f"record {record_id!r} was pruned: who kept its proof can still check it")
+        raise AuditError(f"record {record_id!r} was pruned: a proof made earlier can still be checked")
     if index is None or index >= checkpoint.size:
         raise AuditError(
             f"record {record_id!r} is newer than the newest checkpoint, of {checkpoint.size} records: 'context-engine "
-            "audit head' makes one, where the ledger may be written and its key is set"
+            "audit head' makes one, as a user who may write to the ledger and has its key"
         )
     tree = TileTree(ledger.tile, checkpoint.size)
     proof = _sound(lambda: InclusionProof(entry, index, tree.inclusion_proof(index), checkpoint.note))
@@ -45,26 +42,26 @@ def prove_record(ledger: Ledger, record_id: str, checkpoint: StoredCheckpoint) -
 
 
 def prove_growth(ledger: Ledger, before: Checkpoint, checkpoint: StoredCheckpoint) -> ConsistencyProof:
-    """Return the proof that the log begins with what it held at an older checkpoint, checked.
+    """Return the proof, already checked, that the log begins with what it held at an older checkpoint.
 
     Args:
-        before: kept outside the ledger.
-        checkpoint: of the ledger.
+        before: the older checkpoint, kept outside the ledger.
+        checkpoint: a checkpoint of the ledger.
 
     Raises:
         AuditError: the older one is of another log, or of a size whose tiles were pruned.
         LedgerCorrupt: the log was cut, rolled back or rewritten since.
     """
     if before.origin != ledger.origin:
-        raise AuditError(f"the older checkpoint is of the log {before.origin!r}, the ledger is {ledger.origin!r}")
+        raise AuditError(f"the older checkpoint is of the log {before.origin!r}, not of this ledger, {ledger.origin!r}")
     if before.size > checkpoint.size:
         raise LedgerCorrupt(
-            f"the log has {checkpoint.size} records, and had {before.size} at the older checkpoint: it was cut, or an "
-            "older copy was put in its place"
+            f"the log has {checkpoint.size} records and had {before.size} at the older checkpoint: it was cut, or "
+            "replaced by an older copy"
         )
     if 0 < before.size < ledger.minimum_index:
         raise AuditError(
-            f"the records below {ledger.minimum_index} were pruned: from {before.size} records on nothing can be proved"
+            f"the records below {ledger.minimum_index} were pruned: growth from {before.size} records cannot be proved"
         )
     tree = TileTree(ledger.tile, checkpoint.size)
     proof = _sound(lambda: ConsistencyProof(before.size, tree.consistency_proof(before.size), checkpoint.note))
@@ -77,7 +74,7 @@ def _keys(ledger: Ledger) -> tuple[VerifierKey, ...]:
 
 
 def _sound(made: Callable[[], P]) -> P:
-    """Return what was made of tiles; what does not fit is the ledger's fault, for it made the checkpoint itself."""
+    """Return a proof made from tiles; since the ledger made the checkpoint itself, a misfit means damage."""
     try:
         return made()
     except ValueError as error:

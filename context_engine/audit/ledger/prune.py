@@ -1,4 +1,4 @@
-"""Retention: remove the oldest records up to a tile border; the proofs of all remaining records stay valid."""
+"""Prune the oldest records up to a tile boundary; the proofs of all remaining records stay valid."""
 
 from __future__ import annotations
 
@@ -34,31 +34,25 @@ _ROWS: Final = select(
 
 
 class Retention(NamedTuple):
-    """How long records are kept, in days; None: for ever.
+    """How long records are kept, in days; None means for ever.
 
     Attributes:
-        days: of what belongs to no domain named here.
-        domains: of the records of a domain.
+        days: the default.
+        domains: exceptions by domain.
     """
 
     days: int | None
     domains: Mapping[str, int | None]
 
     def of(self, kind: str, domain: str | None) -> int | None:
-        """Return how long a record is kept; what the ledger says of itself as long as the base, or else the longest."""
+        """Return the days to keep a record. Of the ledger's own records: the default, or the longest exception."""
         if kind in STATEMENTS and self.days is None:
             return max((days for days in self.domains.values() if days is not None), default=None)
         return self.days if domain is None else self.domains.get(domain, self.days)
 
 
 class BorderHolder(NamedTuple):
-    """The first record that must stay.
-
-    Attributes:
-        position: its index.
-        record_id, domain, time: of it.
-        days: how long it is kept; None: for ever.
-    """
+    """The first record that must stay, and the days it is kept (None: for ever)."""
 
     position: int
     record_id: str
@@ -71,11 +65,11 @@ class PruningPlan(NamedTuple):
     """How far the log can be pruned.
 
     Attributes:
-        minimum: index of the first record that is there.
-        border: index of the first that will be; a multiple of 256, or the minimum where nothing can go.
+        minimum: index of the first record present.
+        border: the same after pruning: a multiple of 256, or `minimum` if nothing can go.
         size: records in the log.
-        before: time of the newest record that goes; None where none does.
-        holder: what keeps the border from being higher; None where only the width of a tile does.
+        before: time of the newest record to go; None if none goes.
+        holder: the record that keeps the border from being higher; None if only the tile width does.
     """
 
     minimum: int
@@ -86,11 +80,11 @@ class PruningPlan(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """What was removed.
+    """The result of a pruning.
 
     Attributes:
-        plan: as it was carried out.
-        addenda: questions, candidates and texts that nothing left names.
+        plan: the plan carried out.
+        addenda: number of addenda removed because no remaining record names them.
         overwritten: as in `Erased`.
     """
 
@@ -100,15 +94,10 @@ class Pruned(NamedTuple):
 
 
 def plan_pruning(ledger: Ledger, retention: Retention, now: datetime) -> PruningPlan:
-    """Return how far the log can be pruned: as far as every record may go.
-
-    Args:
-        ledger: read only.
-        retention: how long records are kept.
-        now: ages are counted to here.
+    """Return how far the log can be pruned at `now`: up to the first record that must stay.
 
     Raises:
-        LedgerCorrupt: what is stored cannot be read.
+        LedgerCorrupt: stored data cannot be read.
     """
     domains: dict[str, str | None] = {}
     with ledger.database.connect(patient=True) as connection:
@@ -136,19 +125,14 @@ def plan_pruning(ledger: Ledger, retention: Retention, now: datetime) -> Pruning
 def prune(ledger: Ledger, retention: Retention, *, clock: Clock) -> Pruned:
     """Remove the records that are old enough, and record it.
 
-    Args:
-        ledger: open for writing.
-        retention: how long records are kept.
-        clock: the time.
-
     Raises:
         AuditError: the ledger cannot be written, or is being pruned by another process.
-        LedgerCorrupt: what is stored cannot be read.
+        LedgerCorrupt: stored data cannot be read.
     """
     ledger.integrate()
     plan = plan_pruning(ledger, retention, clock.now())
     if plan.border <= plan.minimum:
-        drop_mentions(ledger.database, plan.minimum)  # what a process left that was ended
+        drop_mentions(ledger.database, plan.minimum)  # finish a pruning whose process was killed
         return Pruned(plan, 0, None)
     enter_key(ledger, ledger.keyring, clock)
     with ledger.database.connect(patient=True) as connection:
@@ -157,8 +141,8 @@ def prune(ledger: Ledger, retention: Retention, *, clock: Clock) -> Pruned:
         _keep_named(gone, named_by(connection, plan.border, end))
     with ledger.database.begin(alone=True) as connection:
         if ledger.database.about(connection).minimum_index != plan.minimum:
-            raise AuditError("the ledger was pruned by another process meanwhile: see what is left, and try again")
-        _keep_named(gone, named_by(connection, end, None))  # what came since
+            raise AuditError("another process pruned the ledger meanwhile: check what is left, and try again")
+        _keep_named(gone, named_by(connection, end, None))  # records that arrived meanwhile
         overwrites_deleted(connection)
         _remove(connection, plan.border, gone)
         _say(connection, ledger, plan, clock)
@@ -184,7 +168,7 @@ def _remove(connection: Connection, border: int, gone: set[bytes]) -> None:
 
 
 def _say(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock) -> None:
-    """Append the entry; where the last change of key went with the old records, say again which key is in force."""
+    """Append the pruning entry, and restate the current key if its last entry was pruned."""
     now = clock.now()
     body = {"minimum": plan.border, "before": plan.before or utc_text(now)}
     drafts = [statement("pruning", statement_id("pruning", now), now, body)]
@@ -194,18 +178,17 @@ def _say(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock
     append(connection, drafts, ledger.seals, now.timestamp())
 
 
-_TILES: Final = 4  # Whose rows go in one transaction: some 100,000 where a search has 100 candidates.
+_TILES: Final = 4  # per transaction: about 100,000 rows if a search has 100 candidates
 _UNNAMED: Final = except_(select(chunk.c.id), select(mention.c.chunk))
 
 
 def drop_mentions(database: Database, border: int) -> None:
-    """Remove what is looked up of the chunks of pruned records, and the chunks that no record left names.
+    """Remove the mentions of pruned records and the chunks that no remaining record names.
 
-    Where a process is ended meanwhile, the next one goes on; what is left until then is found by no look-up.
+    If the process is killed, the next pruning continues; the leftovers are found by no look-up.
 
     Args:
-        database: of the ledger; it is written to only where there is something to remove.
-        border: index of the first record that is there; a multiple of 256.
+        border: index of the first record present, a multiple of 256.
 
     Raises:
         AuditError: the database cannot be used, or this user may not write.
@@ -229,7 +212,7 @@ def _drop_unnamed(database: Database) -> None:
         tile = log_size(connection) // TILE_WIDTH
         unnamed = connection.scalars(_UNNAMED).all()
     for part in parts(unnamed):
-        with database.begin(alone=True) as connection:  # or a record that is integrated could name what goes
+        with database.begin(alone=True) as connection:  # no record may be integrated that names these chunks
             overwrites_deleted(connection)
             named_since = select(mention.c.chunk).where(mention.c.tile >= tile, mention.c.chunk.in_(part))
             connection.execute(delete(chunk).where(chunk.c.id.in_(part), chunk.c.id.not_in(named_since)))

@@ -1,4 +1,4 @@
-"""Publish one checkpoint: store it, have witnesses cosign it, and hand it to files and programs outside the ledger."""
+"""Publish a checkpoint: store it, have witnesses cosign it, and hand it to files and programs outside the ledger."""
 
 from __future__ import annotations
 
@@ -25,44 +25,41 @@ if TYPE_CHECKING:
 
 
 _ROUNDS: Final = 3
-"""Once to learn what the witness saw last, once to answer; once more where another process was quicker."""
+"""One to learn what the witness saw last, one to answer, one more in case another process was quicker."""
 
 
 class Cosigner(Protocol):
     """A witness.
 
     Attributes:
-        name: what messages call it.
-        vkey: its verifier key; a cosignature of another key counts for nothing.
+        name: for messages.
+        vkey: its verifier key; cosignatures of other keys are not accepted.
     """
 
     name: str
     vkey: str
 
     def add_checkpoint(self, note: str, old_size: int, proof: tuple[bytes, ...]) -> str | int:
-        """Return the signature lines of its cosignatures; or the size it last cosigned, where that is not the old one.
+        """Return the lines of its cosignatures, or the size it cosigned last if that is not `old_size`.
 
         Raises:
-            AuditError: it refuses, or cannot be asked.
+            AuditError: it refuses, or cannot be reached.
         """
-        ...
 
     def close(self) -> None:
-        """Close connections; may be called twice, and it may be asked again."""
-        ...
+        """Close connections; may be called twice, and the witness may be used again."""
 
 
 def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str:
-    """Return the note with the cosignature of a witness added.
+    """Return the note with a witness's cosignature added.
 
     Args:
         note: a signed checkpoint.
         tree: of its size.
-        witness: asked.
-        seen: the size it cosigned last, as far as is known; it says so itself where that is wrong.
+        seen: the size the witness cosigned last, as far as known; it corrects a wrong one.
 
     Raises:
-        AuditError: it refuses; it saw a larger log than this one; or its answer holds no cosignature of its key.
+        AuditError: the witness refuses, saw a larger log than this one, or returns no cosignature of its key.
     """
     old = seen if seen <= tree.size else 0
     for _ in range(_ROUNDS):
@@ -75,26 +72,28 @@ def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str
                 "cut off or rolled back; run 'context-engine audit verify'"
             )
         old = answer
-    raise AuditError(f"witness {witness.name!r} names another size each time: it is asked again with the next one")
+    raise AuditError(f"witness {witness.name!r} names another size each time: it is retried with the next checkpoint")
 
 
 def _joined(note: Note, lines: str, witness: Cosigner) -> Note:
-    """Return the note with those of the lines that the witness's key made."""
+    """Return the note with those of the lines that the witness's key signed."""
     key = VerifierKey.parse(witness.vkey)
     try:
         signatures = [parse_signature(line) for line in lines.removesuffix("\n").split("\n")]
         own = tuple(signature for signature in signatures if signature.by(key))
         good = bool(own) and verify_note(Note(note.text, own), (key,))
     except FormatError as error:
-        raise AuditError(f"witness {witness.name!r} gave no cosignature that fits its key: {error}") from None
+        raise AuditError(f"witness {witness.name!r} returned no valid cosignature of its key: {error}") from None
     if not good:
-        raise AuditError(f"witness {witness.name!r} gave no cosignature of the key {key.name}: correct audit_witnesses")
+        raise AuditError(
+            f"witness {witness.name!r} returned no cosignature of the key {key.name}: correct audit_witnesses"
+        )
     others = tuple(signature for signature in note.signatures if not signature.by(key))
     return Note(note.text, others + own)
 
 
 def seen_by(note: str, witness: Cosigner) -> int:
-    """Return the size of a stored checkpoint, if the witness cosigned it; else 0."""
+    """Return the size of a stored checkpoint if the witness cosigned it, else 0."""
     try:
         key, parsed = VerifierKey.parse(witness.vkey), parse_note(note)
         return parse_checkpoint(parsed).size if any(signature.by(key) for signature in parsed.signatures) else 0
@@ -105,7 +104,7 @@ def seen_by(note: str, witness: Cosigner) -> int:
 logger = logging.getLogger(__name__)
 
 LEASE_S: Final = 300.0
-"""Longer than witnesses and programs may take; after it another process takes over from one that was killed."""
+"""Longer than witnesses and programs may take; afterwards another process takes over from one that was killed."""
 
 _STORED: Final = "ledger"
 _LOOKED_AT: Final = 8
@@ -113,13 +112,13 @@ _LOOKED_AT: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:
-    """When checkpoints are made and where they go.
+    """When checkpoints are published, and where.
 
     Attributes:
-        records: one is due after so many records ...
-        seconds: ... or after so many seconds, where there are new ones.
-        outlets: where it goes, by name.
-        witnesses: asked to cosign it before it goes there.
+        records: one is due after this many records,
+        seconds: or after this many seconds, if there are new records.
+        outlets: destinations by name.
+        witnesses: asked to cosign before that.
     """
 
     records: int
@@ -129,22 +128,22 @@ class Rhythm:
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """The names of all that a checkpoint is handed to; the ledger itself is one."""
+        """The names of all destinations, including the ledger itself."""
         return (_STORED, *(f"witness {witness.name}" for witness in self.witnesses), *self.outlets)
 
     def close(self) -> None:
-        """Close the connections to the witnesses; whoever is done with them does, while none is asked."""
+        """Close the connections to the witnesses."""
         for witness in self.witnesses:
             witness.close()
 
 
 class Published(NamedTuple):
-    """A checkpoint that was handed out.
+    """A checkpoint that was published.
 
     Attributes:
-        size: records it speaks of.
-        note: with the cosignatures that were obtained.
-        problems: what it could not be handed to, a sentence each; it is tried again after `Rhythm.seconds`.
+        size: its number of records.
+        note: with the cosignatures obtained.
+        problems: one sentence per failed destination, which is retried after `Rhythm.seconds`.
     """
 
     size: int
@@ -153,13 +152,10 @@ class Published(NamedTuple):
 
 
 def publish(ledger: Ledger, rhythm: Rhythm, clock: Clock, *, at_once: bool = False) -> Published | None:
-    """Make a checkpoint and hand it out, if one is due and no other process is at it; else return None.
+    """Make and publish a checkpoint if one is due and no other process is publishing; else return None.
 
     Args:
-        ledger: open for writing.
-        rhythm: when and where.
-        clock: the time.
-        at_once: it is due wherever it has not been handed out, however little time has passed.
+        at_once: publish wherever one is owed, regardless of rhythm.
 
     Raises:
         AuditError: the ledger cannot be used.
@@ -181,7 +177,7 @@ def publish(ledger: Ledger, rhythm: Rhythm, clock: Clock, *, at_once: bool = Fal
 
 
 def _taken(ledger: Ledger, rhythm: Rhythm, now: float, at_once: bool) -> Publication | None:
-    """Take the lease where a checkpoint is due, and return what was handed out before."""
+    """Take the lease if a checkpoint is due, and return the state before."""
     records, seconds = (0, 0.0) if at_once else (rhythm.records, rhythm.seconds)
     with ledger.database.begin(alone=True) as connection:
         state = read_publication(connection)
@@ -216,15 +212,15 @@ def _handed_out(
             except AuditError as error:
                 problems.append(str(error))
     for problem in problems:
-        logger.warning("the checkpoint at %d records was not handed out: %s", size, problem)
+        logger.warning("the checkpoint at %d records was not delivered: %s", size, problem)
     return Published(size, note, tuple(problems))
 
 
 def _witnessed(ledger: Ledger, size: int, note: str, witness: Cosigner) -> str:
-    """Return the note with a witness's cosignature, and store it so."""
+    """Add a witness's cosignature to a note and store it."""
     if not parse_note(note).signatures:
         raise AuditError(
-            f"witness {witness.name!r} was not asked: it cosigns what is signed, and this ledger has no key"
+            f"witness {witness.name!r} was not asked: it cosigns only signed checkpoints, and this ledger has no key"
         )
     seen = (seen_by(kept.note, witness) for kept in reversed(ledger.checkpoints(newest=_LOOKED_AT)))
     note = cosigned(note, TileTree(ledger.tile, size), witness, next(filter(None, seen), 0))
@@ -238,13 +234,13 @@ _NAME: Final = "publication"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What was handed out, and who is at it.
+    """The last published checkpoint of each destination, and who holds the lease.
 
     Attributes:
-        done: records that the last checkpoint had which went out by each way, {name of the way: size}.
-        tried: seconds since 1970 at which the last one was made.
-        tried_size: records that it had.
-        leased: seconds since 1970 until which a process is at it; 0: none is.
+        done: {destination: size of the last checkpoint published there}.
+        tried: seconds since 1970 of the last attempt.
+        tried_size: its number of records.
+        leased: seconds since 1970 until which a process holds the lease; 0: none does.
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
@@ -253,22 +249,22 @@ class Publication:
     leased: float = 0.0
 
     def owed(self, ways: Iterable[str], size: int) -> tuple[str, ...]:
-        """Return the ways out that have not had a checkpoint of that size."""
+        """Return the destinations without a checkpoint of this size."""
         return tuple(way for way in ways if self.done.get(way, 0) != size)
 
     def due(self, ways: Iterable[str], size: int, now: float, *, records: int, seconds: float) -> bool:
-        """Whether a checkpoint is due: so many records or seconds after the last, where one is owed."""
+        """Whether one is owed, and enough records or seconds have passed since the last attempt."""
         if not size or not self.owed(ways, size):
             return False
         return size - self.tried_size >= records or not 0 <= now - self.tried < seconds
 
     def given(self, ways: Iterable[str], size: int) -> Publication:
-        """Return this once a checkpoint has gone out by some ways, with nobody at it any more."""
+        """Return the state after publishing to some destinations, with the lease released."""
         return replace(self, done={**self.done, **dict.fromkeys(ways, size)}, leased=0.0)
 
 
 def read_publication(connection: Connection) -> Publication:
-    """Return what the ledger says of it; where that cannot be read, nothing was handed out."""
+    """Return the stored state; an unreadable one counts as nothing published."""
     written = connection.scalar(select(meta.c.value).where(meta.c.name == _NAME))
     try:
         state = json.loads(written or "{}")
@@ -283,7 +279,7 @@ def read_publication(connection: Connection) -> Publication:
 
 
 def write_publication(connection: Connection, state: Publication) -> None:
-    """Store it, inside the caller's transaction."""
+    """Store the state inside the caller's transaction."""
     body = {"done": dict(state.done), "tried": state.tried, "tried_size": state.tried_size, "leased": state.leased}
     connection.execute(delete(meta).where(meta.c.name == _NAME))
     connection.execute(insert(meta).values(name=_NAME, value=json.dumps(body)))

@@ -1,4 +1,4 @@
-"""The thread that hands out checkpoints while a process records: nobody who searches waits for it."""
+"""The thread that publishes checkpoints while a process records, so that no search waits for it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SHARE: Final = 8  # The ledger is looked at after that share of the records: other processes append some of them too.
+_SHARE: Final = 8  # look after 1/8 of the records of the rhythm, because other processes append some of them
 _LONGEST_CLOSE_S: Final = 10.0
 
 
 class PublisherCounts(NamedTuple):
-    """What this process has handed out.
+    """What this process has published.
 
     Attributes:
-        made: checkpoints.
-        failures: what one could not be handed to, each time counted.
-        problem: the last of those; "" if there is none.
+        made: number of checkpoints.
+        failures: number of failed deliveries.
+        problem: the last failure; "" if none.
     """
 
     made: int = 0
@@ -36,12 +36,10 @@ class PublisherCounts(NamedTuple):
 
 
 class Publisher:
-    """Hands out a checkpoint whenever one is due. Safe for several threads; a forked child has a thread of its own.
+    """Publishes a checkpoint whenever one is due; thread-safe, and a forked child starts a thread of its own.
 
     Args:
-        ledger: open for writing.
-        rhythm: when a checkpoint is due, and where it goes; closed behind the last one.
-        clock: the time.
+        rhythm: closed after the last checkpoint.
     """
 
     def __init__(self, ledger: Ledger, rhythm: Rhythm, clock: Clock) -> None:
@@ -51,18 +49,14 @@ class Publisher:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have neither thread nor lock: a child has none of its parent's."""
+        """Reset thread and lock, which a forked child does not inherit."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._added, self._since = 0, self._clock.monotonic()
         self._owed = self._closing = False
 
     def added(self, count: int = 1) -> None:
-        """Say that records were appended; never waits for a checkpoint.
-
-        Args:
-            count: of them.
-        """
+        """Count appended records; never waits for a checkpoint."""
         with self._changed:
             if self._closing:
                 return
@@ -76,10 +70,10 @@ class Publisher:
                 self._changed.notify_all()
 
     def close(self, timeout_s: float = _LONGEST_CLOSE_S) -> None:
-        """Hand out the last checkpoint, where there are records without one; may be called twice.
+        """Publish the last checkpoint if records lack one; may be called twice.
 
         Args:
-            timeout_s: seconds that it may take; a witness that is silent for longer is left behind.
+            timeout_s: seconds to wait at most; a witness silent for longer is abandoned.
         """
         with self._changed:
             self._closing, thread = True, self._thread
@@ -100,7 +94,7 @@ class Publisher:
             self._rhythm.close()
 
     def _wait(self) -> bool:
-        """Wait until it is worth looking; return whether that was the last time."""
+        """Wait until a checkpoint may be due; return whether the publisher is closing."""
         with self._changed:
             while not self._closing and not self._enough():
                 waiting = bool(self._added or self._owed)
@@ -118,8 +112,8 @@ class Publisher:
         try:
             if published := publish(self._ledger, self._rhythm, self._clock, at_once=at_once):
                 made, problems = 1, published.problems
-            self._owed = published is None or bool(problems)  # what was not due by count is due in time
-        except (AuditError, ValueError) as error:  # the latter: a tile or a note that is damaged
+            self._owed = published is None or bool(problems)  # not due by count, it becomes due by time
+        except (AuditError, ValueError) as error:  # ValueError: a damaged tile or note
             logger.warning("no checkpoint could be made: %s", error)
             problems, self._owed = (str(error),), True
         before = self.counts

@@ -1,4 +1,4 @@
-"""What the log holds, read in one moment of it."""
+"""Read the log within one snapshot."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from context_engine.errors import LedgerCorrupt
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """A record as it stands in the ledger.
+    """A record as stored.
 
     Attributes:
-        index: its place in the log, None while it waits.
-        entry: its bytes, None where it was pruned.
+        index: its index in the log, None while pending.
+        entry: its bytes, None if pruned.
         leaf: its leaf hash, 32 bytes.
-        mac: of its row, None without a key.
-        key_id: of the key that made the MAC.
+        mac: MAC of the row, None without a key.
+        key_id: id of the key that made the MAC.
     """
 
     index: int | None
@@ -35,11 +35,11 @@ class StoredEntry:
 
 
 class StoredCheckpoint(NamedTuple):
-    """What was said of the log at one size.
+    """A checkpoint as stored.
 
     Attributes:
         size: number of records.
-        note: a signed note with its cosignatures.
+        note: signed note with its cosignatures.
         written: seconds since 1970.
     """
 
@@ -62,13 +62,13 @@ _ERASED: Final = select(erasure.c.idx).where(erasure.c.digest == bindparam("dige
 
 
 def log_size(connection: Connection) -> int:
-    """Return the number of records in the log, pruned ones among them."""
+    """Return the number of records in the log, including pruned ones."""
     last = connection.scalar(_SIZE)
     return 0 if last is None else int(last) + 1
 
 
 def read_entry(connection: Connection, record_id: str) -> StoredEntry | None:
-    """Return the record of an id, in the log or waiting, None where there is none."""
+    """Return the record of an id, in the log or pending, None if there is none."""
     row = connection.execute(_NAMED, {"record_id": record_id}).first()
     if row is not None:
         return StoredEntry(*row)
@@ -77,31 +77,26 @@ def read_entry(connection: Connection, record_id: str) -> StoredEntry | None:
 
 
 def read_entry_at(connection: Connection, index: int) -> StoredEntry | None:
-    """Return the record at an index, None where there is none."""
+    """Return the record at an index, None if there is none."""
     row = connection.execute(_AT, {"index": index}).first()
     return None if row is None else StoredEntry(*row)
 
 
 def read_entries(connection: Connection, start: int, end: int) -> list[StoredEntry]:
-    """Return the records of the indices start <= index < end that are there, in order."""
+    """Return the records with start <= index < end, in order."""
     return [StoredEntry(*row) for row in connection.execute(_BETWEEN, {"start": start, "end": end})]
 
 
 def read_pending_count(connection: Connection) -> int:
-    """Return how many records wait to be integrated."""
+    """Return the number of pending records."""
     return int(connection.scalar(select(func.count()).select_from(pending)) or 0)
 
 
 def read_tile(connection: Connection, level: int, index: int, width: int) -> bytes:
-    """Return the first hashes of a tile.
-
-    Args:
-        connection: to the ledger's database.
-        level, index: of the tile.
-        width: how many, 1..256.
+    """Return the first `width` (1..256) hashes of a tile.
 
     Raises:
-        LedgerCorrupt: it has not so many.
+        LedgerCorrupt: the tile is shorter.
     """
     hashes = connection.scalar(_TILE, {"level": level, "index": index}) or b""
     if len(hashes) < width * HASH_BYTES:
@@ -113,22 +108,17 @@ def read_tile(connection: Connection, level: int, index: int, width: int) -> byt
 
 
 def read_addenda(connection: Connection, digests: Collection[bytes]) -> dict[bytes, Addendum]:
-    """Return the addenda of the digests that are there."""
+    """Return the stored addenda of these digests."""
     rows = rows_where(connection, _ADDENDA, digests)
     return {digest: Addendum(kind, salt, data) for digest, kind, salt, data in rows}
 
 
 def read_erased(connection: Connection, digest: bytes) -> int | None:
-    """Return the index of the entry that says an addendum was erased, None where none says so."""
+    """Return the index of the entry that erased an addendum, None if there is none."""
     return connection.scalar(_ERASED, {"digest": digest})
 
 
 def read_checkpoints(connection: Connection, newest: int | None = None) -> list[StoredCheckpoint]:
-    """Return checkpoints, the smallest first.
-
-    Args:
-        connection: to the ledger's database.
-        newest: that many of them, the largest; None: all.
-    """
+    """Return the checkpoints, smallest first; with `newest`, only that many of the largest."""
     rows = connection.execute(select(checkpoint).order_by(checkpoint.c.size.desc()).limit(newest))
     return [StoredCheckpoint(*row) for row in rows][::-1]

@@ -1,4 +1,4 @@
-"""The tables of a ledger as of the newest migration, and the steps from older versions to it."""
+"""The tables of a ledger at the newest version, and the migrations from older ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ record: Final = Table(
 )
 
 IS_KEY: Final = record.c.kind == literal_column("'key'")
-"""Says that a record is a change of key. A parameter in its place would keep SQLite from the index of those few."""
+"""Whether a record is a key change. A literal, because SQLite ignores the partial index if "key" is a parameter."""
 
 Index("record_key", record.c.idx, sqlite_where=IS_KEY, postgresql_where=IS_KEY)
 
@@ -102,7 +102,7 @@ chunk: Final = Table(  # what records name, each once
 mention: Final = Table(  # which record names which chunk; by far the most rows of all
     "mention",
     METADATA,
-    # The tile of level 0 that the record stands in: what a check reads at once, and a search in one step for a chunk.
+    # The level-0 tile of the record: verification reads one tile at a time, and a look-up seeks within each.
     Column("tile", Integer, primary_key=True, autoincrement=False),
     Column("chunk", Integer, primary_key=True, autoincrement=False),
     Column("idx", _Id, primary_key=True, autoincrement=False),
@@ -146,45 +146,43 @@ checkpoint: Final = Table(
 Migration = Callable[[Connection], None]
 
 MIGRATIONS: Final[tuple[Migration, ...]] = ()
-"""The first brings version 1 to version 2, and so on. One that has been released is never changed."""
+"""The first migrates version 1 to version 2, and so on. A released one is never changed."""
 
 _VERSION: Final = "schema_version"
 
 
 def version_of(connection: Connection, place: str) -> int:
-    """Return the version of a ledger's tables, 0 where there are none.
+    """Return the version of a ledger's tables, 0 if there are none.
 
     Args:
-        connection: to the database.
-        place: what it is called in an error.
+        place: the database's name for messages.
 
     Raises:
-        AuditError: the tables are something else's.
-        LedgerCorrupt: the ledger has lost its record of itself.
+        AuditError: the tables belong to something else.
+        LedgerCorrupt: the ledger's version is missing.
         LedgerVersionMismatch: a newer version of this package wrote it.
     """
     names = set(inspect(connection).get_table_names())
     if not names & set(METADATA.tables) and (not names or connection.dialect.name != "sqlite"):
         return 0
     if meta.name not in names or log.name not in names:
-        raise AuditError(f"{place} holds other tables than a ledger's: name a place of its own")
+        raise AuditError(f"{place} holds tables other than a ledger's: name a separate place")
     written = connection.scalar(select(meta.c.value).where(meta.c.name == _VERSION))
     if not isinstance(written, str) or not written.isdecimal():
-        raise LedgerCorrupt(f"the ledger {place} has lost its record of itself: bring it back from a backup")
+        raise LedgerCorrupt(f"the ledger {place} has lost its own description: restore it from a backup")
     if int(written) > VERSION:
         raise LedgerVersionMismatch(
-            f"the ledger {place} has schema version {written}, this program knows {VERSION}: install the version that "
+            f"the ledger {place} has schema version {written}; this program knows {VERSION}: install the version that "
             "wrote it, or a newer one"
         )
     return int(written)
 
 
 def create_tables(connection: Connection, about: dict[str, str]) -> None:
-    """Make all tables; the caller holds the transaction, so that a ledger is there wholly or not at all.
+    """Create all tables in the caller's transaction, so that a ledger exists completely or not at all.
 
     Args:
-        connection: to a database without them.
-        about: what the ledger says of itself: name to value.
+        about: rows of `meta`, name to value.
     """
     METADATA.create_all(connection, checkfirst=False)
     rows = {_VERSION: str(VERSION), **about}
@@ -192,11 +190,10 @@ def create_tables(connection: Connection, about: dict[str, str]) -> None:
 
 
 def migrate(connection: Connection, version: int, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """Bring the tables up to the newest version, inside the caller's transaction; return that version.
+    """Migrate the tables in the caller's transaction; return the new version.
 
     Args:
-        connection: to the ledger's database.
-        version: of its tables.
+        version: the version of the tables.
         migrations: the steps from version 1 on.
     """
     for number, step in enumerate(migrations[version - 1 :], version):

@@ -11,7 +11,7 @@ from context_engine.audit.formats.keys import Keyring
 
 
 class Seal(NamedTuple):
-    """A row's MAC, and the key that made it; both None without a key."""
+    """A row's MAC and the id of its key; both None without a key."""
 
     mac: bytes | None
     key_id: str | None
@@ -21,11 +21,7 @@ NO_SEAL: Final = Seal(None, None)
 
 
 class Seals:
-    """Makes and checks the MACs of rows.
-
-    Args:
-        keyring: the key in force and former ones; None: there is no key.
-    """
+    """Makes and checks the MACs of rows; without a keyring rows have none."""
 
     def __init__(self, keyring: Keyring | None) -> None:
         self._keyring = keyring
@@ -33,29 +29,15 @@ class Seals:
         self._key = None if keyring is None or self._key_id is None else keyring.mac_key(self._key_id)
 
     def pending(self, leaf: bytes) -> Seal:
-        """Return the MAC of a record that waits.
-
-        Args:
-            leaf: its leaf hash.
-        """
+        """Return the MAC of a pending record."""
         return NO_SEAL if self._key is None else Seal(pending_mac(self._key, leaf), self._key_id)
 
     def row(self, index: int, leaf: bytes) -> Seal:
-        """Return the MAC of a record in the log.
-
-        Args:
-            index: its place.
-            leaf: its leaf hash.
-        """
+        """Return the MAC of a record in the log."""
         return NO_SEAL if self._key is None else Seal(row_mac(self._key, index, leaf), self._key_id)
 
     def vouches(self, leaf: bytes, seal: Seal) -> bool:
-        """Return whether a record that waits has a MAC of a key that is known, and it is right.
-
-        Args:
-            leaf: its leaf hash.
-            seal: what stands beside it.
-        """
+        """Return whether the MAC of a pending record is valid under a known key."""
         if self._keyring is None or seal.mac is None or seal.key_id is None:
             return False
         key = self._keyring.mac_key(seal.key_id)
@@ -63,18 +45,12 @@ class Seals:
 
 
 def row_mac(key: bytes, index: int, leaf: bytes) -> bytes:
-    """Return HMAC-SHA256(key, index as 8 bytes, big-endian || leaf).
-
-    Args:
-        key: `SigningKey.mac_key`.
-        index: of the entry in the log.
-        leaf: its leaf hash, 32 bytes.
-    """
+    """Return HMAC-SHA256(key, index as 8 bytes, big-endian || leaf)."""
     return hmac.digest(key, index.to_bytes(8, "big") + leaf, "sha256")
 
 
 def pending_mac(key: bytes, leaf: bytes) -> bytes:
-    """Return HMAC-SHA256(key, "pending" || leaf), of a row that has no index yet."""
+    """Return HMAC-SHA256(key, "pending" || leaf), for a row without an index yet."""
     return hmac.digest(key, b"pending" + leaf, "sha256")
 
 
@@ -84,10 +60,10 @@ _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 
 def row_macs(key: bytes) -> Callable[[int, bytes], bytes]:
-    """Return a function of (index, leaf) that equals `formats.mac.row_mac` under the key, in a third of the time.
+    """Return a function of (index, leaf) equal to `row_mac` under the key, in a third of the time.
 
     Args:
-        key: at most 64 bytes, as RFC 2104 takes a key as it is.
+        key: at most 64 bytes, which RFC 2104 uses without hashing.
     """
     block = key.ljust(_BLOCK_BYTES, b"\x00")
     inner, outer = hashlib.sha256(block.translate(_INNER)), hashlib.sha256(block.translate(_OUTER))

@@ -1,4 +1,4 @@
-"""Whether a log may be signed: with the key it names last, and only if it grew out of what was signed before."""
+"""Decide whether a log may be signed: with its current key, and only if it extends what was signed before."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _BATCH: Final = 8
 
 
 def check_name(origin: str, keyring: Keyring) -> None:
-    """Refuse a key of another log: whoever can rename a ledger could have it sign in that log's name.
+    """Refuse a key of another log: otherwise renaming a ledger would make it sign in another log's name.
 
     Raises:
-        AuditError: the key in force is not of the log of that origin.
+        AuditError: the current key is not of the log of that origin.
     """
     if keyring.current.name != origin:
         raise AuditError(
             f"the key is of {keyring.current.name!r} and this log is {origin!r}: make a key for it with "
-            f"'context-engine audit keygen {origin}'; if it had another name before, run 'context-engine audit verify'"
+            f"'context-engine audit keygen {origin}'; if the log had another name, run 'context-engine audit verify'"
         )
 
 
 def may_sign(database: Database, keyring: Keyring | None) -> bool:
-    """Return whether checkpoints of a ledger can be made with what is known here: it has the key, or never had one.
+    """Return whether checkpoints can be made here: the key is known, or the log never had one.
 
     Raises:
-        LedgerCorrupt: the last change of key cannot be read.
+        LedgerCorrupt: the last key change cannot be read.
     """
     if keyring is not None:
         return True
@@ -54,11 +54,10 @@ def may_sign(database: Database, keyring: Keyring | None) -> bool:
 
 
 def last_key(connection: Connection, seals: Seals | None) -> tuple[str | None, int]:
-    """Return the verifier key that the log names last, and how many times it named one.
+    """Return the verifier key that the log names last, and the number of its key changes.
 
     Args:
-        seals: tell what a holder of the key has left waiting from what somebody put there; None: there is no key, and
-            whatever waits counts.
+        seals: tell a pending key change of a key holder from one that somebody inserted; None: any pending one counts.
     """
     count = int(connection.scalar(select(func.count(record.c.idx)).where(IS_KEY)) or 0)
     waiting = connection.execute(_WAITING)
@@ -78,18 +77,12 @@ def last_key(connection: Connection, seals: Seals | None) -> tuple[str | None, i
         return VerifierKey.parse(str(json.loads(entries[-1])["now"])).text, count
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerCorrupt(
-            f"the last change of key cannot be read ({type(error).__name__}): run 'context-engine audit verify'"
+            f"the last key change cannot be read ({type(error).__name__}): run 'context-engine audit verify'"
         ) from None
 
 
 def last_signed(connection: Connection, origin: str, keys: Sequence[VerifierKey]) -> Checkpoint | None:
-    """Return the newest checkpoint that a key of the log signed, None where none did.
-
-    Args:
-        connection: to the ledger's database.
-        origin: of the log.
-        keys: of the log; whatever none of them signed may have been put there by anybody.
-    """
+    """Return the newest checkpoint of the log signed by one of its keys, None if there is none."""
     if not keys:
         return None
     for note in connection.execute(_NOTES, execution_options={"yield_per": _BATCH}).scalars():
@@ -98,21 +91,21 @@ def last_signed(connection: Connection, origin: str, keys: Sequence[VerifierKey]
             newest = parse_checkpoint(parsed)
             if newest.origin == origin and verify_note(parsed, keys):
                 return newest
-        except FormatError:  # a check of the whole ledger says so
+        except FormatError:  # reported by a verification
             continue
     return None
 
 
 def check_growth(signed: Checkpoint, made: Checkpoint, tree: TileTree) -> None:
-    """Refuse a checkpoint of a log that did not grow out of what was signed (RFC 6962, 2.1.2).
+    """Refuse a checkpoint of a log that does not extend what was signed (RFC 6962, 2.1.2).
 
     Args:
-        signed: of the log as it was, read before `made` was.
-        made: of the log as it is.
-        tree: of that size.
+        signed: the last signed state, read before `made`.
+        made: the current state.
+        tree: of the current size.
 
     Raises:
-        LedgerCorrupt: records that were signed are gone or are others now, or a tile is damaged.
+        LedgerCorrupt: signed records were changed or cut off, or a tile is damaged.
     """
     if signed.size <= made.size:
         try:
@@ -122,6 +115,6 @@ def check_growth(signed: Checkpoint, made: Checkpoint, tree: TileTree) -> None:
         if verify_consistency(signed.size, signed.root, made.size, made.root, proof):
             return
     raise LedgerCorrupt(
-        f"the log of {made.size} records did not grow out of the {signed.size} that were signed: records were changed "
-        "or cut off, or it is an old copy; no checkpoint is made of it: run 'context-engine audit verify'"
+        f"the log of {made.size} records does not extend the {signed.size} that were signed: records were changed or "
+        "cut off, or it is an old copy. No checkpoint is made: run 'context-engine audit verify'"
     )

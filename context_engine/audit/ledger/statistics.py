@@ -1,4 +1,4 @@
-"""What a ledger holds, counted."""
+"""Count what a ledger holds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ _NONE: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is kept beside the log under one kind.
-
-    Attributes:
-        count: addenda.
-        size: of their data, bytes.
-    """
+    """Number of addenda of one kind, and the size of their data in bytes."""
 
     count: int
     size: int
@@ -34,16 +29,16 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerStatistics:
-    """Counts of a ledger's records; "" stands for what a record does not say.
+    """Counts of a ledger's records; "" stands for a missing value.
 
     Attributes:
-        records: in the span of time.
-        first, last: moments of the oldest and the newest of them, UTC; None where there is none.
-        callers: different pseudonyms among them.
-        kinds, domains, decisions, statuses, days: how many of each, the days as 2026-03-02.
+        records: in the time span.
+        first, last: times of the oldest and newest of them, UTC; None if there is none.
+        callers: number of different pseudonyms.
+        kinds, domains, decisions, statuses, days: number of records by value; days as 2026-03-02.
         entries: bytes of all entries of the log that were not pruned.
-        stored: what is kept beside the log, by kind.
-        erased: addenda that were erased.
+        stored: addenda by kind.
+        erased: number of erased addenda.
     """
 
     records: int
@@ -63,10 +58,7 @@ class LedgerStatistics:
 def ledger_statistics(
     ledger: Ledger, *, since: datetime | None = None, until: datetime | None = None
 ) -> LedgerStatistics:
-    """Return what a ledger holds; entries, addenda and erasures are those of all time.
-
-    Args:
-        since, until: since <= time < until of the records that are counted; aware.
+    """Return the statistics of the records with since <= time < until; entries, addenda and erasures of all time.
 
     Raises:
         AuditError: the ledger cannot be read.

@@ -121,15 +121,12 @@ class Addenda(Protocol):
 
     def addenda(self, digests: Collection[bytes]) -> Mapping[bytes, Addendum]:
         """Return those that are there."""
-        ...
 
     def erased(self, digest: bytes) -> int | None:
         """Return the index of the entry that says an addendum was erased, None where none says so."""
-        ...
 
     def entry_at(self, index: int) -> EntryBytes | None:
         """Return the record at an index, None where there is none."""
-        ...
 
 
 class Missing(NamedTuple):

@@ -23,15 +23,12 @@ class RecordLog(Protocol):
 
     def append(self, drafts: Sequence[Draft]) -> None:
         """Keep the drafts in one transaction, durable on return; one whose id is there already is passed over."""
-        ...
 
     def integrate(self, limit: int | None = None) -> int:
         """Give what is pending its place in the log; return how many records that were."""
-        ...
 
     def close(self) -> None:
         """Release connections."""
-        ...
 
 
 class CheckpointPublisher(Protocol):
@@ -39,11 +36,9 @@ class CheckpointPublisher(Protocol):
 
     def added(self, count: int = 1) -> None:
         """Say that records were appended."""
-        ...
 
     def close(self) -> None:
         """Make the last checkpoint; a program or a witness that is slow is left behind."""
-        ...
 
 
 class Drafts(Protocol):
@@ -51,25 +46,20 @@ class Drafts(Protocol):
 
     def search(self, result: SearchResult, access: AccessRecord, kind: RecordKind) -> Draft:
         """Return the record of a result."""
-        ...
 
     def refusal(
         self, request: SearchRequest, access: AccessRecord, error: Exception, kept: QueryForm, now: datetime
     ) -> Draft:
         """Return the record of a request that came to no result."""
-        ...
 
     def context(self, result: SearchResult, context: Context, now: datetime) -> Draft:
         """Return the record of what a model was given to read."""
-        ...
 
     def fetch(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk], now: datetime) -> Draft:
         """Return the record of chunks that were given by their ids."""
-        ...
 
     def loss(self, count: int, since: datetime, until: datetime) -> Draft:
         """Return the record of records that there are not."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def test_a_record_that_is_there_is_left_out_whether_it_waits_or_not(ledger: Ledg
 
 def test_of_a_batch_that_fails_nothing_is_kept(ledger: Ledger, draft: Draws) -> None:
     too_long = Draft(record_id="s-2", contents=(), compose=lambda _: Composed(b"x" * 65_536))
-    with pytest.raises(AuditError, match="s-2 has 65536 bytes, the most is 65535"):
+    with pytest.raises(AuditError, match="s-2 has 65536 bytes; the maximum is 65535"):
         ledger.append([draft("s-1", contents=(Content("text", b"A rule."),)), too_long])
     assert ledger.pending_count() == 0 and addenda_of(ledger) == 0
     ledger.append([Draft(record_id="s-3", contents=(), compose=lambda _: Composed(b"x" * 65_535))])

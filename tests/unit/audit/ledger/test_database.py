@@ -88,7 +88,7 @@ def test_a_folder_that_may_not_be_entered_is_named(
     file = tmp_path / "audit" / "ledger.db"
     monkeypatch.setattr(Path, "stat", refused)  # root may enter every folder
     for create in (True, False):
-        with pytest.raises(AuditError, match=r"cannot be reached \(Permission denied\): let the user"):
+        with pytest.raises(AuditError, match=r"cannot be reached \(Permission denied\): give this user access"):
             open_at(str(file), create=create)
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_database_is_damaged(tmp_path: Path, open_at: Opens) -
 def test_a_database_of_something_else_is_left_alone(tmp_path: Path, open_at: Opens) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE documents(text)")
-    with pytest.raises(AuditError, match="holds other tables than a ledger's"):
+    with pytest.raises(AuditError, match="holds tables other than a ledger's"):
         open_at(tmp_path / "other.db")
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("documents",)]
@@ -110,7 +110,7 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path, open_at: Ope
 def test_a_ledger_of_a_newer_version_is_refused(ledger: Ledger, open_ledger: Opens) -> None:
     with ledger.database.begin() as connection:
         connection.execute(update(meta).where(meta.c.name == "schema_version").values(value=str(VERSION + 1)))
-    with pytest.raises(LedgerVersionMismatch, match=f"schema version {VERSION + 1}, this program knows {VERSION}"):
+    with pytest.raises(LedgerVersionMismatch, match=f"schema version {VERSION + 1}; this program knows {VERSION}"):
         open_ledger()
 
 
@@ -118,7 +118,7 @@ def test_a_ledger_of_a_newer_version_is_refused(ledger: Ledger, open_ledger: Ope
 def test_a_ledger_that_has_lost_its_record_of_itself_is_damaged(ledger: Ledger, open_ledger: Opens, name: str) -> None:
     with ledger.database.begin() as connection:
         connection.execute(delete(meta).where(meta.c.name == name))
-    with pytest.raises(LedgerCorrupt, match="has lost its record of itself"):
+    with pytest.raises(LedgerCorrupt, match="has lost its own description"):
         open_ledger()
 
 
@@ -216,7 +216,7 @@ class TestDsn:
 
     @pytest.mark.parametrize("url", ["mysql://u:{}@h/d", "sqlite://{}"])
     def test_of_another_database_is_refused(self, open_at: Opens, url: str) -> None:
-        with pytest.raises(AuditError, match=r"a file or in PostgreSQL .*, not in (mysql|sqlite)://") as caught:
+        with pytest.raises(AuditError, match=r"a file or a PostgreSQL database .*, not (mysql|sqlite)://") as caught:
             open_at(url.format(self.PASSWORD))
         assert self.PASSWORD not in str(caught.value)
 
@@ -277,7 +277,7 @@ class TestServer:
     def test_a_table_of_others_of_the_same_name_is_refused(self, postgresql_server: Any, open_at: Opens) -> None:
         place = postgresql_server.new_database()
         postgresql_server.execute("CREATE TABLE log(text text)", place)
-        with pytest.raises(AuditError, match="holds other tables than a ledger's"):
+        with pytest.raises(AuditError, match="holds tables other than a ledger's"):
             open_at(place)
 
     def test_a_user_who_may_only_read_reads(self, postgresql_server: Any, open_at: Opens, draft: Draws) -> None:

@@ -86,7 +86,7 @@ def test_the_folder_of_another_log_is_left_alone(
         export_tiles(filled(other, draft, 9, 100), tmp_path / "log")
     assert (tmp_path / "log/checkpoint").read_bytes() == before
     (tmp_path / "log/checkpoint").write_text("no checkpoint")
-    with pytest.raises(AuditError, match="is no checkpoint"):
+    with pytest.raises(AuditError, match="is not a checkpoint"):
         export_tiles(ledger, tmp_path / "log")
 
 

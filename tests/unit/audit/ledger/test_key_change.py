@@ -109,7 +109,7 @@ def test_without_key_and_checkpoint_a_signed_log_has_none_to_show(open_ledger: O
 
 def test_nobody_stores_an_unsigned_checkpoint_of_a_signed_log(open_ledger: Opens) -> None:
     ledger = entered(open_ledger, OLD)
-    with pytest.raises(AuditError, match="its key is not here"):
+    with pytest.raises(AuditError, match="its key is missing"):
         open_ledger(None).checkpoint()
     assert ledger.checkpoints() == []
 

@@ -99,7 +99,7 @@ def test_a_log_that_was_cut_or_rewritten_is_not_proved_to_have_grown(
     ledger = filled(open_ledger, draft, 5, keyring)
     checkpoint = ledger.checkpoint()
     before = parse_checkpoint(checkpoint.note)
-    with pytest.raises(LedgerCorrupt, match="has 5 records, and had 6"):
+    with pytest.raises(LedgerCorrupt, match="has 5 records and had 6"):
         prove_growth(ledger, before._replace(size=6), checkpoint)
     with pytest.raises(LedgerCorrupt, match="does not begin with"):
         prove_growth(ledger, before._replace(size=4), checkpoint)

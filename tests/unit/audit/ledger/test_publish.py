@@ -232,7 +232,7 @@ def test_cosignatures_of_other_keys_count_for_nothing(
     other = VerifierKey.parse(witness.vkey)
     witness.vkey = VerifierKey(other.name, bytes(32), other.kind).text
     found = publish(ledger, rhythm(witnesses=(witness,)), FixedClock(), at_once=True)
-    assert found is not None and "gave no cosignature of the key witness.example/w1" in found.problems[0]
+    assert found is not None and "returned no cosignature of the key witness.example/w1" in found.problems[0]
 
 
 def test_an_unsigned_checkpoint_is_shown_to_no_witness(

@@ -60,7 +60,7 @@ def test_another_history_than_the_signed_one_is_not_signed(
     grown: Callable[..., Ledger], records: int, signed: int
 ) -> None:
     ledger = given(grown("other", records), grown("own", signed).checkpoint())
-    refused = rf"log of {records} records did not grow out of the {signed} that were signed.*audit verify"
+    refused = rf"log of {records} records does not extend the {signed} that were signed.*audit verify"
     with pytest.raises(LedgerCorrupt, match=refused):
         present_checkpoint(ledger)  # of head and prove
     with pytest.raises(LedgerCorrupt, match=refused):
@@ -71,7 +71,7 @@ def test_another_history_than_the_signed_one_is_not_signed(
 def test_a_history_that_a_former_key_signed_is_not_left_either(grown: Callable[..., Ledger], keyring: Keyring) -> None:
     later = Keyring(SigningKey(keyring.current.name, bytes(32)), (keyring.current,))
     ledger = given(grown("other", 20, later), grown("own", 10).checkpoint())
-    with pytest.raises(LedgerCorrupt, match="log of 20 records did not grow out of the 10 that were signed"):
+    with pytest.raises(LedgerCorrupt, match="log of 20 records does not extend the 10 that were signed"):
         ledger.checkpoint()
 
 
@@ -89,7 +89,7 @@ def test_after_pruning_a_log_is_signed_if_it_grew_and_not_if_it_did_not(grown: C
     for ledger in (own, other):
         assert prune(ledger, Retention(365, {}), clock=CLOCK).plan.border == 512
     assert own.checkpoint().size == own.size > 600
-    with pytest.raises(LedgerCorrupt, match="out of the 600 that were signed"):
+    with pytest.raises(LedgerCorrupt, match="does not extend the 600 that were signed"):
         given(other, first).checkpoint()
 
 

@@ -243,7 +243,7 @@ def test_a_head_of_records_that_were_rewritten_is_not_given(run: Run, place: Pat
     connection.close()
     refused = run("head")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert "log of 2 records did not grow out of the 2 that were signed" in refused.stderr
+    assert "log of 2 records does not extend the 2 that were signed" in refused.stderr
 
 
 @pytest.mark.parametrize("arguments", [("head",), ("prove", "s0"), ("prove", "--since", "old.checkpoint")])
