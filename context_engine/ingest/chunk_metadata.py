@@ -41,7 +41,6 @@ def chunk_metadata(
     """Return the metadata of one chunk that is not shared by the whole document.
 
     Args:
-        piece: the piece the chunk is made of.
         base: what the chunks of the document have in common.
         fields: the declared fields of the document.
         strategy: names the metadata fields that chunks of this type carry if known.
@@ -111,9 +110,7 @@ def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dic
     `page` is the page (or slide) on which a piece begins, `page_end` the one on which it ends if different, `line` the
     line of a text file on which it begins. A piece of a record has the location of its record.
 
-    Args:
-        loaded: the document.
-        pieces: the pieces of its text, in order. All numbers in the result are 1-based.
+    All numbers are 1-based.
     """
     if loaded.record or (loaded.location and "line" not in loaded.location):
         return [dict(loaded.location) for _ in pieces]
@@ -155,7 +152,6 @@ def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Se
     """Return the metadata that all chunks of a document have in common.
 
     Args:
-        loaded: the document.
         fields: its declared fields, or the record.
         named: fields that the manifest rule requests for every chunk.
     """
@@ -178,13 +174,7 @@ def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Se
 
 
 def piece_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:
-    """Return for each piece of a record the fields whose whole text it holds; {} for other documents.
-
-    Args:
-        loaded: the document.
-        fields: the record.
-        pieces: the pieces of its text, in order.
-    """
+    """Return for each piece of a record the fields whose whole text it holds; {} for other documents."""
     if not loaded.record:
         return [{} for _ in pieces]
     if len(pieces) == 1:

@@ -37,11 +37,7 @@ T = TypeVar("T")
 
 
 class DeclaredFields:
-    """Reads fields one by one and keeps a notice for each that cannot be read.
-
-    Args:
-        fields: a record, or header fields overridden by front matter.
-    """
+    """Reads fields one by one and keeps a notice for each that cannot be read."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields

@@ -141,9 +141,7 @@ def parents_of(document: PreparedDocument, chunks: Sequence[Chunk], count: Count
     chunks are grouped into parents of at most `most` tokens.
 
     Args:
-        document: the document that was cut.
         chunks: all of its chunks, in order; each gets one parent.
-        count: counts tokens.
         most: most tokens of a parent; a parent of a single chunk may have more.
     """
     if not chunks:

@@ -111,9 +111,7 @@ def prepare(
     retrieval. The rule's classification is the least the document gets, the rule's tier its highest authority.
 
     Args:
-        loaded: the document.
         rule: the manifest rule that matched its file; None takes the type from the document.
-        counter: counts tokens.
         strategies: the chunking table; the built-in one if None.
         max_chunk_tokens: upper bound for every chunk, whatever the table or a profile says; None: 512, or the
             profile's own size.
@@ -163,8 +161,6 @@ def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetim
     the further parts of a section.
 
     Args:
-        document: a prepared document.
-        counter: counts tokens.
         now: used for `created_at` if the strategy asks for it and the document does not state it; the clock's if None.
     """
     pieces = cut(document.loaded.text, document.strategy, counter.count, document.contents)

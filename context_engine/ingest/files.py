@@ -63,7 +63,6 @@ def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callab
     """Yield the files of a folder, ordered by path, without hidden files, Office lock files and linked folders.
 
     Args:
-        root: the folder.
         unread: called for each folder that cannot be listed.
         linked: called for each folder that is a link, with its shown path below `root`.
     """
@@ -104,7 +103,6 @@ def assign(paths: Sequence[str], specs: Sequence[SourceSpec]) -> list[Assignment
 
     Args:
         paths: the names of the file, tried in order (see `names_of`). A glob may match a name as it is or as shown.
-        specs: the sources.
     """
     return _taken(paths, specs, otherwise=False) or _taken(paths, specs, otherwise=True)
 

@@ -1,7 +1,7 @@
 """The folders that documents were ingested from, so that a passage can be opened in its file.
 
-Chunks, tags and answers know a document's path below the folder that was ingested, and no more: where that folder lies
-on this machine is nobody else's business. It stands in a file of the base.
+Chunks, tags and answers know only a document's path below the ingested folder: the folder's place on this machine is
+private. It stands in a file of the base.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ _MOST: Final = 100
 
 
 class IngestedFolders:
-    """What was ingested into each source of a base, the latest first; a file that cannot be read holds nothing.
-
-    Args:
-        base: the folder of the base.
-    """
+    """The folders ingested into each source of a base, the latest first; an unreadable file counts as empty."""
 
     def __init__(self, base: Path) -> None:
         self._path = base / _FILE
@@ -33,26 +29,25 @@ class IngestedFolders:
         """Remember that a folder, or a single file, was ingested into sources.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
-        held = dict(self._held())
+        folders = dict(self._held())
         place = str(ingested.absolute())
         for source_id in source_ids:
-            held[source_id] = [place, *(one for one in held.get(source_id, ()) if one != place)][:_MOST]
+            folders[source_id] = [place, *(known for known in folders.get(source_id, ()) if known != place)][:_MOST]
         temporary = self._path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps({"form": _FORM, "sources": held}), "utf-8")
+        temporary.write_text(json.dumps({"form": _FORM, "sources": folders}), "utf-8")
         temporary.replace(self._path)
 
     def of(self, source_id: str) -> list[Path]:
         """Return the folders and files that were ingested into a source, the latest first."""
-        return [Path(one) for one in self._held().get(source_id, ())]
+        return [Path(folder) for folder in self._held().get(source_id, ())]
 
     def file(self, source_id: str, path: str) -> Path | None:
-        """Return the file of a document, None where it is in none of the source's folders any more.
+        """Return the file of a document, None if none of the source's folders holds it any more.
 
         Args:
-            source_id: the source.
-            path: of the document, relative to the folder that was ingested.
+            path: of the document, relative to the ingested folder.
         """
         for place in self.of(source_id):
             if place.is_dir():
@@ -65,7 +60,7 @@ class IngestedFolders:
 
     def _held(self) -> Mapping[str, Sequence[str]]:
         try:
-            held = json.loads(self._path.read_text("utf-8"))
-            return dict(held["sources"]) if held["form"] == _FORM else {}
+            folders = json.loads(self._path.read_text("utf-8"))
+            return dict(folders["sources"]) if folders["form"] == _FORM else {}
         except (OSError, ValueError, TypeError, KeyError):
             return {}

@@ -17,15 +17,8 @@ _FRONT_END: Final = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _MOST_LINES: Final = 40
 _MOST_LINE: Final = 300
 _MOST_VALUE: Final = 160
-_AS_WRITTEN: Final = (
-    "version",
-    "document_version",
-    "document_id",
-    "notice_id",
-    "template_id",
-    "entity_id",
-    "superseded_by",
-)
+_IDENTIFIERS: Final = "version document_version document_id notice_id template_id entity_id superseded_by"
+_AS_WRITTEN: Final = tuple(_IDENTIFIERS.split())
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "document_id": ("document no", "document number", "document id", "document ref", "doc no", "文件编号"),
     "version": ("version", "version no", "version number", "revision", "rev", "版本", "版本号"),
@@ -169,8 +162,8 @@ def _labels_of_line(line: str) -> Iterator[tuple[str, str]]:
     labelled_pairs = [pair for pair in pairs if pair]
     if len(parts) > 1 and len(labelled_pairs) == len(parts):
         yield from labelled_pairs
-    elif whole := _pair(line):
-        yield whole
+    elif line_pair := _pair(line):
+        yield line_pair
 
 
 def _pair(part: str) -> tuple[str, str] | None:

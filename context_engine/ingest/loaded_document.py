@@ -110,7 +110,6 @@ def without_text(name: str, notices: Sequence[Notice], *, pictures: bool) -> Ski
     """Return the report on an office document without text.
 
     Args:
-        name: the file.
         notices: what of it was not read.
         pictures: whether it holds pictures or other objects that may contain text; otherwise it is empty, no error.
     """
@@ -121,10 +120,7 @@ def without_text(name: str, notices: Sequence[Notice], *, pictures: bool) -> Ski
 def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
     """Return the page of a character; None if there are no pages or it stands before the first.
 
-    Args:
-        pages: (offset where a page begins, its number), ascending.
-        offset: the offset of the character.
-
+    `pages` are (offset where a page begins, its number), ascending.
     >>> page_at(((0, 1), (900, 2)), 899), page_at(((0, 1), (900, 2)), 900), page_at((), 5)
     (1, 2, None)
     """
@@ -154,7 +150,6 @@ def contents_left_out(lines: Sequence[str], text: str, pages: Sequence[int] = ()
     """Return the notice that a table of contents is left out; lines that are not in the text are quoted.
 
     Args:
-        lines: the lines of the table.
         text: the text of the document without it.
         pages: the pages of the table, ascending; empty if there are no pages.
     """

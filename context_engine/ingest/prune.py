@@ -143,8 +143,8 @@ def _unknown(file: str | None, scan: FolderScan, unread: Collection[str]) -> str
     folder = scan.closed_above(file)
     if folder is None:
         return None
-    what = "the folder" if folder == "." else f"folder {folder}"
-    return f"kept: {what} could not be listed. Let this user read it, or take it out, and run again"
+    subject = "the folder" if folder == "." else f"folder {folder}"
+    return f"kept: {subject} could not be listed. Let this user read it, or take it out, and run again"
 
 
 def _kept(source_id: str, kept: Mapping[tuple[NoticeCode, str], list[DocumentKey]]) -> Iterator[KeptDocuments]:

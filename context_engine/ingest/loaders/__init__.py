@@ -6,8 +6,8 @@ imported at once.
 Nothing in a file is run or fetched: no macro, formula, script, link or external entity. A file that cannot be read
 gives one error, and no exception of a parser leaves `load`.
 
-A new format takes three files: its module, an entry in LOADERS, and its tests; a zip format is also named in
-`source_file`, which checks the first bytes.
+A new format takes its module, an entry in LOADERS and its tests; a zip format is also named in `source_file`, which
+checks the first bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
 def _module(name: str, function: str) -> Loader:
-    """Return a loader that imports its module with its first file."""
+    """A loader that imports its module with its first file."""
 
     def load_file(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         loader: Loader = getattr(import_module(f"{__name__}.{name}"), function)
@@ -95,12 +95,10 @@ def load(
     """Yield the documents of one file, and a `Skipped` for whatever could not be read.
 
     Args:
-        path: the file.
         root: the ingested folder; a link that leads out of it is refused.
         most_bytes: larger documents are refused.
         most_streamed_bytes: larger files of records are refused.
         name: the path for its documents, as `shown_name` writes it; relative to `root` if None.
-        settings: how files are read.
     """
     file = SourceFile(path, shown_name(path.relative_to(root).as_posix()) if name is None else name, settings)
     suffix = path.suffix.lower()
@@ -129,7 +127,7 @@ def load(
         yield Skipped(file.name, f"is not {error.encoding} all through: save it as UTF-8")
     except Exception as error:
         logger.debug("a loader failed", exc_info=True)
-        yield Skipped(file.name, f"is damaged, or not what its suffix says: {_said(error)}")
+        yield Skipped(file.name, f"is damaged, or not what its suffix says: {_first_line(error)}")
 
 
 def _unknown(name: str, suffix: str) -> Skipped:
@@ -157,7 +155,7 @@ def _stamp(file: SourceFile) -> tuple[int, int]:
     return now.st_size, now.st_mtime_ns
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     text = str(error).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first[:160]}" if first else type(error).__name__

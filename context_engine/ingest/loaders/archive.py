@@ -21,7 +21,7 @@ _ROOT: Final = re.compile(rb"<[A-Za-z_]")
 _BEFORE_ROOT: Final = re.compile(rb"<!--.*?-->|<\?.*?\?>", re.DOTALL)
 _PROLOG: Final = 1 << 16
 _BLOCK: Final = 1 << 16
-_STRICT: Final = (  # ISO 29500 strict: (what its names begin with, what the names everyone else writes begin with)
+_STRICT: Final = (  # namespaces of ISO 29500 Strict, and the transitional ones that most programs write
     (b"http://purl.oclc.org/ooxml/officeDocument/", b"http://schemas.openxmlformats.org/officeDocument/2006/"),
     (b"http://purl.oclc.org/ooxml/drawingml/", b"http://schemas.openxmlformats.org/drawingml/2006/"),
     (b"http://purl.oclc.org/ooxml/wordprocessingml/", b"http://schemas.openxmlformats.org/wordprocessingml/2006/"),
@@ -30,23 +30,22 @@ _STRICT: Final = (  # ISO 29500 strict: (what its names begin with, what the nam
 
 
 def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) -> str | None:
-    """Return why an Office file is not opened, None where it may be. Nothing is unpacked to disk.
+    """Return why an Office file is refused, None if it may be opened. Nothing is unpacked to disk.
 
     Args:
-        stream: the file.
-        kind: what it must be, "DOCX", "XLSX", "PPTX" or "ODT".
-        most_bytes: most bytes of all parts unpacked.
-        most_part: most bytes of a part that the parser holds in memory as a whole.
+        kind: the expected format: "DOCX", "XLSX", "PPTX" or "ODT".
+        most_bytes: limit for all parts together, unpacked.
+        most_part: limit in bytes for a part that the parser holds in memory as a whole.
     """
     try:
         with ZipFile(stream) as archive:
             return _refused(archive, kind, most_bytes, most_part)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a place before the beginning of the file
+        if error.errno != errno.EINVAL:  # a seek before the start of the file
             raise
     except (BadZipFile, EOFError, ValueError, OverflowError, NotImplementedError):  # the last: an unknown compression
         pass
-    return "is damaged or cut off: it is no complete zip archive"
+    return "is damaged or cut off: it is not a complete zip archive"
 
 
 def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> str | None:
@@ -54,18 +53,19 @@ def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> st
     names = {entry.filename for entry in entries}
     total = sum(entry.file_size for entry in entries)
     if len(entries) > _MOST_ENTRIES or len(names) < len(entries):
-        return "has too many parts, or two of one name: it is no document an office program wrote"
+        return "has too many parts, or two with the same name: no office program wrote it"
     if any(entry.flag_bits & _ENCRYPTED for entry in entries):
         return "is encrypted: save it without a password"
     if any(_leads_out(name) for name in names):
-        return "has parts whose names lead out of the archive: it is no document an office program wrote"
+        return "has parts whose names lead out of the archive: no office program wrote it"
     if kind == "XLSX" and "xl/workbook.bin" in names:
         return "is a binary workbook (.xlsb): save it as .xlsx"
-    found = next(
+    actual = next(
         (name_of_kind for start, name_of_kind in _KINDS.items() if any(_is_main(name, start) for name in names)), None
     )
-    if found != kind:
-        return f"is {found or 'a zip archive that is no Office file'}, not {kind}: its suffix does not fit its content"
+    if actual != kind:
+        actual = actual or "a zip archive that is not an Office file"
+        return f"is {actual}, not {kind}: its suffix does not fit its content"
     if any(PurePosixPath(name).name.lower() == "vbaproject.bin" or _MODULE.match(name) for name in names):
         return "holds macros: save it without them"
     if total > most_bytes:
@@ -86,14 +86,14 @@ def _refused_part(archive: ZipFile, entries: list[ZipInfo], most_part: int) -> s
             with archive.open(entry) as part:
                 prolog = part.read(_PROLOG).replace(b"\x00", b"")  # UTF-16 reads as ASCII without them
         except (BadZipFile, zlib.error):
-            continue  # whoever reads it says so
+            continue  # reported when the part is read
         if _declares(prolog):
             return f"has a part {entry.filename} with a document type (entities), which is not read"
     return None
 
 
 def _declares(prolog: bytes) -> bool:
-    """Whether XML has a document type, or hides whether it has one behind more than the bytes given."""
+    """Whether XML has a document type, or hides the place where one may stand behind more than the prolog."""
     if b"<!DOCTYPE" in prolog or b"<!ENTITY" in prolog:
         return True
     bare = _BEFORE_ROOT.sub(b"", prolog)
@@ -115,14 +115,14 @@ def _swells(entry: ZipInfo) -> bool:
 
 
 class XmlParts:
-    """The parts of an archive by name, whatever the case of its letters and whichever way its slashes lean.
+    """The parts of an archive by name; letter case and the direction of slashes do not matter.
 
     Args:
-        archive: the file; entities and bombs were refused before.
-        what: what is read, for the error where lxml is not installed.
+        archive: the file, already checked by `check_archive`.
+        kind: what is read, for the error if lxml is not installed.
 
     Attributes:
-        problems: what could not be read, a line each.
+        problems: one line for each part that could not be read.
 
     Raises:
         MissingExtra: lxml is not installed.
@@ -142,15 +142,15 @@ class XmlParts:
         return _plain(name) in self._names
 
     def names(self, start: str) -> list[str]:
-        """Return the parts in a folder, in the order of their names."""
+        """Return the parts in a folder, sorted by name."""
         return sorted(name for plain, name in self._names.items() if plain.startswith(start.lower()))
 
     def size(self, name: str) -> int:
-        """Return how many bytes a part has unpacked."""
+        """Return the unpacked size of a part in bytes."""
         return self._archive.getinfo(self._names[_plain(name)]).file_size
 
     def data(self, name: str) -> bytes:
-        """Return a part as it stands, as far as it can be unpacked; empty where there is none."""
+        """Return a part's bytes as far as they can be unpacked; empty if there is no such part."""
         entry = self._names.get(_plain(name))
         out = bytearray()
         if entry is None:
@@ -160,13 +160,13 @@ class XmlParts:
                 while block := part.read(_BLOCK):
                     out += block
         except (BadZipFile, EOFError, NotImplementedError, OSError, zlib.error) as error:
-            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # a place before the beginning of the file
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:  # a seek before the start of the file
                 raise
             self.problems.append(f"{entry} is damaged: it cannot be unpacked to its end")
         return bytes(out)
 
     def root(self, name: str) -> Any | None:
-        """Return the root element of a part, of a damaged one what is sound of it; None where there is nothing."""
+        """Return a part's root element, of a damaged part what can be recovered; None if there is nothing."""
         data = self.data(name)
         if not data.strip():
             return None
@@ -177,7 +177,7 @@ class XmlParts:
         except self._etree.XMLSyntaxError as error:
             root = self._recovered(data)
             line = f"{name} is damaged (line {error.lineno or 1}): "
-            self.problems.append(line + ("it cannot be read" if root is None else "what is sound of it was read"))
+            self.problems.append(line + ("it cannot be read" if root is None else "only its sound part was read"))
             return root
 
     def _recovered(self, data: bytes) -> Any | None:

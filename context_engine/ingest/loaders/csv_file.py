@@ -1,10 +1,10 @@
 """CSV and other separated text: `.csv`, `.tsv`. A row of a table is a record; the file is read piece by piece.
 
-Read: encoding and separator (comma, semicolon, tab, bar; a first line `sep=;`) are told from the file; tables, pairs
-and texts are told apart as on a sheet (`layout`), lines above a head are the caption that each record carries; cells
-stay texts as they are written, so that 0637 and 31/03/2026 do not change. A cell that begins with = + - or @ is a text
-like any other: no formula is run. Cells that a row has more than the head go by their letters, and a quote that is not
-closed is read as it stands (both reported). Not read: NUL characters, which are left out (reported).
+Read: encoding and separator (comma, semicolon, tab, bar; or a first line `sep=;`) are detected; tables, pairs and texts
+are told apart as on a sheet (`sheet_layout`); lines above a head are the caption that each record carries; cells stay
+text as written, so that 0637 and 31/03/2026 do not change. A cell that begins with = + - or @ is text too: no
+formula is run. Cells beyond the head are named by their column letters, and an unclosed quote is read as it stands
+(both reported). Not read: NUL characters, which are left out (reported).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from context_engine.ingest.loaders.table import TableRow
 _SEPARATORS: Final = (",", ";", "\t", "|")
 _SAMPLE_LINES: Final = 100
 _MOST_QUOTES: Final = 100
-_SPACED: Final = 0.4  # so many empty lines stand between the rows, not between tables
+_SPACED: Final = 0.4  # with a larger share of empty lines, these stand between rows, not between tables
 
 
 def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -88,7 +88,7 @@ def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterat
 
 
 def _on_line(item: LoadedDocument | Skipped) -> LoadedDocument | Skipped:
-    """Return a record with the line it stands on; of several lines the last."""
+    """Locate a record by its line; a record over several lines by the last."""
     if isinstance(item, Skipped) or not item.record:
         return item
     return replace(item, location={"line": item.line})
@@ -100,7 +100,7 @@ def _declared(sample: Sequence[str]) -> tuple[str, int] | None:
 
 
 def _sound(stream: TextIO, notices: FileNotices, broken: list[str]) -> Iterator[str]:
-    """Yield the lines up to where they cannot be read; why stands in `broken` then."""
+    """Yield lines until one cannot be read; the reason is then added to `broken`."""
     try:
         for number, line in enumerate(bounded(stream), start=1):
             if "\x00" in line:
@@ -124,14 +124,13 @@ class _CsvRows:
     first line, and reading goes on with the next line.
 
     Args:
-        lines: of the file.
         sign: the separator.
-        notices: takes what was repaired.
-        above: lines that were taken already.
+        notices: receives the repairs.
+        above: lines already taken from the file.
 
     Attributes:
-        escape: the character before a quote that is no end of a cell.
-        spaced: whether empty lines stand between all rows, so that they say nothing.
+        escape: the character that escapes a quote inside a cell.
+        spaced: whether empty lines stand between all rows and therefore end no table.
     """
 
     def __init__(self, lines: Iterator[str], sign: str, notices: FileNotices, *, above: int = 0) -> None:

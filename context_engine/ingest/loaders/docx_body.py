@@ -18,22 +18,19 @@ _INSIDE: Final = (f"{W}p", f"{W}tbl", f"{W}altChunk")
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
 _CONTENTS: Final = re.compile(r"(?i)toc(?: heading| \d)|table of figures|index \d")
 _LEVELS: Final = 9
-_MOST_CHAIN: Final = 20  # styles that styles are based on; a circle ends here
+_MOST_CHAIN: Final = 20  # a circle of "based on" styles ends here
 
 
 class DocxBody:
     """Reads one document once, from top to bottom, because numbers are counted on the way.
 
     Args:
-        styles: of the document.
-        numbering: its lists.
-        notes: {name of a note as `Paragraph.notes` has it: its element}; those read are taken out.
-        drawn: from the id of a relation to the blocks of a chart or diagram.
-        chunk: from an element `w:altChunk` to the blocks of the file it stands for.
-        changes: how tracked changes are read.
+        notes: {name of a note as in `Paragraph.notes`: its element}; notes that were read are removed.
+        drawn: gives the blocks of a chart or diagram by its relation id.
+        chunk: gives the blocks of the file behind an element `w:altChunk`.
 
     Attributes:
-        title: the paragraph in the style "Title", "" where there is none.
+        title: the paragraph in the style "Title", "" if there is none.
         left_out: what is not in the text.
     """
 
@@ -59,7 +56,7 @@ class DocxBody:
         self._under_title = 0
 
     def blocks(self, parent: Any) -> Iterator[MarkdownBlock]:
-        """Yield what stands in an element: the body, a text box, a page's head."""
+        """Yield the blocks of an element: the body, a text box, a page header."""
         for child in parent:
             tag = child.tag
             if tag == f"{W}p":
@@ -107,7 +104,7 @@ class DocxBody:
         return MarkdownBlock(plain(numbered))
 
     def _beside(self, paragraph: Paragraph) -> Iterator[MarkdownBlock]:
-        """Yield what hangs on a paragraph: text boxes, charts and diagrams, the notes it refers to."""
+        """Yield what is attached to a paragraph: text boxes, charts, diagrams and notes."""
         for box in paragraph.boxes:
             yield from self.blocks(box)
         for name in paragraph.drawn:
@@ -137,7 +134,7 @@ class DocxBody:
             yield from self._beside(block)
 
     def _cells(self, rows: Sequence[Any], aside: list[Paragraph]) -> list[list[str]]:
-        """Return the cells of a table; one over several rows stands in each, one over several columns in the first."""
+        """Return a table's cells; a merged cell is repeated in each of its rows and stands in its first column."""
         out: list[list[str]] = []
         above: dict[int, str] = {}
         for row in rows:
@@ -154,7 +151,7 @@ class DocxBody:
         return out
 
     def _text(self, parent: Any, aside: list[Paragraph]) -> str:
-        """Return what stands inside a cell or a note as one text, without marks; what hangs on it goes into `aside`."""
+        """Return a cell or note as one unmarked text; what is attached to its paragraphs is added to `aside`."""
         return " ".join(text for text in self._texts(parent, aside) if text.strip())
 
     def _texts(self, parent: Any, aside: list[Paragraph]) -> Iterator[str]:
@@ -184,7 +181,7 @@ class DocxBody:
         return f"{label} {paragraph.text}" if label and paragraph.text.strip() else paragraph.text
 
     def _children(self, parent: Any, name: str) -> Iterator[Any]:
-        """Yield the rows of a table or the cells of a row, those in content controls and tracked changes too."""
+        """Yield the rows of a table or the cells of a row, including those in content controls and tracked changes."""
         for child in parent:
             if child.tag == f"{W}{name}":
                 yield child
@@ -194,12 +191,12 @@ class DocxBody:
                 yield from self._children(child, name)
 
     def _is_gone(self, row: Any) -> bool:
-        """Whether a row is one that a tracked change takes away."""
+        """Whether a tracked change removes the row."""
         changed = row.findall(f"{W}trPr/*")
         return any(change.tag in self._reader.gone for change in changed)
 
     def _label(self, properties: Any | None, name: str, style: Style) -> tuple[str | None, int]:
-        """Return (the label of a paragraph, its level in the list)."""
+        """Return a paragraph's label and its level in the list."""
         direct = None if properties is None else properties.find(f"{W}numPr")
         number = value_of(direct, "numId") or style.number
         if number is None or number == "0":
@@ -226,12 +223,11 @@ def _is_contents(element: Any) -> bool:
 
 
 class Style(NamedTuple):
-    """A style with those it is based on, itself first.
+    """A style with the styles it is based on, itself first.
 
     Attributes:
-        names: of the styles.
-        outline: level that the first of them gives to a heading, as it is written.
-        number, level: the list that the first of them puts a paragraph in, and the level in it.
+        outline: heading level as written, from the first style that has one.
+        number, level: the list and the level in it, each from the first style that has one.
     """
 
     names: tuple[str, ...] = ()
@@ -241,21 +237,15 @@ class Style(NamedTuple):
 
     @property
     def is_title(self) -> bool:
-        """Whether it is the title's."""
         return self.names[:1] != () and self.names[0].lower() == "title"
 
     @property
     def is_contents(self) -> bool:
-        """Whether it is that of a line in a table of contents or an index."""
         return bool(self.names) and _CONTENTS.fullmatch(self.names[0]) is not None
 
 
 class Styles:
-    """The styles of one document, read once each: a template defines far more than it uses.
-
-    Args:
-        root: the element `w:styles`, None where the document has none.
-    """
+    """The styles of one document (`w:styles`), each read when first used: a template defines far more than it uses."""
 
     def __init__(self, root: Any | None) -> None:
         elements = () if root is None else root.iter(f"{W}style")
@@ -265,7 +255,7 @@ class Styles:
         self._hidden: frozenset[str] | None = None
 
     def get(self, name: str) -> Style:
-        """Return a style by its id; one that is not defined says nothing."""
+        """Return a style by its id; an undefined one is empty."""
         if name not in self._read:
             chain = self._chain(name)
             properties = [style.find(f"{W}pPr") for style in chain]
@@ -279,7 +269,7 @@ class Styles:
         return self._read[name]
 
     def hidden(self) -> frozenset[str]:
-        """Return the ids of styles whose text is hidden."""
+        """Return the ids of the styles whose text is hidden."""
         if self._hidden is None:
             some = self._root is not None and next(self._root.iter(f"{W}vanish"), None) is not None
             self._hidden = frozenset(filter(self._hides, self._elements)) if some else frozenset()
@@ -305,12 +295,7 @@ class Styles:
 
 
 def outline_level(properties: Any | None, style: Style) -> int | None:
-    """Return the level of a heading, 0 for the highest; None for a paragraph of text.
-
-    Args:
-        properties: the paragraph's `w:pPr`.
-        style: of the paragraph.
-    """
+    """Return the level of a heading, 0 for the highest; None for body text. `properties` is the paragraph's `w:pPr`."""
     level = value_of(properties, "outlineLvl") or style.outline
     if level and level.isdecimal():
         return int(level) if int(level) < _LEVELS else None

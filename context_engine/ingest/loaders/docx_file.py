@@ -1,14 +1,14 @@
-"""Word documents: `.docx`, as Word and others write them, strict Open XML too.
+"""Word documents: `.docx`, as Word and others write them, including Strict Open XML.
 
-Read, in the order of the document: headings by style or outline level, with the numbers Word counts for them; lists
-and numbered paragraphs with their labels; tables as pipe tables, merged cells repeated down, a table in a cell on the
-cell's line; text in content controls, form fields, text boxes, equations, charts and diagrams; footnotes, endnotes
-and comments below the paragraph that refers to them; page heads and feet once each, below the title; bold words as
-`**bold**`, because definitions are marked so; tracked changes as accepted, or as `tracked_changes` says. Fields: core
-properties a person wrote; custom properties and the page head only as labels ("Version: 3.2"). Reported, not read:
-hidden text, tables of contents, embedded files, sub-documents, what is damaged or missing. Not read: page heads that
-hold a page's number alone, pictures, links' targets. Refused: macros (`.docm`, or a macro part inside), passwords,
-zip bombs, XML with a document type.
+Read, in document order: headings by style or outline level, with the numbers Word counts for them; lists and numbered
+paragraphs with their labels; tables as pipe tables, merged cells repeated down, a table in a cell on the cell's line;
+text in content controls, form fields, text boxes, equations, charts and diagrams; footnotes, endnotes and comments
+below the paragraph that refers to them; page headers and footers once each, below the title; bold words as `**bold**`,
+because they mark definitions; tracked changes as accepted, or as `tracked_changes` says. Fields: core properties a
+person wrote; custom properties and the page header only as labels ("Version: 3.2"). Reported, not read: hidden text,
+tables of contents, embedded files, sub-documents, what is damaged or missing. Not read: page headers with a page number
+alone, pictures, link targets. Refused: macros (`.docm`, or a macro part inside), passwords, zip bombs, XML with a
+document type.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped
     header = {**header_fields("\n".join(labels)), **header_fields(text)}
     if document.title:
         fields["title"] = document.title
-    if "version" in header:  # what the text says about itself goes before the properties
+    if "version" in header:  # the text's own statement takes precedence over the properties
         fields.pop("version", None)
     return LoadedDocument(path=file.name, text=text, fields=fields, header=header, notices=notices, properties=True)
 
@@ -71,13 +71,9 @@ def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped
 class DocxDocument:
     """Reads one document once.
 
-    Args:
-        package: the file.
-        changes: how tracked changes are read.
-
     Attributes:
-        margins: the lines of page heads and feet.
-        title: the paragraph in the style "Title", "" where there is none; known when the blocks were read.
+        margins: the lines of page headers and footers.
+        title: the paragraph in the style "Title", "" if there is none; set by `blocks`.
     """
 
     def __init__(self, package: OoxmlPackage, changes: Changes) -> None:
@@ -91,7 +87,6 @@ class DocxDocument:
         self.title = ""
 
     def blocks(self) -> list[MarkdownBlock]:
-        """Return the document as blocks."""
         main = self._package.main
         root = self._package.parts.root(main)
         if root is None and not self._package.parts.problems:
@@ -102,14 +97,14 @@ class DocxDocument:
         body = root.find(f"{W}body")
         out = [*reader.blocks(root if body is None else body), *reader.rest()]
         self.title = reader.title
-        if not out and self._package.parts.problems:  # page heads alone would pass for the document
+        if not out and self._package.parts.problems:  # page headers alone would pass for the document
             return []
         margins = [MarkdownBlock(line) for line in self._margins(main)]
         first = 1 if out and out[0].text.startswith("# ") else 0
         return [*out[:first], *margins, *out[first:]]
 
     def notices(self, text: str) -> tuple[Notice, ...]:
-        """Return what of the document is not in its text."""
+        """Report what of the document is not in its text."""
         main = self._package.main
         left = [reader.left_out for reader in self._readers]
         hidden = sum(part.hidden for part in left)
@@ -142,7 +137,7 @@ class DocxDocument:
         return reader
 
     def _notes(self, main: str) -> dict[str, Any]:
-        """Return footnotes, endnotes and comments by name; the lines that Word draws between them are none."""
+        """Return footnotes, endnotes and comments by name, without the separator lines Word draws above notes."""
         out = {}
         for kind, name, before in _NOTES:
             root = self._package.root(main, kind)
@@ -152,7 +147,7 @@ class DocxDocument:
         return out
 
     def _margins(self, main: str) -> Iterator[str]:
-        """Yield page heads and feet, each once, without those that hold nothing but a page's number."""
+        """Yield page headers and footers, each once, without those that hold only a page number."""
         for kind, label in _MARGINS:
             for part in self._package.related(main, kind):
                 root = self._package.parts.root(part)
@@ -164,7 +159,7 @@ class DocxDocument:
                 yield line
 
     def _chunk(self, part: str, element: Any) -> Sequence[MarkdownBlock]:
-        """Tell of a file that stands in the document as a chunk in another format."""
+        """Report a file of another format that is embedded in the text."""
         relation = self._package.relations(part).get(element.get(f"{REL}id") or "")
         name = posixpath.basename(relation.target) if relation else "one that is missing"
         size = (
@@ -181,7 +176,7 @@ def _flat(blocks: Sequence[MarkdownBlock]) -> str:
 
 
 def is_page_number(text: str) -> bool:
-    """Whether a page's head or foot says nothing but the number of the page.
+    """Whether a page header or footer says nothing but the page number.
 
     >>> is_page_number("Page 3 of 10"), is_page_number("Facility letter 7")
     (True, False)
@@ -190,12 +185,12 @@ def is_page_number(text: str) -> bool:
 
 
 def damaged(problems: Iterable[str]) -> list[Notice]:
-    """Return what could not be read of a file's parts, each once."""
+    """Report each problem in a file's parts once."""
     return [file_notice(NoticeCode.PART_DAMAGED, problem) for problem in dict.fromkeys(problems)]
 
 
 def hidden_words(count: int) -> list[Notice]:
-    """Return that words of hidden text are left out, where there are any."""
+    """Report the number of hidden words that are left out, if any."""
     left = f"hidden text is left out: {count} word{'s' if count != 1 else ''}"
     return [file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count)] if count else []
 

@@ -1,4 +1,4 @@
-"""Numbers that Word shows and does not store: the label of a paragraph from `numbering.xml`.
+"""The paragraph numbers that Word shows but does not store, computed from `numbering.xml`.
 
 Source: ECMA-376 Part 1, 17.9 (numbering definitions, levels, restarts, `lvlText`).
 """
@@ -33,11 +33,7 @@ _Levels = dict[int, _NumberingLevel]
 
 
 class Numbering:
-    """Counts the numbered paragraphs of one document, in their order.
-
-    Args:
-        root: the element `w:numbering`, None where the document has none.
-    """
+    """Counts the numbered paragraphs of one document, in their order; `root` is the element `w:numbering`."""
 
     def __init__(self, root: Any | None) -> None:
         self._lists: dict[str, _Levels] = {}
@@ -48,12 +44,12 @@ class Numbering:
             self._read(root)
 
     def level_of_style(self, number: str, style: str) -> int:
-        """Return the level that a list gives to a paragraph style, 0 where it names none."""
+        """Return the level a list assigns to a paragraph style, 0 if it names none."""
         levels = self._lists.get(self._list_of.get(number, ""), {})
         return next((index for index, level in levels.items() if style and level.style == style), 0)
 
     def label(self, number: str, index: int) -> str | None:
-        """Count a paragraph and return its label ("4.2", "(a)", `BULLET`), None where it shows none.
+        """Count a paragraph and return its label ("4.2", "(a)", `BULLET`), None if it shows none.
 
         Args:
             number: the `numId` of the paragraph.
@@ -105,18 +101,18 @@ class Numbering:
 
     def _read_overrides(self, number: str, element: Any) -> None:
         for override in element.iter(f"{_W}lvlOverride"):
-            index = _whole(override.get(f"{_W}ilvl"), 0)
+            index = _number(override.get(f"{_W}ilvl"), 0)
             if start := _value(override, "startOverride"):
-                self._overrides.setdefault(number, {})[index] = _whole(start, 1)
+                self._overrides.setdefault(number, {})[index] = _number(start, 1)
             own = override.find(f"{_W}lvl")
             if own is not None:
-                name = f"{self._list_of[number]}/{number}"  # a list of its own, with the other levels as they were
+                name = f"{self._list_of[number]}/{number}"  # a separate list; its other levels are unchanged
                 self._lists[name] = {**self._lists.get(self._list_of[number], {}), index: _level(own)[1]}
                 self._list_of[number] = name
 
 
 def numeral(form: str, value: int) -> str:
-    """Return a number in a form of `w:numFmt`; in digits where the form is not known.
+    """Return a number in a format of `w:numFmt`; in digits if the format is unknown.
 
     >>> numeral("lowerRoman", 4), numeral("upperLetter", 27)
     ('iv', 'AA')
@@ -126,8 +122,8 @@ def numeral(form: str, value: int) -> str:
 
 def _level(element: Any) -> tuple[int, _NumberingLevel]:
     legal = element.find(f"{_W}isLgl")
-    return _whole(element.get(f"{_W}ilvl"), 0), _NumberingLevel(
-        start=_whole(_value(element, "start"), 1),
+    return _number(element.get(f"{_W}ilvl"), 0), _NumberingLevel(
+        start=_number(_value(element, "start"), 1),
         form=_value(element, "numFmt") or "decimal",
         text=_value(element, "lvlText") or "",
         legal=legal is not None and legal.get(f"{_W}val", "1") not in ("0", "false"),
@@ -141,7 +137,7 @@ def _value(element: Any, name: str) -> str | None:
     return None if child is None else child.get(f"{_W}val")
 
 
-def _whole(text: str | None, default: int) -> int:
+def _number(text: str | None, default: int) -> int:
     return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 7 else default
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 
-# Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" where it has nothing that stands by itself.
+# Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" for characters that mean nothing on their own.
 _LOW: Final = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
 _HIGH: Final = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…\ufffd\ufffd↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑"
 _SYMBOL: Final = {
@@ -18,31 +18,10 @@ _SYMBOL: Final = {
     **{0xA1 + place: char for place, char in enumerate(_HIGH)},
 }
 _WINGDINGS: Final = {
-    0xFE: "[x]",
-    0xFD: "[x]",
-    0x78: "[x]",
-    0xA8: "[ ]",
-    0x6F: "[ ]",
-    0x71: "[ ]",
-    0x72: "[ ]",
-    0xFC: "✓",
-    0xFB: "✗",
-    0xE0: "→",
-    0xDF: "←",
-    0xE1: "↑",
-    0xE2: "↓",
-    0xE8: "→",
-    0xF0: "⇒",
-    0xF3: "⇔",
-    0x6C: "●",
-    0x6E: "■",
-    0xA7: "▪",
-    0x9F: "•",
-    0x76: "❖",
-    0xD8: "➢",
-    0x4A: "☺",
-    0x4C: "☹",
-}
+    0xFE: "[x]", 0xFD: "[x]", 0x78: "[x]", 0xA8: "[ ]", 0x6F: "[ ]", 0x71: "[ ]", 0x72: "[ ]", 0xFC: "✓", 0xFB: "✗",
+    0xE0: "→", 0xDF: "←", 0xE1: "↑", 0xE2: "↓", 0xE8: "→", 0xF0: "⇒", 0xF3: "⇔", 0x6C: "●", 0x6E: "■", 0xA7: "▪",
+    0x9F: "•", 0x76: "❖", 0xD8: "➢", 0x4A: "☺", 0x4C: "☹",
+}  # fmt: skip
 _WINGDINGS_2: Final = {0x52: "[x]", 0x51: "[x]", 0xA3: "[ ]", 0x50: "✓", 0x4F: "✗"}
 _FONTS: Final = {"symbol": _SYMBOL, "wingdings": _WINGDINGS, "wingdings 2": _WINGDINGS_2}
 _PRIVATE: Final = 0xF000  # where symbol fonts keep their 256 characters
@@ -67,7 +46,7 @@ _TEXTS: Final = frozenset((f"{W}t", f"{M}t", f"{W}delText"))
 NOTES: Final = {
     f"{W}footnoteReference": "", f"{W}endnoteReference": "e", f"{W}commentReference": "comment ",
 }  # fmt: skip
-"""What refers to a note, with what stands before its number; a comment leaves no mark in the text."""
+"""References to notes, and the prefix of their names; a comment leaves no mark in the text."""
 _DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
 _BY_ITSELF: Final = re.compile(
     r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
@@ -76,7 +55,7 @@ _BOLD: Final = "\x00"  # stands around bold runs until neighbours are joined; XM
 
 
 def symbol(font: str, code: str) -> str | None:
-    """Return a character of a font as text, None where it is a drawing that no character stands for.
+    """Return a character of a font as text, None if it is a drawing without an equivalent.
 
     >>> symbol("Symbol", "F061"), symbol("Wingdings", "F0FE"), symbol("Arial", "00A7"), symbol("Webdings", "F041")
     ('α', '[x]', '§', None)
@@ -148,17 +127,16 @@ MATH: Final[Mapping[str, Callable[[Any, Read], str]]] = {
     f"{M}d": _brackets,
     f"{M}m": _matrix,
 }
-"""How an element is written, given what reads the parts of it; all others are their parts one after the other."""
+"""Writers of equation elements, given a reader for their parts; any other element is its parts in sequence."""
 
 
 class Paragraph(NamedTuple):
-    """A paragraph's text, and what hangs on it.
+    """A paragraph's text, and what is attached to it.
 
     Attributes:
-        text: with a mark where a note is referred to.
-        boxes: the text boxes anchored in it.
+        text: with a mark for each reference to a note.
         notes: names of the notes it refers to: "2", "e2" for endnotes, "comment 2".
-        drawn: ids of the relations to its charts and diagrams.
+        drawn: relation ids of its charts and diagrams.
     """
 
     text: str
@@ -177,11 +155,11 @@ class DocxLeftOut:
 
 
 class ParagraphReader:
-    """Reads paragraphs of one document.
+    """Reads the paragraphs of one document.
 
     Args:
         changes: whether tracked changes are read as accepted, as rejected, or both, marked.
-        hidden: ids of styles whose text is hidden.
+        hidden: ids of the styles whose text is hidden.
         left_out: counts what is not read.
     """
 
@@ -193,11 +171,10 @@ class ParagraphReader:
         self._left_out = left_out
 
     def read(self, element: Any, *, bold: bool, hidden: bool = False) -> Paragraph:
-        """Return the text of a paragraph.
+        """Return the text of a paragraph `w:p`.
 
         Args:
-            element: the element `w:p`.
-            bold: whether bold words inside a paragraph that is not bold as a whole are marked.
+            bold: whether bold words are marked in a paragraph that is not entirely bold.
             hidden: whether the paragraph's style hides it.
         """
         run_text = _RunText([], [], [])
@@ -264,7 +241,7 @@ class ParagraphReader:
         font, code = element.get(f"{W}font") or "", element.get(f"{W}char") or ""
         text = symbol(font, code)
         if text is None:
-            self._left_out.symbols[font or "a font that is not named"] += 1
+            self._left_out.symbols[font or "without a name"] += 1
         return text or ""
 
     def _note(self, element: Any, run_text: _RunText) -> str:
@@ -321,14 +298,14 @@ _READERS: Final = {
 
 
 def value_of(parent: Any | None, name: str) -> str | None:
-    """Return the attribute `w:val` of a child, None where there is no such child."""
+    """Return the attribute `w:val` of a child, None if there is no such child."""
     child = None if parent is None else parent.find(f"{W}{name}")
     value = None if child is None else child.get(f"{W}val")
     return None if value is None else str(value)
 
 
 def is_on(properties: Any | None, name: str) -> bool:
-    """Whether a property such as bold is there and not switched off."""
+    """Whether a property such as bold is present and not switched off."""
     child = None if properties is None else properties.find(f"{W}{name}")
     return child is not None and child.get(f"{W}val", "1") not in ("0", "false", "off", "none")
 

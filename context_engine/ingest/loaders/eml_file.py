@@ -1,9 +1,9 @@
 """Messages: `.eml`.
 
-Read: the subject as title; from, to, copies and date as lines and as fields; the text, of several forms of it the HTML
-one, read as a web page is; messages inside the message below their own subject. Attachments of a format that is
-supported are documents of their own, named by the message and their name; the others are reported with their size. Not
-read: other header lines, signatures, pictures; nothing is fetched. Refused: more than 200 attachments (the rest told).
+Read: the subject as title; from, to, copies and date as lines and as fields; the text, its HTML form if there are
+several, read as a web page is; messages inside the message below their own subject. Attachments of a supported format
+are separate documents, named by the message and their own name; the others are reported with their size. Not read:
+other header lines, signatures, pictures; nothing is fetched. At most 200 attachments are read, the rest are reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from context_engine.ingest.loaders.source_file import SourceFile
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 _MOST_ATTACHMENTS: Final = 200
 _MOST_NESTED: Final = 10
-_FORMS: Final = ("text/html", "text/plain")  # of the same text, the one that says most first
+_FORMS: Final = ("text/html", "text/plain")  # of the same text, the richest first
 ReadFile = Callable[[Path], Iterator[LoadedDocument | Skipped]]
 
 
@@ -46,9 +46,8 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
     """Yield the message, then the documents attached to it.
 
     Args:
-        file: the message.
-        read: reads an attachment that was put into a file.
-        readable: whether a file of this name is of a supported format.
+        read: reads an attachment from a temporary file.
+        readable: whether a file name has a supported suffix.
     """
     message = message_from_bytes(file.read(), policy=policy.default)
     mail = _MailContent(file.name)
@@ -60,7 +59,7 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
         mail.notices.append(file_notice(NoticeCode.EMBEDDED_NOT_READ, unread, names=left))
     text = joined(mail.blocks)
     if not mail.blocks or not message.keys():
-        yield Skipped(file.name, "has no header lines of a message, or no text")
+        yield Skipped(file.name, "has no message header lines, or no text")
     else:
         yield LoadedDocument(path=file.name, text=text, fields=_fields(message), notices=tuple(mail.notices))
     for name, data in taken:
@@ -86,8 +85,8 @@ def _part(part: EmailMessage, mail: _MailContent, depth: int) -> None:
     elif kind == "multipart/alternative" and part.is_multipart():
         _alternative(_parts(part), mail, depth)
     elif part.is_multipart():
-        for one in _parts(part):
-            _part(one, mail, depth)
+        for inner in _parts(part):
+            _part(inner, mail, depth)
     elif _is_text(part) and part.get_content_disposition() != "attachment" and not name:
         mail.blocks += _text(part, mail)
     else:
@@ -96,12 +95,12 @@ def _part(part: EmailMessage, mail: _MailContent, depth: int) -> None:
 
 
 def _is_text(part: EmailMessage) -> bool:
-    """Whether a part is text; one that says it has parts and has none is the text they stand in."""
+    """Whether a part is text; a part declared multipart without parts is itself the text."""
     return part.get_content_maintype() in ("text", "multipart")
 
 
 def _alternative(parts: list[EmailMessage], mail: _MailContent, depth: int) -> None:
-    """Read the form of a text that says most; what is none of its forms is read as well."""
+    """Read the richest form of a text, and every part that is not one of its forms."""
     forms = [part for part in parts if part.get_content_type() in _FORMS or part.is_multipart()]
     best = sorted(
         forms, key=lambda part: _FORMS.index(part.get_content_type()) if part.get_content_type() in _FORMS else -1
@@ -129,14 +128,14 @@ def _text(part: EmailMessage, mail: _MailContent) -> list[MarkdownBlock]:
 
 
 def _decoded(data: bytes, charset: str | None, mail: _MailContent) -> str:
-    """Return a text in the encoding that the message names, where it names another in one that can be told."""
+    """Decode in the encoding that the message names, or else in a detected one."""
     try:
         return data.decode(charset or "ascii").replace("\r\n", "\n")
     except (LookupError, UnicodeDecodeError):
         pass
     known = decoded(data, mail.name)
     if isinstance(known, Skipped):
-        problem = f"the text is not {charset or 'ASCII'}: what cannot be read in it is shown as \ufffd"
+        problem = f"the text is not {charset or 'ASCII'}: characters that cannot be read are shown as \ufffd"
         mail.notices.append(file_notice(NoticeCode.DOCUMENT_REPAIRED, problem))
         return data.decode("utf-8", "replace").replace("\x00", "")
     mail.notices += known.notices
@@ -144,7 +143,6 @@ def _decoded(data: bytes, charset: str | None, mail: _MailContent) -> str:
 
 
 def _documents(path: str, name: str, data: bytes, read: ReadFile) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the documents of an attachment, named by the message they came with."""
     with tempfile.TemporaryDirectory(prefix="context-engine-") as folder:
         place = Path(folder) / f"attached{Path(name).suffix.lower()}"
         place.write_bytes(data)
@@ -172,12 +170,12 @@ def _moment(text: str) -> datetime | None:
 
 
 def _line(message: EmailMessage, name: str) -> str:
-    """Return a header line as a person reads it; the standard library raises on some that break its rules."""
+    """Return a header line as a person reads it; the standard library raises on some malformed ones."""
     try:
         value = message.get(name)
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - whatever a header line makes the parser do, it is only not shown
+    except Exception:  # noqa: BLE001 - a header line that the parser fails on is not shown
         return ""
     return one_line(str(value or "").encode("utf-8", "replace").decode())
 

@@ -1,7 +1,7 @@
-"""Which encoding a text is in: a byte order mark, else UTF-8, else UTF-16 by its NUL bytes, else a guess that is told.
+"""Find a text's encoding: a byte order mark, else UTF-8, else UTF-16 by its NUL bytes, else a guess that is reported.
 
-A guess needs `charset-normalizer` (extra `documents`), except for Western European text, in which the few bytes that
-are not ASCII are letters and typographic marks of Windows-1252: there it takes curly quotes for box-drawing marks.
+A guess needs `charset-normalizer` (extra `documents`), which takes curly quotes for box-drawing marks. Western European
+text is therefore told apart first: its few non-ASCII bytes are letters and typographic marks of Windows-1252.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _SAMPLE: Final = 1 << 16
 _WESTERN: Final = frozenset(
     "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿŒœŠšŽž€£¥§©®°±²«»·–—‘’‚“”„•…™¡¿½¼%\u00a0"
 )
-_MOST_WESTERN: Final = 0.2  # of the bytes; in a text of another script nearly all are above ASCII
+_MOST_WESTERN: Final = 0.2  # share of non-ASCII bytes; in a text of another script nearly all are
 _SPARSE: Final = 0.02
-_LEAST: Final = 20  # bytes that a guess needs
+_LEAST: Final = 20  # fewer bytes give no reliable guess
 _FEW: Final = 8
-_RARE: Final = 1_000  # a file of lines with fewer NUL bytes than one in so many, and a few, is a text
+_RARE: Final = 1_000  # a text may hold _FEW NUL bytes and one more in each 1,000
 
 
 class Decoded(NamedTuple):
-    """A text with "\\n" for every line end, and what was guessed about its encoding."""
+    """A text whose line ends are all "\\n", with the notices about its encoding."""
 
     text: str
     notices: tuple[Notice, ...]
@@ -51,24 +51,22 @@ def decoded(data: bytes, name: str, *, declared: str | None = None) -> Decoded |
     """Return the text of a file.
 
     Args:
-        data: the file's bytes.
-        name: the file's name.
         declared: the encoding the file itself names, tried after UTF-8 and before a guess.
     """
-    found = _marked(data) or _whole(data, name, declared)
-    if isinstance(found, Skipped):
-        return found
+    encoding = _marked(data) or _encoding(data, name, declared)
+    if isinstance(encoding, Skipped):
+        return encoding
     try:
-        text = data.decode(found.name).removeprefix("\ufeff")
+        text = data.decode(encoding.name).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        return Skipped(name, f"is not {found.name} all through (byte {error.start:,}): save it as UTF-8")
+        return Skipped(name, f"is not {encoding.name} all through (byte {error.start:,}): save it as UTF-8")
     if "\x00" in text:
         return _nul(name, text[: text.index("\x00")].count("\n") + 1)
-    return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), found.notices)
+    return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), encoding.notices)
 
 
 def open_text(file: SourceFile) -> tuple[TextIO, tuple[Notice, ...]] | Skipped:
-    """Open a file as text that is read line by line, every line end as "\\n"; the caller closes it.
+    """Open a file as text with "\\n" as line end; the caller closes it.
 
     The file is read through once to find its encoding; memory does not grow with it.
     """
@@ -79,7 +77,7 @@ def open_text(file: SourceFile) -> tuple[TextIO, tuple[Notice, ...]] | Skipped:
 
 
 def encoding_of(file: SourceFile) -> _Encoding | Skipped:
-    """Return the encoding that all of a file can be read in."""
+    """Return an encoding in which the whole file can be read."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     lines = 0
     with file.open() as stream:
@@ -104,7 +102,7 @@ def _marked(data: bytes) -> _Encoding | None:
 
 
 def _utf16(data: bytes) -> _Encoding | None:
-    """Return UTF-16 without a mark: every other byte of the ASCII characters in it is NUL."""
+    """Recognise UTF-16 without a byte order mark: every other byte of its ASCII characters is NUL."""
     sample = data[: _SAMPLE - _SAMPLE % 2]
     if b"\x00" not in sample:
         return None
@@ -115,7 +113,7 @@ def _utf16(data: bytes) -> _Encoding | None:
     return None
 
 
-def _whole(data: bytes, name: str, declared: str | None) -> _Encoding | Skipped:
+def _encoding(data: bytes, name: str, declared: str | None) -> _Encoding | Skipped:
     if b"\x00" in data:
         return _utf16(data) or _nul(name, data[: data.index(b"\x00")].count(b"\n") + 1)
     try:
@@ -148,7 +146,7 @@ def _western(sample: bytes) -> bool:
 
 
 def _pairs(sample: bytes) -> int:
-    """Return how many bytes above ASCII follow one: two-byte scripts are made of such pairs."""
+    """Count the non-ASCII bytes that follow another: two-byte scripts consist of such pairs."""
     return sum(1 for first, second in pairwise(sample) if first > 127 and second > 127)
 
 

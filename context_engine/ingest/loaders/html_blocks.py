@@ -1,4 +1,4 @@
-"""The elements of a page as Markdown blocks, and the boilerplate that is kept apart to be reported.
+"""The elements of a page as Markdown blocks; boilerplate is kept apart to be reported.
 
 The tree is walked without recursion, because pages may nest deep."""
 
@@ -23,7 +23,7 @@ _NEVER_SHOWN: Final = frozenset(
 _AROUND: Final = frozenset(("nav", "aside", "footer", "dialog"))
 _CONTROLS: Final = frozenset(("button", "datalist", "progress", "meter"))
 _INSTEAD: Final = frozenset(("noscript", "template", "iframe", "noframes", "canvas", "audio", "video", "svg"))
-_RAW: Final = frozenset(("template", "iframe", "noframes"))  # what stands in them is not parsed
+_RAW: Final = frozenset(("template", "iframe", "noframes"))  # the parser keeps their content as raw text
 _FRAMES: Final = frozenset(("frame", "iframe"))
 _ROLES: Final = frozenset(["navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"])
 _BOILERPLATE: Final = frozenset(
@@ -53,11 +53,7 @@ _MOST_SPAN: Final = 100
 
 
 class Boilerplate:
-    """Decides what is not content, and keeps its words by kind.
-
-    Args:
-        whole_page: whether what is read is the page, whose `<header>` is no content.
-    """
+    """Decides what is not content, and keeps its words by kind; the `<header>` of a whole page is not content."""
 
     def __init__(self, *, whole_page: bool) -> None:
         self._around = _AROUND | {"header"} if whole_page else _AROUND
@@ -65,34 +61,33 @@ class Boilerplate:
         self._frames: list[str] = []
 
     def drops(self, node: LexborNode) -> bool:
-        """Whether an element is no content; its words are kept."""
+        """Whether an element is not content; its words are kept."""
         tag = node.tag or ""
         if tag in _NEVER_SHOWN:
             return True
         kind = self._kind(node, tag)
         if kind:
-            self.keep(kind, _said(node, tag))
+            self.keep(kind, _words(node, tag))
         if tag in _FRAMES:
             self._frames.append(node.attributes.get("src") or "one without an address")
         return kind is not None
 
     def keep(self, kind: str, text: str) -> None:
-        """Keep words that are not in the text."""
         if text:
             self._kept.setdefault(kind, []).append(text)
 
     def beside(self, text: str) -> None:
-        """Keep what stands beside the main content."""
+        """Keep the text beside the main content."""
         self.keep(_NAVIGATION, text)
 
     def take(self, other: Boilerplate) -> None:
-        """Take over what another kept."""
+        """Take over what another has kept."""
         for kind, texts in other._kept.items():
             self._kept.setdefault(kind, []).extend(texts)
         self._frames += other._frames
 
     def notices(self) -> tuple[Notice, ...]:
-        """Return what was set aside, one for each kind, and the frames."""
+        """Return a notice for each kind of text set aside, and one for the frames."""
         notices = [_set_aside(kind, list(dict.fromkeys(texts))) for kind, texts in self._kept.items()]
         if self._frames:
             left = f"frames are not read: {', '.join(self._frames)}"
@@ -125,15 +120,15 @@ def _is_boilerplate(attributes: dict[str, str | None]) -> bool:
     return not _BOILERPLATE.isdisjoint(names)
 
 
-def _said(node: LexborNode, tag: str) -> str:
-    """Return the words in an element, without those of scripts in it."""
+def _words(node: LexborNode, tag: str) -> str:
+    """Return the words in an element, without those of its scripts."""
     if tag in _RAW:
         return one_line(unescape(_MARKUP.sub(" ", node.html or "" if tag == "template" else node.text() or "")))
     return one_line(" ".join(unescape(_MARKUP.sub(" ", node.html or "")).split()))
 
 
 def shown(node: LexborNode, aside: Boilerplate) -> str:
-    """Return what a picture or control shows, with a space around it; what could be chosen and is not goes aside."""
+    """Return what a picture or control shows, with a space around it; its unused options go aside."""
     attributes = node.attributes
     if node.tag in ("img", "area"):
         text = one_line(attributes.get("alt") or "")
@@ -177,12 +172,11 @@ class HtmlBlocks:
     """Turns one element into blocks.
 
     Args:
-        root: the element.
-        whole_page: whether it is the page, whose `<header>` is no content.
-        without: an element in it that is left out.
+        whole_page: whether the element is the page, whose `<header>` is not content.
+        without: an element inside it that is left out.
 
     Attributes:
-        aside: what is no content.
+        aside: what is not content.
     """
 
     def __init__(self, root: LexborNode, *, whole_page: bool, without: LexborNode | None = None) -> None:
@@ -191,12 +185,11 @@ class HtmlBlocks:
         self.aside = Boilerplate(whole_page=whole_page)
         self._inline: list[str] = []
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
-        self._mark = ""  # what the next block of a list item begins with
+        self._mark = ""  # the mark that the next block of a list item begins with
         self._bold = 0
         self._out: list[MarkdownBlock] = []
 
     def blocks(self) -> list[MarkdownBlock]:
-        """Return the blocks of the element."""
         for event, node in _walk(self._root, self._is_dropped, _is_leaf):
             if event == "text":
                 self._inline.append((node.text_content or "").replace("\n", " ").replace("\x00", ""))
@@ -274,13 +267,13 @@ class HtmlBlocks:
         return f"{last + 1}."
 
     def _rows(self, table: LexborNode) -> list[list[str]]:
-        """Return the cells of a table; one over several rows stands in each, one over several columns in the first."""
+        """Return a table's cells; a merged cell is repeated in each of its rows and stands in its first column."""
         out: list[list[str]] = []
         lasting: dict[int, tuple[str, int]] = {}  # column -> (text, rows it goes on for)
         for row in table.css("tr"):
             cells: list[str] = []
-            given = [] if self._is_dropped(row) else [cell for cell in _cells(row) if not self._is_dropped(cell)]
-            while given or len(cells) in lasting:
+            open_cells = [] if self._is_dropped(row) else [cell for cell in _cells(row) if not self._is_dropped(cell)]
+            while open_cells or len(cells) in lasting:
                 column = len(cells)
                 if column in lasting:
                     text, rows = lasting.pop(column)
@@ -288,7 +281,7 @@ class HtmlBlocks:
                         lasting[column] = (text, rows - 1)
                     cells.append(text)
                     continue
-                cell = given.pop(0)
+                cell = open_cells.pop(0)
                 text = self._cell_text(cell)
                 rows = _span(cell, "rowspan")
                 if rows > 1:
@@ -312,7 +305,7 @@ class HtmlBlocks:
 def _walk(
     root: LexborNode, is_dropped: Callable[[LexborNode], bool], is_leaf: Callable[[LexborNode], bool]
 ) -> Iterator[tuple[str, LexborNode]]:
-    """Yield ("open" | "text" | "close", node) in the order of the page; what is dropped or a leaf is not entered."""
+    """Yield ("open" | "text" | "close", node) in page order; dropped nodes and leaves are not entered."""
     node = root
     while True:
         below = None
@@ -339,7 +332,7 @@ def _is_leaf(node: LexborNode) -> bool:
 
 
 def _is_table(node: LexborNode) -> bool:
-    """Whether a table holds data; one with headings or tables in it, or a single column, lays out a page."""
+    """Whether a table holds data; a table with headings or tables inside, or with one column, is page layout."""
     if any(inner.mem_id != node.mem_id for inner in node.css(_STRUCTURED)):
         return False
     return any(len(_cells(row)) > 1 for row in node.css("tr"))
@@ -355,7 +348,7 @@ def _span(cell: LexborNode, name: str) -> int:
 
 
 def _lines(text: str) -> str:
-    """Return inline text with single spaces, its line breaks kept and its bold words marked."""
+    """Return inline text with single spaces; its line breaks are kept and its bold words marked."""
     spans = text.split("\x00")
     inner = [span for span in spans[1::2] if span.strip()]
     if inner and "".join(spans[0::2]).strip(" .:;\n\t"):

@@ -1,12 +1,12 @@
 """Web pages: `.html`, `.htm`.
 
-Read: the main content (`<main>`, the only `<article>`, where hardly anything stands beside it, else the body) with
+Read: the main content (`<main>` or the only `<article>` if hardly anything stands beside it, else the body) with
 headings, lists, tables (cells that span several rows repeated), definition lists, quotations and code; bold words as
-`**bold**`; what is filled in, ticked and chosen in forms; pictures by the text that stands for them. The encoding is
-the file's mark, UTF-8, the one its `<meta>` or XML declaration names, or a guess. Fields: title, author and dates of
-the page's head. Reported, with their words, not read: navigation, page heads and feet, asides, hidden elements,
-controls of forms, what is shown in place of something else (`<noscript>`, `<template>`), frames. Not read: scripts,
-styles, comments, links' targets; nothing is fetched. Refused: elements nested over 5,000 deep.
+`**bold**`; what is filled in, ticked and chosen in forms; pictures by their alternative text. The encoding is given by
+the byte order mark, UTF-8, the `<meta>` or XML declaration, or a guess. Fields: title, author and dates of the head
+element. Reported, with their words, not read: navigation, page headers and footers, asides, hidden elements, form
+controls, fallback content (`<noscript>`, `<template>`), frames. Not read: scripts, styles, comments, link targets;
+nothing is fetched. Refused: elements nested over 5,000 deep.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _CHARSET: Final = re.compile(
 _NO_CONTENT: Final = "has no text outside of scripts and navigation: save the page as the browser shows it"
 _HEAD: Final = 4096
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-_MOST_DEPTH: Final = 5_000  # the time of parsing grows with its square
+_MOST_DEPTH: Final = 5_000  # parsing time grows with the square of the depth
 _NO_DEPTH: Final = "area base br col embed hr img input link meta param source track wbr p li td th tr"
 _VOID: Final = frozenset(_NO_DEPTH.split())
 _MAIN: Final = ("main", "[role=main]", "article")
 _LEAST_MAIN: Final = 200
-_MOST_BESIDE: Final = 2_000  # characters beside the main content; where there are more, it is not all that matters
+_MOST_BESIDE: Final = 2_000  # with more characters beside the main content, the whole page is read
 _XHTML: Final = re.compile(r"\s*<\?xml|(?:\s*<!--.*?-->)*\s*<!DOCTYPE[^>]{0,300}XHTML", re.IGNORECASE | re.DOTALL)
 _CLOSED: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*?)?)\s*/>")
 _MARKED: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _EMPTY: Final = _VOID - frozenset(("p", "li", "td", "th", "tr")) | {"frame"}
-_SEVEN_BITS: Final = ("iso-2022-", "hz-gb")  # they read as UTF-8 too, and wrongly
+_SEVEN_BITS: Final = ("iso-2022-", "hz-gb")  # they decode as UTF-8 too, but to other characters
 _REFRESH: Final = re.compile(r"\s*\d+(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?\S", re.IGNORECASE)
-_MOST_STUB: Final = 40  # words of a page that only leads to another
+_MOST_STUB: Final = 40  # words of a page that only redirects to another
 _DATES: Final = {
     "created": ("article:published_time", "dcterms.created", "dcterms.issued", "dc.date", "date"),
     "modified": ("article:modified_time", "dcterms.modified", "last-modified"),
@@ -62,12 +62,7 @@ _FIRST: Final = 4096
 
 
 def load_html(file: SourceFile, *, template: bool = False) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the document of a web page.
-
-    Args:
-        file: the page.
-        template: whether a program fills values in: its tags are left out.
-    """
+    """Yield the document of a web page; `template` leaves out the tags that a program fills in."""
     data = file.read()
     text = _decoded(data, file.name)
     if isinstance(text, Skipped):
@@ -100,12 +95,12 @@ def _decoded(data: bytes, name: str) -> Decoded | Skipped:
             return Decoded(data.decode(declared).replace("\r\n", "\n"), ())
         except (LookupError, UnicodeDecodeError):
             pass
-    wide = declared is not None and declared.startswith(("utf-16", "utf-32"))  # a page that says so in bytes is not
+    wide = declared is not None and declared.startswith(("utf-16", "utf-32"))  # readable as ASCII, so it is not
     return decoded(data, name, declared=None if wide else declared)
 
 
 class Page(NamedTuple):
-    """The text of a page, what its head says, what was set aside, and whether a browser goes on to another page."""
+    """The text of a page, the fields of its head, what was set aside, and whether it redirects to another page."""
 
     text: str
     fields: dict[str, Any]
@@ -145,7 +140,7 @@ def _refreshed(page: LexborHTMLParser) -> bool:
 
 
 def _as_html(text: str) -> str:
-    """Return XHTML as HTML: elements that are closed at once, and marked texts, mean something else there."""
+    """Rewrite self-closing elements and CDATA sections, which mean something else in HTML."""
     text = _CLOSED.sub(
         lambda match: match[0] if match[1].lower() in _EMPTY else f"<{match[1]}{match[2]}></{match[1]}>", text
     )
@@ -153,7 +148,7 @@ def _as_html(text: str) -> str:
 
 
 def _depth(text: str) -> int:
-    """Return about how deep elements are nested; those that close by themselves do not count."""
+    """Estimate how deep elements are nested; those with an optional end tag do not count."""
     depth = most = 0
     for match in _TAG.finditer(text):
         if match[2].lower() not in _VOID:
@@ -163,7 +158,7 @@ def _depth(text: str) -> int:
 
 
 def _read(page: LexborHTMLParser) -> tuple[list[MarkdownBlock], Boilerplate]:
-    """Return the main content, where it is nearly all there is, else the whole page; and what is no content."""
+    """Return the main content if it is nearly everything, else the whole page; and what is not content."""
     body = page.body or page.root
     if body is None:
         return [], Boilerplate(whole_page=True)
@@ -203,7 +198,7 @@ def _fields(page: LexborHTMLParser) -> dict[str, Any]:
 
 
 def load_template(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the document of a template."""
+    """Yield the document of a template, read as the format that its suffix or content shows."""
     kind = PurePath(file.path.stem).suffix.lower()
     if kind in _TEXT or (kind not in _HTML and not kind[1:].isalpha() and not _is_html(file)):
         yield from load_text(file)

@@ -1,11 +1,11 @@
 """JSON: `.jsonl` (`.ndjson`), a record a line, and `.json`, a list of records, an object with one, or one record.
 
-Both are read piece by piece, so the file may be large; a line or element that is no record is an error of its own, and
-the next one is read. In a `.json` every object of a list is a record, known by its number. An object whose only list
-of objects stands in one field (`{"as_of": …, "items": [...]}`) is that list, and its other fields are a record of
-their own. An object of like objects (`{"ACC-1": {...}, "ACC-2": {...}}`) is a list of them, and the key is the id of a
-record that has none. Any other object is one record; one too long to be held is several, cut between its fields. A
-`.json` that holds a record a line is read as `.jsonl`. Not read: plain values in lists of records (reported).
+Both are streamed, so the file may be large; a line or element that is not a record is an error, and the next one is
+read. In a `.json` every object of a list is a record, known by its number. An object with one list of objects
+(`{"as_of": …, "items": [...]}`) is that list, and its other fields are a separate record. An object of similar objects
+(`{"ACC-1": {...}, "ACC-2": {...}}`) is a list of them, and the key is the id of a record that has none. Any other
+object is one record; one too long to hold is several, cut between its fields. A `.json` with a record a line is read as
+`.jsonl`. Not read: plain values in lists of records (reported).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from context_engine.ingest.loaders.records import MOST_LINE, FileNotices, bounde
 from context_engine.ingest.loaders.source_file import EMPTY, SourceFile
 
 _MOST_KEYS: Final = 10_000
-_ALIKE: Final = 0.5  # of the table that like objects make; half of its cells hold something
+_ALIKE: Final = 0.5  # share of filled cells in the table that similar objects make
 _KNOWN: Final = frozenset((*ID_FIELDS[True], "title", "name"))
 _NO_OBJECT: Final = "the record is not an object with fields"
 Found = Iterator[LoadedDocument | Skipped]
@@ -40,17 +40,16 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
     """Yield the records of a JSON file.
 
     Args:
-        file: the file.
-        most: most characters of a record that is held as a whole.
+        most: limit in characters for a record that is held as a whole.
         block: characters read at a time.
     """
     opened = open_text(file)
     if isinstance(opened, Skipped):
         yield opened
         return
-    stream, notices = opened
-    found = FileNotices(file.name)
-    found.add(*notices)
+    stream, guesses = opened
+    notices = FileNotices(file.name)
+    notices.add(*guesses)
     with stream:
         first = stream.read(MOST_LINE)
         if not first.strip(" \t\r\n\ufeff"):
@@ -60,42 +59,42 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
             yield from load_jsonl(file)
             return
         del first
-        yield from until_hopeless(found.with_documents(_records(stream, file.name, found, most, block)), file.name)
+        yield from until_hopeless(notices.with_documents(_records(stream, file.name, notices, most, block)), file.name)
 
 
-def _lines(file: SourceFile, found: FileNotices) -> Found:
+def _lines(file: SourceFile, notices: FileNotices) -> Found:
     opened = open_text(file)
     if isinstance(opened, Skipped):
         yield opened
         return
-    stream, notices = opened
-    found.add(*notices)
+    stream, guesses = opened
+    notices.add(*guesses)
     reader, any_line = JsonReader(), False
     with stream:
         for number, line in enumerate(bounded(stream), start=1):
             if line.strip():
                 any_line = True
-                yield _line(reader, line.strip(" \t\r\n\ufeff"), file.name, number, found)
+                yield _line(reader, line.strip(" \t\r\n\ufeff"), file.name, number, notices)
     if not any_line:
         yield Skipped(file.name, EMPTY, error=False)
 
 
 def _line(reader: JsonReader, line: str, path: str, number: int, notices: FileNotices) -> LoadedDocument | Skipped:
     try:
-        found = reader.read(line)
+        read = reader.read(line)
     except TooDeep:
         return Skipped(path, "the record is nested too deep", number)
     except json.JSONDecodeError as error:
         return Skipped(path, f"the line is not JSON: {error.msg} (character {error.pos + 1:,})", number)
-    if line[found.end :].strip():
-        return Skipped(path, f"the line is not JSON: more follows its value (character {found.end + 1:,})", number)
-    notices.add(*(_repaired(f"line {number}: {repair}") for repair in found.repairs))
-    record = record_document(found.value, path, number)
+    if line[read.end :].strip():
+        return Skipped(path, f"the line is not JSON: more follows its value (character {read.end + 1:,})", number)
+    notices.add(*(_repaired(f"line {number}: {repair}") for repair in read.repairs))
+    record = record_document(read.value, path, number)
     return record if isinstance(record, Skipped) else replace(record, location={"line": number})
 
 
 def _is_lines(text: str) -> bool:
-    """Whether a text is a record a line: its first line is an object, and something other than blanks follows it."""
+    """Whether each line is a record: the first line is an object, and more than blanks follows it."""
     first, _, rest = text.strip(" \t\r\n\ufeff").partition("\n")
     if not first.startswith("{") or not first.rstrip().endswith("}") or not rest.strip():
         return False
@@ -123,7 +122,7 @@ def _records(text: TextIO, path: str, notices: FileNotices, most: int, block: in
             value = stream.value()
             yield Skipped(path, f"the file {value.reason}" if isinstance(value, Unread) else _NO_OBJECT)
         if stream.sign():
-            raise Broken("goes on behind its first value, which is no JSON")
+            raise Broken("goes on behind its first value, which is not JSON")
     except Broken as error:
         behind = f": nothing is read behind record {records.number:,}" if records.number else ""
         yield Skipped(path, f"the file {error}{behind}")
@@ -131,7 +130,7 @@ def _records(text: TextIO, path: str, notices: FileNotices, most: int, block: in
 
 @dataclass
 class _Shape:
-    """What the values of an object are, as far as it decides what its records are."""
+    """The kinds of an object's values, which decide what its records are."""
 
     lists: list[str] = field(default_factory=list)
     objects: int = 0
@@ -153,7 +152,7 @@ class _Shape:
         return self.cells > _ALIKE * self.objects * len(self.names)
 
     def add(self, key: str, value: Any) -> None:
-        """Take in a value that is no list of objects."""
+        """Count a value that is not a list of objects."""
         if not isinstance(value, Mapping):
             self.others += 1
             return
@@ -167,7 +166,7 @@ def _shape(stream: JsonStream) -> _Shape:
     """Read through an object without keeping it.
 
     Raises:
-        Broken: it cannot be read to its end, and what its records are is not known.
+        Broken: it breaks off before its records are determined.
     """
     shape = _Shape()
     try:
@@ -188,31 +187,18 @@ def _shape(stream: JsonStream) -> _Shape:
 
 
 class _JsonRecords:
-    """The records of one file; counts them.
-
-    Args:
-        path: the file's name.
-        notices: takes what was repaired in a record.
-        most: most characters of a record.
-    """
+    """The records of one file, counted; one holds at most `most` characters."""
 
     def __init__(self, path: str, notices: FileNotices, most: int) -> None:
         self._path, self._notices, self._most = path, notices, most
         self.number = 0
 
     def listed(self, stream: JsonStream, part: str = "") -> Found:
-        """Yield the objects of a list."""
         for value in stream.elements():
             yield self._record(stream, value, part=part)
 
     def object(self, stream: JsonStream, shape: _Shape, *, whole_file: bool) -> Found:
-        """Yield the records of an object.
-
-        Args:
-            stream: stands before the object.
-            shape: of the object.
-            whole: whether the object may be held as a whole.
-        """
+        """Yield the records of an object, which `stream` stands before; `whole_file` if it may be held completely."""
         if stream.sign() == "{" and shape.alike:
             for key in stream.members():
                 yield self._record(stream, _identified(stream.value(), key))
@@ -225,7 +211,7 @@ class _JsonRecords:
             yield from self._enveloped(stream, shape.lists)
 
     def _enveloped(self, stream: JsonStream, lists: Sequence[str]) -> Found:
-        """Yield the objects of the lists, and as a record what stands beside them."""
+        """Yield the objects of the lists, and the other fields as a record."""
         rest: dict[str, Any] = {}
         size = 0
         for key in stream.members():
@@ -256,7 +242,7 @@ def _repaired(sentence: str) -> Notice:
 
 
 def _identified(value: Any, key: str) -> Any:
-    """Return a record with the key it stands under; as its id where it has none of its own."""
+    """Add the key to a record: as its id if it has none."""
     if not isinstance(value, Mapping) or not value:
         return value
     own = next((value[name] for name in ID_FIELDS[True] if value.get(name)), None)

@@ -1,8 +1,7 @@
 """A JSON text of any length, read value by value: of a list of a million objects one is held at a time.
 
-Text that breaks the letter of JSON but can be read is read, and reported: a key that appears twice keeps both values;
-NaN, Infinity and numbers that no number type holds stay text; a lone surrogate becomes U+FFFD. Values nested deeper
-than MOST_DEPTH are refused.
+Text that violates JSON but can be read is read and reported: a key that appears twice keeps both values; NaN, Infinity
+and numbers out of range stay text; a lone surrogate becomes U+FFFD. Values nested deeper than MOST_DEPTH are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from context_engine.ingest.loaders.records import MOST_LINE
 
 MOST_DEPTH: Final = 64
 _ODD: Final = re.compile(r"\\u[dD]|[eE]\+?\d{3}|\d{300}")
-"""Where a surrogate, or a number that is no finite one, may stand."""
+"""Where a surrogate or an infinite number may stand."""
 _SHOWN: Final = 40
 BLOCK: Final = 1 << 18
 """Characters read at a time."""
@@ -25,9 +24,9 @@ _BLANKS: Final = re.compile(r"[ \t\n\r\ufeff]*")
 _OUTSIDE: Final = re.compile(r'["\[\]{},]')
 _INSIDE: Final = re.compile(r'["\\]')
 _NEAR: Final = 16
-"""An error so near the end of what was read may be none: a number or literal is cut there."""
+"""An error this close to the end of the buffer may be a number or literal that the buffer cuts."""
 _NUMBER_GOES_ON: Final = re.compile(r"[0-9.eE+-]*\Z")
-"""Up to the end of what was read nothing but what a number may go on with: of "0.5" cut behind the point, "."."""
+"""Whether only characters of a number follow up to the end of the buffer: "0.5" may be cut behind the point."""
 
 
 class TooDeep(ValueError):
@@ -35,7 +34,7 @@ class TooDeep(ValueError):
 
 
 class JsonValue(NamedTuple):
-    """A value, the offset behind it, and what was repaired in it."""
+    """A value, the offset behind it, and its repairs."""
 
     value: Any
     end: int
@@ -43,7 +42,7 @@ class JsonValue(NamedTuple):
 
 
 class JsonReader:
-    """Reads one value at a time; not for use in several threads at once."""
+    """Reads one value at a time; not thread-safe."""
 
     def __init__(self) -> None:
         self._repairs: dict[str, None] = {}
@@ -52,7 +51,7 @@ class JsonReader:
             strict=False,
             object_pairs_hook=self._object,
             parse_constant=self._constant,
-            parse_int=self._whole,
+            parse_int=self._int,
             parse_float=self._real,
         )
 
@@ -60,7 +59,7 @@ class JsonReader:
         """Return the value that begins at an offset.
 
         Raises:
-            json.JSONDecodeError: there is none.
+            json.JSONDecodeError: there is no value.
             TooDeep: it is nested too deep.
         """
         self._repairs.clear()
@@ -79,7 +78,7 @@ class JsonReader:
                 return value, end
         except json.JSONDecodeError:
             raise
-        except ValueError:  # more digits than Python makes a number of
+        except ValueError:  # an integer with more digits than Python converts
             pass
         self._repairs.clear()
         value, end = self._careful.raw_decode(text, at)
@@ -101,10 +100,10 @@ class JsonReader:
         return out
 
     def _constant(self, name: str) -> str:
-        self._repairs[f"{name} is no JSON number: kept as text"] = None
+        self._repairs[f"{name} is not a JSON number: kept as text"] = None
         return name
 
-    def _whole(self, digits: str) -> int | str:
+    def _int(self, digits: str) -> int | str:
         try:
             return int(digits)
         except ValueError:
@@ -130,14 +129,14 @@ class JsonReader:
         return value
 
     def _text(self, text: str) -> str:
-        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        if whole != text:
-            self._repairs["a lone surrogate (\\ud800-\\udfff), which is no character, became U+FFFD"] = None
-        return whole
+        valid = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if valid != text:
+            self._repairs["a lone surrogate (\\ud800-\\udfff), which is not a character, became U+FFFD"] = None
+        return valid
 
 
 def _deeper(value: Any) -> bool:
-    """Whether a value is nested deeper than MOST_DEPTH; level by level, so that no depth is too much."""
+    """Whether a value is nested deeper than MOST_DEPTH; checked level by level, without recursion."""
     level = [value]
     for _ in range(MOST_DEPTH + 1):
         level = [
@@ -152,38 +151,36 @@ def _deeper(value: Any) -> bool:
 
 
 class Broken(ValueError):
-    """From here on nothing can be read."""
+    """Nothing more can be read from this stream."""
 
 
 class Unread(NamedTuple):
-    """A value that stands in place of one that cannot be read, with the reason."""
+    """Stands in place of a value that cannot be read, with the reason."""
 
     reason: str
 
 
 class JsonStream:
-    """Reads an open text; `sign` looks at what comes, the others take it.
+    """Reads an open text; `sign` looks at the next character, the other methods consume.
 
     Args:
-        stream: an open text file.
-        most: most characters of a value that is held as a whole.
+        most: limit in characters for a value that is held as a whole.
         block: characters read at a time.
     """
 
     def __init__(self, stream: TextIO, *, most: int = MOST_LINE, block: int = BLOCK) -> None:
         self._stream, self._most, self._block = stream, most, block
         self._text, self._at, self._ended = "", 0, False
-        self._before = self._lines = 0  # characters and line ends that were let go
+        self._before = self._lines = 0  # characters and line ends already discarded
         self._reader = JsonReader()
-        self.repairs: tuple[str, ...] = ()  # what was repaired in the value read last
+        self.repairs: tuple[str, ...] = ()  # of the last value
 
     @property
     def taken(self) -> int:
-        """Characters taken so far."""
         return self._before + self._at
 
     def sign(self) -> str:
-        """Return the next character that is no blank, "" at the end."""
+        """Return the next character that is not blank, "" at the end."""
         while True:
             self._at = _BLANKS.match(self._text, self._at).end()  # type: ignore[union-attr]  # it always matches
             if self._at < len(self._text):
@@ -192,7 +189,7 @@ class JsonStream:
                 return ""
 
     def value(self) -> Any:
-        """Take a value, or an `Unread` in place of one that cannot be read."""
+        """Take a value; an `Unread` in place of one that cannot be read."""
         self.repairs = ()
         self.sign()
         while True:
@@ -210,10 +207,10 @@ class JsonStream:
                 return value.value
 
     def elements(self) -> Iterator[Any]:
-        """Take a list and yield its values; each is to be used before the next is asked for.
+        """Take a list and yield its values; use each before asking for the next.
 
         Raises:
-            Broken: no list can be read on from here.
+            Broken: the list cannot be read further.
         """
         self._at += 1
         while self.sign() != "]":
@@ -222,10 +219,10 @@ class JsonStream:
         self._at += 1
 
     def members(self) -> Iterator[str]:
-        """Take an object and yield its keys; the value of each has to be taken before the next is asked for.
+        """Take an object and yield its keys; take the value of each before asking for the next.
 
         Raises:
-            Broken: no object can be read on from here.
+            Broken: the object cannot be read further.
         """
         self._at += 1
         while self.sign() != "}":
@@ -246,7 +243,7 @@ class JsonStream:
             raise Broken(self._placed(f"is not JSON: {problem}"))
 
     def _passed(self, error: json.JSONDecodeError | None) -> Unread:
-        """Pass over a value that cannot be read and say why.
+        """Skip a value that cannot be read and return the reason.
 
         Raises:
             Broken: nothing follows it.
@@ -286,7 +283,7 @@ class JsonStream:
         return f"{problem} (line {line})"
 
     def _filled(self) -> bool:
-        """Read on; False at the end of the text, or where a value is too long to be held."""
+        """Read on; False at the end of the text, or if a value is too long to hold."""
         waiting = len(self._text) - self._at
         if self._ended or waiting >= self._most:
             return False

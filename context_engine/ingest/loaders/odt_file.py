@@ -1,11 +1,11 @@
 """OpenDocument texts: `.odt`.
 
-Read, in the order of the document: headings by their level, lists with their marks, tables as pipe tables, text boxes
-and shapes below the paragraph they hang on, charts as tables and equations, footnotes, endnotes and comments below
-their paragraph; page heads and feet once each, below the title; tracked changes as accepted, or as `tracked_changes`
+Read, in document order: headings by their level, lists with their marks, tables as pipe tables, text boxes and shapes
+below the paragraph they are anchored to, charts as tables and equations, footnotes, endnotes and comments below their
+paragraph; page headers and footers once each, below the title; tracked changes as accepted, or as `tracked_changes`
 says. Fields: properties a person wrote. Reported, not read: hidden text, tables of contents and indexes, other objects,
-what is damaged. Not read: pictures, forms, links' targets. Refused: macros, passwords, zip
-bombs, XML with a document type.
+what is damaged. Not read: pictures, forms, link targets. Refused: macros, passwords, zip bombs, XML with a document
+type.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _margins(styles: Any, body: OdtBody) -> list[str]:
 
 
 def _object(parts: XmlParts, name: str, unread: list[Notice]) -> Sequence[MarkdownBlock]:
-    """Return what an object says: a chart its title and table, an equation its formula; any other is reported."""
+    """Return a chart as title and table, or an equation as its formula; any other object is reported."""
     root = parts.root(f"{name}/content.xml") if name else None
     if root is None:
         called = name or "one without a name"

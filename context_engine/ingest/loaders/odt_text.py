@@ -22,17 +22,8 @@ _SVG: Final = f"{{{_ODF}:svg-compatible:1.0}}"
 _FORM: Final = f"{{{_ODF}:form:1.0}}"
 _DC: Final = "{http://purl.org/dc/elements/1.1/}"
 _XLINK: Final = "{http://www.w3.org/1999/xlink}"
-_INDEXES: Final = frozenset(
-    f"{TEXT}{name}"
-    for name in (
-        "table-of-content",
-        "illustration-index",
-        "table-index",
-        "object-index",
-        "alphabetical-index",
-        "user-index",
-    )
-)
+_INDEX_KINDS: Final = "table-of-content illustration-index table-index object-index alphabetical-index user-index"
+_INDEXES: Final = frozenset(f"{TEXT}{name}" for name in _INDEX_KINDS.split())
 _GONE: Final = frozenset(
     (f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{TEXT}variable-decls", f"{TEXT}user-field-decls",
      f"{_OFFICE}forms", f"{TEXT}ruby-text", f"{_OFFICE}annotation-end", f"{TEXT}note-citation", f"{_DRAW}image",
@@ -44,11 +35,7 @@ _MOST_SPACES: Final = 100
 
 
 class OdtLists:
-    """Counts the items of lists, in the order of the document.
-
-    Args:
-        roots: the elements that hold the styles of lists.
-    """
+    """Counts list items in document order; `roots` hold the list styles."""
 
     def __init__(self, roots: Sequence[Any]) -> None:
         list_styles = (
@@ -60,11 +47,11 @@ class OdtLists:
 
     @contextmanager
     def opened(self, element: Any) -> Iterator[Callable[[Any], str]]:
-        """Enter a list; what it gives returns the mark of an item, with the space before and after it."""
+        """Enter a list; the value given returns the mark of an item, with the space before and after it."""
         style = element.get(f"{TEXT}style-name") or (self._open[-1] if self._open else "?")
         level = len(self._open) + 1
         goes_on = element.get(f"{TEXT}continue-numbering") == "true" or element.get(f"{TEXT}continue-list")
-        if not goes_on and (level == 1 or element.getprevious() is not None):  # the first in an item only deepens it
+        if not goes_on and (level == 1 or element.getprevious() is not None):  # a list that opens an item only indents
             self._counts.pop((style, level), None)
         self._open.append(style)
         try:
@@ -73,7 +60,7 @@ class OdtLists:
             self._open.pop()
 
     def heading(self, level: int) -> str:
-        """Count a heading and return its number, "" where headings have none."""
+        """Count a heading and return its number, "" if headings have none."""
         label = self._counted("", level, None)
         return "" if label == BULLET else label
 
@@ -84,17 +71,16 @@ class OdtLists:
         return self._counted(style, level, item.get(f"{TEXT}start-value"))
 
     def _counted(self, style: str, level: int, start: str | None) -> str:
-        """Count an item and return its label."""
         levels = self._styles.get(style, {})
         form = levels.get(level)
         if form is None:
             return BULLET
         before = self._counts.get((style, level))
         first = start or form.get(f"{TEXT}start-value") or "1"
-        self._counts[style, level] = _whole(first) if before is None or start else before + 1
+        self._counts[style, level] = _number(first) if before is None or start else before + 1
         for lower in [counted for counted in self._counts if counted[0] == style and counted[1] > level]:
             del self._counts[lower]
-        shown = _whole(form.get(f"{TEXT}display-levels") or "1")
+        shown = _number(form.get(f"{TEXT}display-levels") or "1")
         parts = [self._numeral(style, place) for place in range(max(1, level - shown + 1), level + 1)]
         number = ".".join(filter(None, parts)) if parts[-1] else ""
         around = f"{form.get(f'{_STYLE}num-prefix') or ''}{number}{form.get(f'{_STYLE}num-suffix') or ''}".strip()
@@ -119,12 +105,12 @@ def _levels(style: Any) -> dict[int, Any]:
     }
 
 
-def _whole(text: str) -> int:
+def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 1
 
 
 def qualified(space: str, name: str) -> str:
-    """Return a name of ODF as lxml writes it: ("office", "body")."""
+    """Return an ODF name as lxml writes it: ("office", "body")."""
     return f"{{{_ODF}:{space}:1.0}}{name}"
 
 
@@ -132,13 +118,12 @@ class OdtBody:
     """Reads one document once, from top to bottom.
 
     Args:
-        roots: the elements that hold styles and the text.
-        changes: how tracked changes are read.
-        drawn: from the name of an object (a chart, an equation, another file) to its blocks.
+        roots: the elements with the styles and the text.
+        drawn: gives the blocks of an object (a chart, an equation, another file) by its name.
 
     Attributes:
-        title: the paragraph in the style "Title", "" where there is none.
-        hidden: words of hidden text.
+        title: the paragraph in the style "Title", "" if there is none.
+        hidden: number of hidden words.
         contents: the lines of tables of contents and indexes.
     """
 
@@ -147,7 +132,7 @@ class OdtBody:
         self._lists = OdtLists(roots)
         self._styles = {
             style.get(f"{_STYLE}name") or "": style for root in roots for style in root.iter(f"{_STYLE}style")
-        }  # those of the text come last and go before those that are shared
+        }  # the document's own styles come last and override shared ones
         self._changes = changes
         self._regions = {
             region.get(f"{TEXT}id") or region.get("{http://www.w3.org/XML/1998/namespace}id") or "": region
@@ -169,7 +154,7 @@ class OdtBody:
         }
 
     def blocks(self, parent: Any, mark: str = "") -> Iterator[MarkdownBlock]:
-        """Yield what stands in an element; `mark` is what its first paragraph begins with, as an item of a list."""
+        """Yield the blocks of an element; its first paragraph begins with `mark`, that of a list item."""
         for child in parent:
             tag = child.tag
             if tag in (f"{TEXT}p", f"{TEXT}h"):
@@ -268,7 +253,7 @@ class OdtBody:
             self._beside.append(MarkdownBlock(f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"))
 
     def _change(self, element: Any) -> str:
-        """Return what a tracked change leaves at its place."""
+        """Return the text that a tracked change leaves in its place."""
         name = element.get(f"{TEXT}change-id") or ""
         region = self._regions.get(name)
         if region is None or self._changes == "accept":
@@ -288,7 +273,7 @@ class OdtBody:
         return f"[deleted: {text}]" if self._changes == "both" else text
 
     def _drawn(self, element: Any) -> list[MarkdownBlock]:
-        """Return the text boxes and shapes in a drawing, and what the objects in it say."""
+        """Return the text boxes, shapes and objects of a drawing."""
         if element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
             name = (element.get(f"{_XLINK}href") or "").removeprefix("./")
             return list(self._drawn_by(name)) if element.find(f".//{TEXT}p") is None else list(self.blocks(element))
@@ -319,7 +304,7 @@ class OdtBody:
                 yield from self._rows(child)
 
     def _cells(self, row: Any, lasting: dict[int, tuple[str, int]]) -> list[str]:
-        """Return the cells of a row; `lasting` holds by column what goes on below, and for how many rows."""
+        """Return the cells of a row; `lasting` holds, by column, the text of a merged cell and its remaining rows."""
         out: list[str] = []
         for cell in row.iterfind("*"):
             if cell.tag not in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
@@ -335,7 +320,7 @@ class OdtBody:
         return out
 
     def _flat(self, parent: Any) -> str:
-        """Return what stands in a cell or a note as one line; notes in it are kept for below."""
+        """Return a cell or note as one line; its notes are kept for below the paragraph."""
         beside, self._beside = self._beside, []
         blocks = list(self.blocks(parent))
         aside = [block for block in blocks if block.text.startswith(("[^", "[Comment"))]
@@ -344,7 +329,7 @@ class OdtBody:
         return text
 
     def _names(self, style: str) -> list[str]:
-        """Return the names of a style and of those it is based on, in small letters."""
+        """Return the lower-case names of a style and the styles it is based on."""
         out: list[str] = []
         while style and style.lower() not in out and len(out) < 20:
             out.append(style.lower())
@@ -371,7 +356,7 @@ def _count(cell: Any, name: str) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return a block without its marks on one line, a table with "," between cells and ";" between rows."""
+    """Return a block on one line without marks; a table has "," between cells and ";" between rows."""
     if not text.startswith("| "):
         return text.removeprefix("- ")
     rows = [line.strip("| ").split(" | ") for line in text.split("\n") if not line.startswith("| ---")]

@@ -1,9 +1,9 @@
-"""Office files of the nineties, by LibreOffice's command where it is installed: `.doc`, `.xls`, `.ppt`.
+"""Old binary Office files, converted by LibreOffice if it is installed: `.doc`, `.xls`, `.ppt`.
 
-LibreOffice turns the file into DOCX, XLSX or PPTX in a folder of its own, with a profile of its own, and the loader of
-that format reads it; what each reads and leaves out stands there. No macro is run and nothing is fetched: a new profile
-runs no macros that are not signed, and the file is opened without a window. Refused: files with a password, what
-LibreOffice cannot open, and all of them where it is not installed.
+LibreOffice converts the file to DOCX, XLSX or PPTX in a temporary folder with a new profile, and the loader of that
+format reads it; its module says what is read and left out. No macro is run and nothing is fetched: a new profile runs
+no unsigned macros, and the file is opened without a window. Refused: files with a password, files LibreOffice cannot
+open, and all of them if it is not installed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.docx_file import load_docx
@@ -26,11 +26,11 @@ from context_engine.ingest.loaders.source_file import Loader, SourceFile
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
 
 _COMMANDS: Final = ("soffice", "libreoffice")
-_SHARE: Final = 0.8  # of the time that the file has: the rest is for reading what came out
+_SHARE: Final = 0.8  # of the file's time; the rest is for reading the result
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
 _OLE: Final = b"\xd0\xcf\x11\xe0"
-# The command gets a process group of its own, which ends with this process even if that is killed: then the pipe
-# that `cat` reads from is closed.
+# The command gets its own process group, which ends with this process even if that is killed: the pipe that `cat` reads
+# from is then closed.
 _BOUND: Final = 'exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" </dev/null 3<&-'
 _SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry">
@@ -42,42 +42,36 @@ _SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-class _Kind(NamedTuple):
-    called: str
-    suffix: str
-    load: Loader
-
-
-_KINDS: Final = {
-    ".doc": _Kind("Word", ".docx", load_docx),
-    ".xls": _Kind("Excel", ".xlsx", load_xlsx),
-    ".ppt": _Kind("PowerPoint", ".pptx", load_pptx),
+_KINDS: Final[Mapping[str, tuple[str, str, Loader]]] = {
+    ".doc": ("Word", ".docx", load_docx),
+    ".xls": ("Excel", ".xlsx", load_xlsx),
+    ".ppt": ("PowerPoint", ".pptx", load_pptx),
 }
 
 
 def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the documents of an old Word, Excel or PowerPoint file."""
-    kind = _KINDS[file.path.suffix.lower()]
-    command = next((program for name in _COMMANDS if (program := shutil.which(name))), None)
+    name, suffix, load = _KINDS[file.path.suffix.lower()]
+    command = next((program for command_name in _COMMANDS if (program := shutil.which(command_name))), None)
     if command is None:
-        yield Skipped(file.name, f"is an old {kind.called} file: install LibreOffice, or save it as {kind.suffix}")
+        yield Skipped(file.name, f"is an old {name} file: install LibreOffice, or save it as {suffix}")
         return
     data = file.read()
     if data.startswith(_OLE) and _ENCRYPTED in data:
         yield Skipped(file.name, "has a password: save it without one")
         return
     with tempfile.TemporaryDirectory(prefix="context-engine-", ignore_cleanup_errors=True) as folder:
-        copy = Path(folder) / f"given{file.path.suffix.lower()}"  # a name that no command line trips over
+        copy = Path(folder) / f"given{file.path.suffix.lower()}"  # safe on every command line
         copy.write_bytes(data)
-        made = _converted(command, copy, kind.suffix[1:], file.settings.file_timeout_s * _SHARE)
+        made = _converted(command, copy, suffix[1:], file.settings.file_timeout_s * _SHARE)
         if isinstance(made, str):
             yield Skipped(file.name, made)
             return
-        yield from kind.load(replace(file, path=made))
+        yield from load(replace(file, path=made))
 
 
 def _converted(command: str, copy: Path, form: str, seconds: float) -> Path | str:
-    """Return the file that LibreOffice made, or why it made none."""
+    """Return the file that LibreOffice made, or the reason why there is none."""
     folder = copy.parent
     profile = folder / "profile"
     (profile / "user").mkdir(parents=True)
@@ -93,7 +87,7 @@ def _converted(command: str, copy: Path, form: str, seconds: float) -> Path | st
 
 
 def _run(line: list[str], folder: Path, seconds: float) -> bool:
-    """Run a command to its end, and end whatever it started; False where it took too long."""
+    """Run a command and end whatever it started; False if it took too long."""
     process = subprocess.Popen(
         ["/bin/sh", "-c", _BOUND, "sh", *line],
         stdin=subprocess.PIPE,
@@ -120,7 +114,7 @@ def _run(line: list[str], folder: Path, seconds: float) -> bool:
 
 
 def _limits() -> partial[None]:
-    """Return what gives the command all the memory that it may have: this process's own bound is for a loader."""
+    """Give the command the hard memory limit: this process's own, lower limit is meant for a loader."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

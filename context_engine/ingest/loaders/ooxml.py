@@ -26,12 +26,12 @@ _MOMENTS: Final = ("created", "modified")
 A: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-_POINTS: Final = frozenset(("", "node", "asst", "doc"))  # kinds of points that a person wrote; others lay them out
+_POINTS: Final = frozenset(("", "node", "asst", "doc"))  # points with text by a person; other kinds are layout
 _MOST_POINTS: Final = 10_000
 
 
 class Relation(NamedTuple):
-    """What a part refers to: `kind` is the last word of its type, `target` a part's name or an address outside."""
+    """A part's reference: `kind` is the last word of its type, `target` the name of a part or an external address."""
 
     kind: str
     target: str
@@ -39,16 +39,11 @@ class Relation(NamedTuple):
 
 
 class OoxmlPackage:
-    """A DOCX or PPTX, read part by part; a part that is missing or damaged leaves the others as they are.
+    """A DOCX or PPTX, read part by part; a missing or damaged part does not affect the others.
 
     Args:
-        archive: the file.
-        main: the part that holds the document where nothing says which one does.
-        what: what is read, for the error where lxml is not installed.
-
-    Attributes:
-        parts: the XML of the parts.
-        main: name of the part that holds the document.
+        main: the main part, unless the package names another.
+        kind: what is read, for the error if lxml is not installed.
 
     Raises:
         MissingExtra: lxml is not installed.
@@ -61,39 +56,38 @@ class OoxmlPackage:
 
     @property
     def has_objects(self) -> bool:
-        """Whether pictures, charts, diagrams or files are embedded in the document."""
         folder = self.main.rpartition("/")[0]
         return any(self.parts.names(f"{folder}/{name}/") for name in ("media", "charts", "diagrams", "embeddings"))
 
     def relations(self, part: str) -> Mapping[str, Relation]:
-        """Return what a part refers to, by id; "" is the package itself."""
+        """Return a part's references by id; "" is the package itself."""
         if part not in self._relations:
             self._relations[part] = self._read_relations(part)
         return self._relations[part]
 
     def related(self, part: str, kind: str) -> list[str]:
-        """Return the parts of a kind that a part refers to, as far as they are there."""
+        """Return the existing parts of a kind that a part refers to; missing ones are reported."""
         targets = self._targets(part, kind)
         missing = [name for name in targets if name not in self.parts]
         for name in missing:
-            self._tell(f"{name} is missing")
+            self._report(f"{name} is missing")
         return [name for name in targets if name in self.parts]
 
     def root(self, part: str, kind: str) -> Any | None:
-        """Return the root of the first part of a kind that a part refers to, else of one that is called so."""
+        """Return the root of the first part of a kind that a part refers to, else of the part with that name."""
         targets = self.related(part, kind)
         name = targets[0] if targets else posixpath.join(posixpath.dirname(part), f"{kind}.xml")
         return self.parts.root(name) if name in self.parts else None
 
     def core_properties(self) -> dict[str, Any]:
-        """Return title, author, version, created and modified; of several the first."""
+        """Return title, author, version, created and modified; the first value of each."""
         names = [*self._targets("", "core-properties"), "docProps/core.xml"]
         root = next((self.parts.root(name) for name in names if name in self.parts), None)
         texts = {} if root is None else {name: (root.findtext(f".//{tag}") or "") for name, tag in _CORE.items()}
         return {name: moment(text) if name in _MOMENTS else text for name, text in texts.items()}
 
     def custom_properties(self) -> list[tuple[str, str]]:
-        """Return the properties that a person defined, as (name, value)."""
+        """Return the user-defined properties as (name, value)."""
         names = [name for name in self._targets("", "custom-properties") if name in self.parts]
         root = self.parts.root(names[0]) if names else None
         return (
@@ -122,30 +116,24 @@ class OoxmlPackage:
             out.setdefault(relation.get("Id") or f"?{len(out)}", Relation(kind, path, outside))
         return out
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         if problem not in self.parts.problems:
             self.parts.problems.append(problem)
 
 
 def chosen(element: Any) -> Any:
-    """Return the first way of an `mc:AlternateContent` that holds text, else the first; the others repeat it."""
-    ways = [way for way in element if way.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
-    spoken = (way for way in ways if any((text.text or "").strip() for text in way.iter("{*}t")))
-    return next(spoken, ways[0] if ways else element)
+    """Return the first variant of an `mc:AlternateContent` that holds text, else the first; the others repeat it."""
+    variants = [variant for variant in element if variant.tag in (f"{_MC}Choice", f"{_MC}Fallback")]
+    with_text = (variant for variant in variants if any((text.text or "").strip() for text in variant.iter("{*}t")))
+    return next(with_text, variants[0] if variants else element)
 
 
 def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[MarkdownBlock]:
-    """Return the text of a chart or diagram; nothing where what is referred to is not there.
-
-    Args:
-        package: the file.
-        part: the part whose relation it is.
-        relation: its id.
-    """
-    found = package.relations(part).get(relation)
-    if found is None or found.outside or found.target not in package.parts:
+    """Return the text of the chart or diagram that a part refers to by a relation id; nothing if it is missing."""
+    target = package.relations(part).get(relation)
+    if target is None or target.outside or target.target not in package.parts:
         return []
-    root = package.parts.root(found.target)
+    root = package.parts.root(target.target)
     if root is None:
         return []
     return list(_diagram(root) if root.tag == f"{_DGM}dataModel" else _chart(root))
@@ -153,8 +141,8 @@ def drawn_text(package: OoxmlPackage, part: str, relation: str) -> list[Markdown
 
 def _chart(root: Any) -> Iterator[MarkdownBlock]:
     series = list(root.iter(f"{_C}ser"))
-    titles = [one_line(_said(title)) for title in root.iter(f"{_C}title")]
-    if not series:  # a kind of chart that is not known: whatever is written in it
+    titles = [one_line(_text(title)) for title in root.iter(f"{_C}title")]
+    if not series:  # an unknown kind of chart: all its text
         text = one_line(" ".join(node.text or "" for node in root.iter() if isinstance(node.text, str)))
         yield from [MarkdownBlock(f"Chart: {text}")] if text else []
         return
@@ -190,12 +178,12 @@ def _name(series: Any) -> str:
 
 def _diagram(root: Any) -> Iterator[MarkdownBlock]:
     points = (point for point in root.iter(f"{_DGM}pt") if (point.get("type") or "") in _POINTS)
-    for text in map(one_line, map(_said, points)):
+    for text in map(one_line, map(_text, points)):
         if text:
             yield MarkdownBlock(f"- {text}", item=True)
 
 
-def _said(element: Any) -> str:
+def _text(element: Any) -> str:
     """Return the text inside an element, a space between its paragraphs."""
     paragraphs = ("".join(text.text or "" for text in paragraph.iter(f"{A}t")) for paragraph in element.iter(f"{A}p"))
     return " ".join(paragraphs)

@@ -1,8 +1,7 @@
-"""From the words in the cells of a grid to the rows of a table; words around the grid stay lines.
+"""Turn the words in the cells of a grid into table rows; words outside the grid stay lines.
 
 A cell over several rows stands in each of them, one over several columns in the first. A head of two or three lines,
-the lower ones below cells over several columns, becomes one. Where rulings enclose several rows at once, each is
-a row.
+the lower ones below cells over several columns, becomes one. Several rows enclosed by one pair of rulings are split.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from typing import Final, NamedTuple
 from context_engine.ingest.loaders.pdf_grids import Cell, Grid
 from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, PdfLine, PdfTable, clean, units
 
-_NARROW: Final = 7.0  # points; a column that holds no text: the space between two rulings
+_NARROW: Final = 7.0  # points; a narrower column is the space between two rulings
 _LEAST: Final = 2  # rows and columns
 _LEAST_CELLS: Final = 0.4  # of rows times columns: fewer are boxes of a form or a drawing
 _LEAST_FILLED: Final = 0.25  # of the cells
-_MOST_CELL: Final = 2_000  # characters: more are a page laid out in boxes
-_MOST_REPEATED: Final = 80  # characters of a cell over several rows that stands in each
+_MOST_CELL: Final = 2_000  # characters; a longer cell means a page laid out in boxes
+_MOST_REPEATED: Final = 80  # characters of a cell that is repeated in each of its rows
 _MOST_HEAD: Final = 3  # rows
-_TITLE_SHARE: Final = 0.5  # of the columns that a title stands over
-_PACKED: Final = 0.66  # of the cells of a row, which hold as many lines as each other
+_TITLE_SHARE: Final = 0.5  # of the columns that a title spans
+_PACKED: Final = 0.66  # share of a row's cells with the same number of lines
 _LEAST_PACKED: Final = 3  # cells, and lines in each
-_NUMBERS: Final = 0.5  # of those lines
+_NUMBERS: Final = 0.5  # share of those lines with a digit
 _Text = tuple[str, ...]
 """The lines of a cell."""
 _WORD: Final = re.compile(r"\S+")
-_APART: Final = 0.15  # times a character's height: two cells' words, which PDFium wrote without a space
+_APART: Final = 0.15  # of a character's height; a wider gap separates two cells that PDFium joined into one word
 _Place = tuple[int, int]
 """Number of a grid, and of a cell in it."""
 
@@ -46,17 +45,12 @@ class _Filled(NamedTuple):
     lines: _Text
 
     def covers(self, row: int, column: int) -> bool:
-        """Whether it stands in a row and a column."""
+        """Whether it covers a row and a column."""
         return self.row <= row < self.row + self.rows and self.column <= column < self.column + max(self.columns, 1)
 
 
 def table_of(grid: Grid, texts: Mapping[int, Sequence[str]]) -> PdfTable | None:
-    """Return the table that a grid holds; None where it holds none.
-
-    Args:
-        grid: of two or more rows and columns.
-        texts: {number of a cell: the lines that stand in it}.
-    """
+    """Return the table that a grid holds, None if it holds none; `texts` are the lines by the number of their cell."""
     columns = _wide_columns(grid.edges)
     width, height = max(columns) + 1, len(grid.heights) - 1
     cells = [_in_columns(cell, texts.get(number, ()), columns) for number, cell in enumerate(grid.cells)]
@@ -76,7 +70,7 @@ def table_of(grid: Grid, texts: Mapping[int, Sequence[str]]) -> PdfTable | None:
 
 
 def _wide_columns(edges: Sequence[float]) -> list[int]:
-    """Return for each column its number among those that are wide enough for text; a narrow one joins the next."""
+    """Map each column to its number among those wide enough for text; a narrow one joins the next."""
     wide = [right - left > _NARROW for left, right in pairwise(edges)]
     last = max(sum(wide) - 1, 0)
     return [min(sum(wide[:at]), last) for at in range(len(wide))]
@@ -88,7 +82,7 @@ def _in_columns(cell: Cell, lines: Sequence[str], columns: Sequence[int]) -> _Fi
 
 
 def _plausible(filled: Sequence[_Filled], drawn: int) -> bool:
-    """Whether cells with text may be those of a table: enough of them, none a page of its own, two rows of two."""
+    """Whether the filled cells may be a table: enough of them, none a page of its own, two rows of two."""
     if len(filled) < _LEAST_FILLED * drawn or any(sum(map(len, cell.lines)) > _MOST_CELL for cell in filled):
         return False
     counts = Counter(cell.row for cell in filled)
@@ -96,7 +90,7 @@ def _plausible(filled: Sequence[_Filled], drawn: int) -> bool:
 
 
 def _titles(filled: Sequence[_Filled], width: int, height: int) -> list[_Text]:
-    """Return what stands alone in each row at the top, over half of the columns or more; () for an empty row."""
+    """Return the text of each row at the top that is a single cell over half of the columns; () for an empty row."""
     out: list[_Text] = []
     for row in range(height):
         here = [cell for cell in filled if cell.row <= row < cell.row + cell.rows]
@@ -111,7 +105,7 @@ def _first_filled(filled: Sequence[_Filled], row: int) -> int:
 
 
 def _head_end(filled: Sequence[_Filled], first: int) -> int:
-    """Return the row behind the head."""
+    """Return the first row below the head."""
     end = first + 1
     while end < first + _MOST_HEAD and _in_head(filled, first, end):
         end += 1
@@ -119,7 +113,7 @@ def _head_end(filled: Sequence[_Filled], first: int) -> int:
 
 
 def _in_head(filled: Sequence[_Filled], first: int, row: int) -> bool:
-    """Whether a row goes on with the head above: cells of that reach into it, or all it says is below wide cells."""
+    """Whether a row belongs to the head: cells reach into it from above, or all its text is below wide cells."""
     above = [cell for cell in filled if first <= cell.row < row]
     lower = [cell for cell in filled if cell.row == row]
     reaching = sum(cell.row + cell.rows > row for cell in above)
@@ -130,7 +124,7 @@ def _in_head(filled: Sequence[_Filled], first: int, row: int) -> bool:
 
 
 def _head(filled: Sequence[_Filled], first: int, end: int, width: int) -> tuple[_Text, ...]:
-    """Return the names of the columns; one below a cell over several columns begins with what that says."""
+    """Return the column names; a name below a wide cell begins with that cell's text."""
     head: list[_Text] = []
     for column in range(width):
         over = [cell for cell in filled if any(cell.covers(row, column) for row in range(first, end))]
@@ -141,7 +135,7 @@ def _head(filled: Sequence[_Filled], first: int, end: int, width: int) -> tuple[
 
 
 def _rows(filled: Sequence[_Filled], number: int, width: int) -> list[tuple[_Text, ...]]:
-    """Return a row of the grid; several where it is a pack of rows, none where nothing begins in it."""
+    """Return a row of the grid; several if it packs rows, none if no cell begins in it."""
     if not any(cell.row == number for cell in filled):
         return []
     row: list[_Text] = [()] * width
@@ -153,7 +147,7 @@ def _rows(filled: Sequence[_Filled], number: int, width: int) -> list[tuple[_Tex
 
 
 def _unpacked(row: Sequence[_Text]) -> list[tuple[_Text, ...]]:
-    """Return a row whose cells hold as many lines each, most of them numbers, as that many rows."""
+    """Split a row whose cells hold equally many lines, most of them numbers, into that many rows."""
     counts = Counter(len(cell) for cell in row if cell)
     lines, times = counts.most_common(1)[0]
     packed = [line for cell in row if len(cell) == lines for line in cell]
@@ -167,7 +161,7 @@ def _unpacked(row: Sequence[_Text]) -> list[tuple[_Text, ...]]:
 
 
 class _WordRun(NamedTuple):
-    """Words of a line that stand in one cell, or in none: `bare[start:end]`."""
+    """Words of a line in one cell, or in none: `bare[start:end]`."""
 
     start: int
     end: int
@@ -175,13 +169,11 @@ class _WordRun(NamedTuple):
 
 
 def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Grid], turn: int) -> list[PdfLine]:
-    """Return the lines of a page with a line for each table; a grid that holds no table leaves its lines alone.
+    """Return the lines of a page with a line for each table; the lines of a grid without a table stay as they are.
 
     Args:
-        reader: of the page.
-        texts: its lines.
-        grids: of the page turned so that its text lies level.
-        turn: quarter turns against the clock that the text is set in.
+        grids: those of the page, turned so that its text is horizontal.
+        turn: quarter turns of the text, counterclockwise.
     """
     finder = _Finder(grids)
     cut = [list(_runs(reader, text, finder, turn)) if finder.may_hold(text.line, turn) else [] for text in texts]
@@ -191,8 +183,8 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
             if run.place:
                 grid, cell = run.place
                 cells[grid][cell].append(clean(text.bare[run.start : run.end]))
-    found = [table_of(grid, cells_of_grid) for grid, cells_of_grid in zip(grids, cells)]
-    tables = {number: table for number, table in enumerate(found) if table}
+    tables_of_grids = [table_of(grid, cells_of_grid) for grid, cells_of_grid in zip(grids, cells)]
+    tables = {number: table for number, table in enumerate(tables_of_grids) if table}
     parts = [part for text, runs in zip(texts, cut) for part in _parts(reader, text, runs, tables)]
     lines = {number: tuple(line for number_of_line, line in parts if number_of_line == number) for number in tables}
     out = []
@@ -205,7 +197,7 @@ def with_tables(reader: PageText, texts: Sequence[LineText], grids: Sequence[Gri
 
 
 class _Finder:
-    """Finds the cell that a point stands in; of grids within grids the innermost."""
+    """Finds the cell at a point; of nested grids the innermost."""
 
     def __init__(self, grids: Sequence[Grid]) -> None:
         self._grids = sorted(enumerate(grids), key=lambda numbered: _area(numbered[1]))
@@ -227,7 +219,7 @@ class _Finder:
         )
 
     def place(self, box: Box) -> _Place | None:
-        """Return the cell that the middle of a box stands in."""
+        """Return the cell at the centre of a box."""
         x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
         for number, grid in self._grids:
             if grid.edges[0] <= x < grid.edges[-1] and grid.heights[-1] <= y < grid.heights[0]:
@@ -243,7 +235,7 @@ def _area(grid: Grid) -> float:
 
 
 def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Iterator[_WordRun]:
-    """Yield the words of a line, those that follow one another in one place together."""
+    """Yield runs of neighbouring words of a line in the same cell."""
     pieces = (piece for word in _WORD.finditer(text.bare) for piece in _pieces(reader, text, word, finder, turn))
     for place, group in groupby(pieces, key=lambda piece: piece.place):
         run = list(group)
@@ -251,7 +243,7 @@ def _runs(reader: PageText, text: LineText, finder: _Finder, turn: int) -> Itera
 
 
 def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Finder, turn: int) -> Iterator[_WordRun]:
-    """Yield a word; in parts where PDFium put together what stands apart in two cells."""
+    """Yield a word; in parts if PDFium joined the text of two cells."""
 
     def box(at: int) -> Box:
         return reader.box_at(text.unit + units(text.bare[:at]), turn)
@@ -263,10 +255,10 @@ def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Find
         before = first
         for at in range(start + 1, last + 1):
             here = box(at)
-            there = finder.place(here)
-            if there != place and here[0] - before[2] > _APART * (here[3] - here[1]):
+            new_place = finder.place(here)
+            if new_place != place and here[0] - before[2] > _APART * (here[3] - here[1]):
                 yield _WordRun(start, at, place)
-                start, place = at, there
+                start, place = at, new_place
             before = here
     yield _WordRun(start, word.end(), place)
 
@@ -274,7 +266,7 @@ def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Find
 def _parts(
     reader: PageText, text: LineText, runs: Sequence[_WordRun], tables: Collection[int]
 ) -> list[tuple[int | None, PdfLine]]:
-    """Return a line as parts that each stand in one of the tables, or in none (None)."""
+    """Split a line into parts that each stand in one of the tables, or in none (None)."""
 
     def number(run: _WordRun) -> int | None:
         return run.place[0] if run.place and run.place[0] in tables else None

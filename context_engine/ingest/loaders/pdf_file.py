@@ -1,20 +1,19 @@
 """PDF: `.pdf`.
 
-Read: the text page by page, lines joined to paragraphs by the space between them, words cut at the end of a line, a
-column or a page put together; woven columns one after the other; turned pages and turned text; text that is not seen
-(what a text recognition laid under a picture) or stands outside the page; headings where bookmarks name them, or set
-in larger type than the text, or numbered and bold; each page's number (`pages`). Tables with rulings around their
-cells are pipe tables; one that goes on over several pages has its head once. Below the text of each page stand the
-values of its form fields ("Borrower: Harbour Ltd") and its annotations ("[Note: …]"), but not those that the page
-prints at the same place. Fields: the document properties a person wrote, and what heads and feet say as labels
-("Version: 3.2").
+Read: the text page by page; lines joined to paragraphs by the space between them; words hyphenated at the end of a
+line, column or page put together; interwoven columns one after the other; turned pages and turned text; invisible text
+(text recognised under a picture) and text outside the page; headings named by bookmarks, set in larger type, or
+numbered and bold; each page's number (`pages`). Tables with rulings around their cells are pipe tables; one that
+continues over several pages has its head once. Below the text of each page stand the values of its form fields
+("Borrower: Harbour Ltd") and its annotations ("[Note: …]"), but not those that the page prints in the same place.
+Fields: the document properties a person wrote, and the labels in page headers and footers ("Version: 3.2").
 
-Left out, and reported with their pages: page numbers; lines at the top or bottom of pages that come back, which stay
-where they first stand; tables of contents; hidden fields and annotations. Reported, too: tables read as rows, pages
-that are pictures or damaged, and letters whose font does not say what they are. Not read: tables without rulings as
-tables (their cells follow each other in reading order), pictures, links, attachments, passwords in fields, XFA forms
-beyond their plain fields; scripts are not run. A document of nothing but pictures is an error. Refused: passwords, over
-5,000 pages, streams that unpack to over 256 MB.
+Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
+they first occur; tables of contents; hidden fields and annotations. Also reported: tables read as rows, pages that are
+pictures or damaged, and letters without a Unicode mapping. Not read: tables without rulings as tables (their cells
+follow each other in reading order), pictures, links, attachments, passwords in fields, XFA forms beyond their plain
+fields; scripts are not run. A document of only pictures is an error. Refused: passwords, over 5,000 pages, streams that
+unpack to over 256 MB.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from context_engine.ingest.loaders.pdf_page import PdfPage, read_page
 from context_engine.ingest.loaders.pdf_text import PdfLine
 from context_engine.ingest.loaders.source_file import SourceFile
 
-_LOCK: Final = threading.Lock()  # PDFium may not be entered by two threads
+_LOCK: Final = threading.Lock()  # PDFium is not thread-safe
 _MOST_PAGES: Final = 5_000
 _MOST_BOOKMARKS: Final = 5_000
 _MOST_TEXT: Final = 50_000_000
@@ -47,11 +46,11 @@ _PASSWORD: Final = 4  # FPDF_ERR_PASSWORD
 _DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _STREAM: Final = re.compile(rb"stream\r?\n")
 _TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
-_MOST: Final = 256 << 20  # a page of A4 in colour at 600 dots an inch has 104 MB
-_MOST_RATIO: Final = 1032  # of deflate: a shorter stream cannot reach the limit
+_MOST: Final = 256 << 20  # an A4 page in colour at 600 dpi has 104 MB
+_MOST_RATIO: Final = 1032  # deflate's highest: a shorter stream cannot reach the limit
 _BLOCK: Final = 1 << 20
 _DICTIONARY: Final = 600  # bytes before a stream in which its filter is named
-_MOST_TIMES: Final = 2  # the bytes of a file are unpacked; streams that lie in one another would take its square
+_MOST_TIMES: Final = 2  # the file's size is unpacked at most; nested streams would take its square
 
 
 def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -80,7 +79,7 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 class _PdfContent(NamedTuple):
-    """What is read of a document while it is open; `bookmarks` is {page index: {title in small letters: level}}."""
+    """What is read of a document while it is open; `bookmarks` is {page index: {lower-case title: level}}."""
 
     pages: list[PdfPage]
     fields: dict[str, Any]
@@ -88,7 +87,7 @@ class _PdfContent(NamedTuple):
 
 
 def _read(document: Any) -> _PdfContent | str:
-    """Return what is read, or why nothing is."""
+    """Return the content, or the reason why there is none."""
     count = len(document)
     if count > _MOST_PAGES:
         return f"has {count:,} pages, at most {_MOST_PAGES:,} are read: split it"
@@ -132,7 +131,7 @@ def _why_empty(pages: Sequence[PdfPage]) -> str:
 
 
 def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
-    """Yield what of the pages is not in the text, or not surely what they say."""
+    """Report what of the pages is not in the text, or may be wrong in it."""
     numbered = list(enumerate(pages, start=1))
     if broken := [number for number, page in numbered if page.broken]:
         yield file_notice(NoticeCode.PAGES_NOT_READ, f"{_listed(broken)} cannot be read: damaged", pages=broken)
@@ -152,19 +151,18 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
 def _tables_read(
     pages: Sequence[PdfPage], read: Sequence[Sequence[PdfLine]], joined: Sequence[Sequence[PdfLine]]
 ) -> Iterator[Notice]:
-    """Yield how many tables were read as rows and what it took, and where tables were not looked for.
+    """Report the tables read as rows with the time taken, and the pages where none were looked for.
 
     Args:
-        pages: of the document.
-        read: the lines of each.
-        joined: the same, a table that goes on on the next page as one.
+        read: the lines of each page.
+        joined: the same, with a table that continues on the next page as one.
     """
     if count := sum(line.table is not None for lines in joined for line in lines):
-        found = [number for number, lines in enumerate(read, start=1) if any(line.table for line in lines)]
+        on_pages = [number for number, lines in enumerate(read, start=1) if any(line.table for line in lines)]
         sought = [page.table_s for page in pages if page.table_s]
         tables = "1 table" if count == 1 else f"{count:,} tables"
-        message = f"{tables} read as rows, on {_listed(found)}; {sum(sought) / len(sought):.2f} s a page"
-        yield file_notice(NoticeCode.TABLES_READ, message, count=count, pages=found)
+        message = f"{tables} read as rows, on {_listed(on_pages)}; {sum(sought) / len(sought):.2f} s a page"
+        yield file_notice(NoticeCode.TABLES_READ, message, count=count, pages=on_pages)
     for why in dict.fromkeys(page.unsought for page in pages if page.unsought):
         left = [number for number, page in enumerate(pages, start=1) if page.unsought == why]
         problem = f"{_listed(left)}: tables, if any, are read as text: {why}"
@@ -189,7 +187,7 @@ def _properties(properties: dict[str, str]) -> dict[str, Any]:
 
 
 def _moment(text: str | None) -> datetime | None:
-    """Return a date as PDF writes it, "D:20260131120000+08'00'"."""
+    """Parse a date as PDF writes it, "D:20260131120000+08'00'"."""
     match = _DATE.match(text or "")
     if match is None:
         return None
@@ -203,7 +201,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _bookmarks(document: Any) -> dict[int, dict[str, int]]:
-    """Return {page index: {title in small letters: level from 0}}."""
+    """Return {page index: {lower-case title: level from 0}}."""
     out: dict[int, dict[str, int]] = {}
     for number, mark in enumerate(document.get_toc(max_depth=6)):
         target = mark.get_dest()
@@ -216,9 +214,9 @@ def _bookmarks(document: Any) -> dict[int, dict[str, int]]:
 
 
 def is_bomb(data: bytes) -> bool:
-    """Whether a stream of a PDF is packed twice, or unpacks to over 256 MB; it is unpacked in blocks to be counted.
+    """Whether a stream of a PDF is packed twice, or unpacks to over 256 MB, which is counted block by block.
 
-    So is a file of streams that begin within one another, over and over: its time would grow with its square.
+    A file of streams nested in one another is a bomb too: its time would grow with the square of its size.
     """
     if _TWICE.search(data):
         return True
@@ -228,8 +226,8 @@ def is_bomb(data: bytes) -> bool:
         if data.startswith(b"end", max(0, match.start() - 3)):
             continue
         if end < match.end():
-            found = data.find(b"endstream", match.end())
-            end = found if found >= 0 else len(data)
+            marker = data.find(b"endstream", match.end())
+            end = marker if marker >= 0 else len(data)
         head = data[max(0, match.start() - _DICTIONARY) : match.start()]
         if b"/Fl" in head and (end - match.end()) * _MOST_RATIO > _MOST:
             over, used = _unpacks_over(memoryview(data)[match.end() : end])
@@ -240,13 +238,13 @@ def is_bomb(data: bytes) -> bool:
 
 
 def _unpacks_over(packed: memoryview) -> tuple[bool, int]:
-    """Return whether a stream unpacks to more than is let through, and how many of its bytes were looked at."""
+    """Return whether a stream unpacks to more than the limit, and how many of its bytes were examined."""
     inflate = zlib.decompressobj()
     total = start = 0
     try:
         for start in range(0, len(packed), _BLOCK):
             rest: bytes | memoryview = packed[start : start + _BLOCK]
-            while rest and not inflate.eof:  # what follows the end of a stream stays in the tail for ever
+            while rest and not inflate.eof:  # after the end of the stream the tail never shrinks
                 total += len(inflate.decompress(rest, _BLOCK))
                 if total > _MOST:
                     return True, start + _BLOCK

@@ -1,7 +1,7 @@
 """The grids that rulings draw on a page: cells that may be those of a table.
 
 PDFium reads the rulings (edges of lines and rectangles) and pdfplumber finds the cells among them, so that a page is
-read once."""
+read only once."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import Any, Final, NamedTuple
 from context_engine.ingest.loaders.pdf_text import turned
 
 MOST_RULINGS: Final = 4_000
-"""Rulings of a page that are looked at; a drawing has more."""
+"""Most rulings of a page that are examined; a drawing has more."""
 _MOST_OBJECTS: Final = 20_000
 _MOST_DEPTH: Final = 4  # forms within forms
 _MOST_SEGMENTS: Final = 2_000  # of a path
-_SLANT: Final = 1.0  # points by which the ends of a level line may differ
+_SLANT: Final = 1.0  # points by which the ends of a horizontal line may differ
 _LEAST: Final = 1.0  # points; a shorter one is a dot
 _LINE, _CURVE, _MOVE = 0, 1, 2  # FPDF_SEGMENT_LINETO, _BEZIERTO, _MOVETO
 _Matrix = tuple[float, float, float, float, float, float]
 _Point = tuple[float, float]
 _WHOLE: Final[_Matrix] = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-_TOLERANCE: Final = 3.0  # points within which rulings are one, and meet
+_TOLERANCE: Final = 3.0  # points within which rulings coincide or meet
 _LEAST_RULING: Final = 3.0  # points
 _MOST_CROSSINGS: Final = 2_500
-_MOST_PAIRS: Final = 100_000  # of a level and an upright ruling
+_MOST_PAIRS: Final = 100_000  # of a horizontal and a vertical ruling
 _LEAST_EACH: Final = 3  # rulings in either direction: two columns and two rows
 
 
 class Ruling(NamedTuple):
-    """A level or upright line in the page's own space, in points.
+    """A horizontal or vertical line in the page's own space, in points.
 
     Attributes:
-        level: whether it is level, else upright.
+        level: whether it is horizontal.
         at: its height, or its distance from the left.
-        start, end: where it begins and ends in the other direction, ascending.
+        start, end: its ends in the other direction, ascending.
     """
 
     level: bool
@@ -46,16 +46,12 @@ class Ruling(NamedTuple):
 
 
 def rulings_of(page: Any) -> list[Ruling]:
-    """Return the rulings of an open page, `MOST_RULINGS` and one more at most; both edges of a wide line are there."""
+    """Return the rulings of an open page, at most `MOST_RULINGS` + 1; a wide line has one for each edge."""
     return list(islice(_rulings(page), MOST_RULINGS + 1))
 
 
 def turned_ruling(ruling: Ruling, turn: int) -> Ruling:
-    """Return a ruling as it lies when the page is turned.
-
-    Args:
-        turn: quarter turns against the clock that the text of the page is set in.
-    """
+    """Return a ruling as it lies when the page is turned by `turn` quarter turns, counterclockwise."""
     ends = (ruling.start, ruling.at, ruling.end, ruling.at)
     box = ends if ruling.level else (ruling.at, ruling.start, ruling.at, ruling.end)
     left, bottom, right, top = turned(box, turn)
@@ -79,7 +75,7 @@ def _rulings(page: Any) -> Iterator[Ruling]:
 def _paths(
     raw: Any, count: Any, get: Any, holder: Any, outer: _Matrix = _WHOLE, depth: int = 0
 ) -> Iterator[tuple[Any, _Matrix]]:
-    """Yield the paths of a page or form that are drawn, each with the matrix from its own space to the page's."""
+    """Yield the drawn paths of a page or form, each with the matrix from its own space to the page's."""
     matrix = raw.FS_MATRIX()
     for index in range(count(holder)):
         item = get(holder, index)
@@ -105,11 +101,11 @@ def _product(inner: _Matrix, outer: _Matrix) -> _Matrix:
 
 
 def _segments(raw: Any, path: Any, matrix: _Matrix) -> Iterator[tuple[_Point, _Point]]:
-    """Yield the ends of the straight parts of a path; of one that is filled, the part that closes it, too."""
+    """Yield the ends of the straight parts of a path, including the closing part of a filled path."""
     fill, stroke = ctypes.c_int(), ctypes.c_int()
     if not raw.FPDFPath_GetDrawMode(path, ctypes.byref(fill), ctypes.byref(stroke)):
         return
-    if not fill.value and not stroke.value:  # a clip
+    if not fill.value and not stroke.value:  # a clipping path
         return
     x, y = ctypes.c_float(), ctypes.c_float()
     begin: _Point | None = None
@@ -143,7 +139,7 @@ class TooManyRulings(Exception):
 
 
 class Cell(NamedTuple):
-    """A cell of a grid, in points; `row` and `column` from 0, `rows` and `columns` how many of either it covers."""
+    """A cell of a grid, in points; `row` and `column` count from 0, `rows` and `columns` are how many it covers."""
 
     left: float
     bottom: float
@@ -159,8 +155,8 @@ class Grid(NamedTuple):
     """Cells that touch one another.
 
     Attributes:
-        edges: where columns begin, from left to right, and where the last one ends.
-        heights: where rows begin, from the top, and where the last one ends.
+        edges: the left edges of the columns, and the right edge of the last one.
+        heights: the upper edges of the rows from the top, and the lower edge of the last one.
     """
 
     cells: tuple[Cell, ...]
@@ -169,19 +165,16 @@ class Grid(NamedTuple):
 
 
 def may_hold_tables(rulings: Sequence[Ruling]) -> bool:
-    """Whether rulings may enclose two rows and two columns: a test that spares most pages the search."""
+    """Whether rulings may enclose two rows and two columns: a quick test that spares most pages the search."""
     level = sum(ruling.level for ruling in rulings)
     return level >= _LEAST_EACH <= len(rulings) - level
 
 
 def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
-    """Return the grids of two or more rows and columns that rulings draw, from the top.
-
-    Args:
-        rulings: of a page that is turned so that its text lies level.
+    """Return the grids of two or more rows and columns, from the top; the page is turned so that text is horizontal.
 
     Raises:
-        TooManyRulings: they are too many to be looked at.
+        TooManyRulings: there are too many rulings to examine.
         ImportError: pdfplumber is not installed.
     """
     from pdfplumber import table
@@ -202,7 +195,7 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
 
 
 def _edge(ruling: Ruling) -> dict[str, Any]:
-    """Return a ruling as pdfplumber describes one: heights count downwards."""
+    """Return a ruling as pdfplumber describes it: heights count downwards."""
     if ruling.level:
         box = (ruling.start, -ruling.at, ruling.end, -ruling.at)
     else:
@@ -213,7 +206,7 @@ def _edge(ruling: Ruling) -> dict[str, Any]:
 
 
 def _grid(boxes: Sequence[tuple[float, float, float, float]]) -> Grid:
-    """Return boxes (left, top, right, bottom; heights downwards) as cells that know their rows and columns."""
+    """Return boxes (left, top, right, bottom; heights downwards) as cells with their rows and columns."""
     across = sorted({edge for box in boxes for edge in (box[0], box[2])})
     down = sorted({edge for box in boxes for edge in (box[1], box[3])})
     column, row = {edge: at for at, edge in enumerate(across)}, {edge: at for at, edge in enumerate(down)}

@@ -1,4 +1,4 @@
-"""From the lines and grids of pages to paragraphs, headings, tables and the offsets where pages begin."""
+"""Turn the lines and grids of pages into paragraphs, headings, tables and the offsets where pages begin."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from context_engine.ingest.loaders.markdown import one_line, pipe_table, plain
 from context_engine.ingest.loaders.pdf_text import PdfLine, PdfTable
 
 _SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
-_MOST_BELOW: Final = 8  # lines of a note between a table and the rest of it on the next page
+_MOST_BELOW: Final = 8  # lines of a note between a table and its continuation on the next page
 Pages = Sequence[Sequence[PdfLine]]
-_LARGER: Final = 1.12  # times the type of the text
+_LARGER: Final = 1.12  # times the type size of the text
 _MOST_HEADING: Final = 120
 _MOST_LEVELS: Final = 4
-_MOST_SHORT: Final = 50  # of a header line that does not go on below
-_WIDER: Final = 1.35  # times the usual distance of two lines: a new paragraph
-_APART: Final = 1.6  # times the type: a new paragraph where the one above ends with a stop
+_MOST_SHORT: Final = 50  # characters of a header line that ends there
+_WIDER: Final = 1.35  # times the usual line distance: a new paragraph
+_APART: Final = 1.6  # times the type size: a new paragraph after a full stop
 _LABEL: Final = re.compile(
     r"(?i)(?:[•▪●◦‣–—*-]|\(?(?:\d{1,3}|[a-z]|[ivxlc]{1,5})[.)]|\d{1,3}(?:\.\d{1,3})+\.?"
     r"|(?:article|section|annex|clause)\s+\w{1,5}[.:]?)\s"
@@ -38,14 +38,14 @@ _LEAST_WORD: Final = 4
 _HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
 _CUT: Final = re.compile(r"(\w+)\u00ad (\w+)")
 _LAST_CUT: Final = re.compile(r"(\w+)-$")
-_AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that cuts no word
+_AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that splits no word
 _HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 
 def without_margin_tables(pages: Pages) -> list[list[PdfLine]]:
-    """Return the pages with the tables in their margins that come back, but for their numbers, as lines.
+    """Return the pages with repeated tables in their margins as lines: they are page headers and footers.
 
-    They are page heads and feet, and treated as such; the others are tables.
+    Tables are compared without their numbers.
     """
     in_margin = [[_wording(line) for line in lines if line.table and line.edge] for lines in pages]
     counts = Counter(wording for page in in_margin for wording in set(page))
@@ -63,15 +63,12 @@ def _wording(line: PdfLine) -> str:
 
 
 def joined_tables(pages: Pages) -> list[list[PdfLine]]:
-    """Return the pages with a table that goes on on the next ones where it begins; its head stands once.
+    """Return the pages with each table whole on the page where it begins, with its head once.
 
-    What stands below the table on its page, the page's foot or a note, comes before it then.
-
-    Args:
-        pages: the lines of each; those at the edge run through the document.
+    What stands below the table there, a page footer or note, then precedes it.
     """
     out = [list(lines) for lines in pages]
-    begun: tuple[int, PdfLine] | None = None  # the page of a table that may go on, and its line there
+    begun: tuple[int, PdfLine] | None = None  # the page of a table that may continue, and its line there
     for page, lines in enumerate(out):
         first = next((line for line in lines if not line.edge), None)
         goes_on = begun is not None and first is not None and _table_goes_on(begun[1], first, out[begun[0]])
@@ -92,11 +89,11 @@ def joined_tables(pages: Pages) -> list[list[PdfLine]]:
 
 
 def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bool:
-    """Whether a table goes on with one above: it has the same columns, no title, and no head of its own.
+    """Whether a table continues the one above: the same columns, no title, and no head of its own.
 
     Args:
         above: the last table of the page before.
-        line: what the page begins with.
+        line: the first line of the page.
         page: the lines of the page before.
     """
     if above.table is None or line.table is None or line.table.titles:
@@ -107,23 +104,23 @@ def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bo
     head = line.table.rows[0]
     at_end = next(line for line in reversed(page) if not line.edge or line is above) is above
     numbers = any(sign.isdigit() for cell in head for text in cell for sign in text)
-    return at_end or numbers or _said(head) == _said(above.table.rows[0])
+    return at_end or numbers or _row_text(head) == _row_text(above.table.rows[0])
 
 
 def _with_rows(above: PdfLine, line: PdfLine, page: int) -> PdfLine:
-    """Return a table with the rows of the next page, without the head that is repeated there."""
+    """Append the rows of the next page to a table, without the head that is repeated there."""
     table, rest = above.table, line.table
     assert table
     assert rest
-    rows = rest.rows[_said(rest.rows[0]) == _said(table.rows[0]) :]
+    rows = rest.rows[_row_text(rest.rows[0]) == _row_text(table.rows[0]) :]
     if not rows:
         return above
     breaks = (*table.breaks, (len(table.rows), page))
     joined = table._replace(rows=(*table.rows, *rows), lines=(*table.lines, *rest.lines), breaks=breaks)
-    return above._replace(table=joined, text=f"{above.text} {' '.join(_said(row) for row in rows)}")
+    return above._replace(table=joined, text=f"{above.text} {' '.join(_row_text(row) for row in rows)}")
 
 
-def _said(row: Sequence[Sequence[str]]) -> str:
+def _row_text(row: Sequence[Sequence[str]]) -> str:
     return " ".join(one_line(line) for cell in row for line in cell)
 
 
@@ -131,8 +128,7 @@ def table_text(table: PdfTable, written: Callable[[Sequence[str]], str]) -> tupl
     """Return a table as Markdown below its titles, and (offset, page index) of the rows that begin a page.
 
     Args:
-        table: with rows.
-        written: makes one text of the lines of a cell.
+        written: joins the lines of a cell.
     """
     cells = [[written(cell) for cell in row] for row in table.rows]
     block = pipe_table(cells)
@@ -141,7 +137,7 @@ def table_text(table: PdfTable, written: Callable[[Sequence[str]], str]) -> tupl
     starts = [begin]
     for line in text[begin:].split("\n"):
         starts.append(starts[-1] + len(line) + 1)
-    return text, [(starts[row + 1], page) for row, page in table.breaks]  # the rule below the head is a line, too
+    return text, [(starts[row + 1], page) for row, page in table.breaks]  # the rule below the head is a line too
 
 
 class _Paragraph(NamedTuple):
@@ -159,9 +155,9 @@ def laid_out(
     """Return (the text, (offset, number) of each page that has text).
 
     Args:
-        pages: the lines of each; those at its edge are paragraphs of their own.
-        notes: what follows below the lines of each page, a paragraph each.
-        bookmarks: {page index: {title in small letters: level from 0}}.
+        pages: the lines of each; a line at the edge is a separate paragraph.
+        notes: paragraphs that follow the lines of each page.
+        bookmarks: {page index: {lower-case title: level from 0}}.
     """
     body = _body_size(pages)
     levels = _levels(pages, body)
@@ -192,7 +188,7 @@ def laid_out(
 
 
 def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
-    """Return the size of type that most characters are set in."""
+    """Return the type size of most characters."""
     sizes: Counter[float] = Counter()
     for lines in pages:
         for line in lines:
@@ -201,7 +197,7 @@ def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
 
 
 def _levels(pages: Sequence[Sequence[PdfLine]], body: float) -> dict[float, int]:
-    """Return {size of type: level of heading}, from the largest; sizes within half a point are one."""
+    """Return {type size: heading level}, from the largest; sizes within half a point share a level."""
     sizes = sorted({line.size for lines in pages for line in lines if _is_large(line, body)}, reverse=True)
     levels: dict[float, int] = {}
     level = 0
@@ -274,7 +270,7 @@ def _heading_level(line: PdfLine, body: float, levels: Mapping[float, int], mark
 
 
 def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bool:
-    """Whether a line opens a paragraph, by its place or by the label it begins with."""
+    """Whether a line opens a paragraph, by its place or its label."""
     if line.edge or above.edge or line.table or above.table or line.turn != above.turn:
         return True
     distance = above.bottom - line.bottom
@@ -286,12 +282,12 @@ def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bo
 
 
 def _is_header(text: str) -> bool:
-    """Whether a line is one of a header block ("Version: 3.2"), where each line says something of its own."""
+    """Whether a line belongs to a header block ("Version: 3.2"), where each line is a statement of its own."""
     return not text[:1].islower() and (":" in text or "：" in text) and bool(header_fields(text))
 
 
 def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:
-    """Whether a paragraph is the rest of the one that the page or the column before ends with."""
+    """Whether a paragraph continues the last one of the previous page or column."""
     if before.note or paragraph.note or before.heading or paragraph.heading:
         return False
     above, line = before.lines[-1], paragraph.lines[0]
@@ -304,21 +300,21 @@ def _goes_on(before: _Paragraph, paragraph: _Paragraph, text: str) -> bool:
 
 
 def _joint(out: list[str], text: str, words: Counter[str]) -> str:
-    """Return what stands between a text and its rest; the hyphen of a word cut in two goes from the end of `out`."""
+    """Return the separator between a text and its rest; the hyphen of a split word is removed from `out`."""
     first, rest = _LAST_CUT.search(out[-1]), _WORD.match(text)
     if first is None or rest is None:
         return " "
-    cut_word = _whole(first[1], rest[0], words)
-    if cut_word == first[1] + rest[0]:
+    split_word = _unsplit(first[1], rest[0], words)
+    if split_word == first[1] + rest[0]:
         out[-1] = out[-1][:-1]
         return ""
-    return " " if cut_word.endswith(" " + rest[0]) else ""
+    return " " if split_word.endswith(" " + rest[0]) else ""
 
 
 def _unbroken(lines: Iterable[str], words: Counter[str]) -> str:
-    """Return lines as one text, the words put together that a line's end cuts."""
+    """Join lines to one text, including words split at the end of a line."""
     text = " ".join(_HYPHEN.sub("\u00ad", line) for line in lines)  # PDFium marks most of them itself
-    text = _CUT.sub(lambda match: _whole(match[1], match[2], words), text)
+    text = _CUT.sub(lambda match: _unsplit(match[1], match[2], words), text)
     return " ".join(_AT_END.sub("-", text).replace("\u00ad", "").split())
 
 
@@ -329,15 +325,15 @@ def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
     return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)
 
 
-def _whole(first: str, rest: str, words: Counter[str]) -> str:
-    """Return a word that a hyphen at a line's end cuts; the hyphen stays where the document writes it elsewhere."""
+def _unsplit(first: str, rest: str, words: Counter[str]) -> str:
+    """Join a word hyphenated at a line's end; the hyphen stays if the document writes it elsewhere."""
     hyphened, joined = f"{first}-{rest}", first + rest
     if rest in _HANGING:
         return f"{first}- {rest}"
     if not first[-1:].isalpha() or not rest[:1].isalpha() or rest[:1].isupper():
         return hyphened
     written = words.get(hyphened.lower(), 0), words.get(joined.lower(), 0)
-    if written == (0, 0):  # "risk-weighted": two words of the document
+    if written == (0, 0):  # "risk-weighted" stays if the document has both words
         two = min(len(first), len(rest)) >= _LEAST_WORD and min(words[first.lower()], words[rest.lower()]) > 1
         return hyphened if two else joined
     return hyphened if written[0] > written[1] else joined

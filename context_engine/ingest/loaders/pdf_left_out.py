@@ -1,4 +1,4 @@
-"""What is left out of the lines of a PDF: running heads, page numbers and tables of contents."""
+"""Remove running heads, page numbers and tables of contents from the lines of a PDF."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import contents_left_out, file_notice
 from context_engine.ingest.loaders.pdf_text import LinePart, PdfLine
 
-_OFTEN: Final = 0.4  # of the pages of a short document; heads of left and right pages differ
+_OFTEN: Final = 0.4  # share of the pages of a short document; left and right pages have different heads
 _ENOUGH: Final = 3  # pages
 _MOST_LISTED: Final = 100
 _MOST_WORDINGS: Final = 10
@@ -32,15 +32,15 @@ _LETTERS: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _LOOSE: Final = " \t|•·–—-,;/"
 _PAGE: Final = re.compile(r"(?i)(?<![^\W\d_])(?:\d{1,4}|[ivxlc]{1,7})$")
 _DOTS: Final = re.compile(r"(?:[.·…_] ?){3}\s*\w+$")
-_ALIGNED: Final = 8.0  # points by which the ends of entries differ
+_ALIGNED: Final = 8.0  # points by which the right ends of entries may differ
 
 
 class RunningHeads(NamedTuple):
-    """The pages' lines without what is repeated.
+    """The pages' lines without repetitions.
 
     Attributes:
-        pages: the lines of each page that are kept; `edge` are those that run through the document.
-        running: each line that runs through the document, once.
+        pages: the lines kept of each page; `edge` now marks the running lines.
+        running: each running line once.
         notices: what is left out of the text.
     """
 
@@ -50,12 +50,11 @@ class RunningHeads(NamedTuple):
 
 
 class _PageNumber(NamedTuple):
-    """What may be a page number in a line.
+    """A possible page number in a line.
 
     Attributes:
-        start, end: where it stands.
         wording: with "#" for the number, "Page # of 10".
-        sure: whether it names a page and nothing stands beside it.
+        sure: whether it names a page and stands alone.
     """
 
     start: int
@@ -66,7 +65,7 @@ class _PageNumber(NamedTuple):
 
 
 def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
-    """Return the lines of pages without page numbers; of each running line only the first stays."""
+    """Return the pages without page numbers, and with the first occurrence of each running line."""
     often = max(2, min(_ENOUGH, _OFTEN * len(pages)))
     bare, numbers = _without_numbers(pages, often)
     counts = Counter(text for lines in bare for text in {line.text for line in lines if line.edge})
@@ -77,7 +76,7 @@ def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
         first = [line for line in lines if line.text and not (line.edge and line.text in seen)]
         kept.append([line._replace(edge=line.text in running) if line.edge else line for line in first])
         seen |= {line.text for line in lines if line.edge} & running
-    if not any(kept):  # a document of page numbers alone
+    if not any(kept):  # a document of only page numbers
         return RunningHeads([list(lines) for lines in pages], [], ())
     pairs = ((line, left) for lines, rest in zip(pages, bare) for line, left in zip(lines, rest) if line.edge)
     heads = [line.text for line, left in pairs if not left.text or left.text in running]
@@ -88,9 +87,9 @@ def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> RunningHeads:
 def _without_numbers(
     pages: Sequence[Sequence[PdfLine]], often: float
 ) -> tuple[list[list[PdfLine]], dict[str, list[int]]]:
-    """Return the lines without the page numbers in them, and {wording: the numbers left out}.
+    """Return the lines without page numbers, and {wording: the numbers left out}.
 
-    A number is a page's if it names a page and stands alone, or goes up with the pages.
+    A number is a page number if it names a page and stands alone, or increases with the pages.
     """
     numbers = [[list(_numbers(line)) if line.edge else [] for line in lines] for lines in pages]
     counts = Counter(
@@ -100,8 +99,8 @@ def _without_numbers(
     out = []
     for page, (lines, candidates) in enumerate(zip(pages, numbers)):
         bare = []
-        for line, ones in zip(lines, candidates):
-            real = [number for number in ones if number.sure or counts[_key(number, page)] >= often]
+        for line, possible in zip(lines, candidates):
+            real = [number for number in possible if number.sure or counts[_key(number, page)] >= often]
             for number in real:
                 left_out.setdefault(number.wording, []).append(number.number)
             bare.append(line._replace(text=_cut(line.text, real), parts=()) if real else line)
@@ -114,7 +113,7 @@ def _key(number: _PageNumber, page: int) -> tuple[str, int]:
 
 
 def _numbers(line: PdfLine) -> Iterator[_PageNumber]:
-    """Yield what names a page in a line, and each number that fills a part of it, between gaps or separators."""
+    """Yield the page numbers named in a line, and each number that fills a part between gaps or separators."""
     text = line.text
     if not _DIGIT.search(text):
         return
@@ -139,7 +138,7 @@ def _number(match: re.Match[str], offset: int, *, alone: bool) -> _PageNumber:
 
 
 def _value(number: str) -> int:
-    """Return the number that digits or Roman numerals write.
+    """Convert digits or Roman numerals.
 
     >>> _value("12"), _value("xiv")
     (12, 14)
@@ -151,7 +150,7 @@ def _value(number: str) -> int:
 
 
 def _cut(text: str, numbers: Sequence[_PageNumber]) -> str:
-    """Return a line without its page numbers and without what separated them."""
+    """Return a line without its page numbers and their separators."""
     pieces = []
     start = 0
     for number in numbers:
@@ -178,7 +177,7 @@ def _notices(numbers: Mapping[str, Sequence[int]], dropped: Sequence[int], runni
 
 
 def _listed(pages: Sequence[int]) -> str:
-    """Return numbers in order, those that follow one another as a range: "1, 3–7"."""
+    """Return numbers in order, with consecutive ones as a range: "1, 3–7"."""
     once = sorted(set(pages))
     breaks = [0, *(at for at in range(1, len(once)) if once[at] != once[at - 1] + 1), len(once)]
     runs = [(once[start], once[stop - 1]) for start, stop in pairwise(breaks)]
@@ -191,22 +190,22 @@ class WithoutContents(NamedTuple):
     """The pages of a document without its tables of contents.
 
     Attributes:
-        pages: the lines of each that are kept.
-        left_out: the lines that are not, with the page they stand on, from 1.
+        pages: the lines kept of each.
+        left_out: (page from 1, line) of the others.
     """
 
     pages: list[list[PdfLine]]
     left_out: list[tuple[int, str]]
 
     def notices(self, text: str) -> Iterator[Notice]:
-        """Yield what is left out, if anything is; what is nowhere in the text is quoted."""
+        """Report what is left out, if anything; lines that occur nowhere in the text are quoted."""
         if self.left_out:
             pages = sorted({page for page, _ in self.left_out})
             yield contents_left_out([line for _, line in self.left_out], text, pages)
 
 
 def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
-    """Return the lines of pages without tables of contents; of a document of nothing else, all of them."""
+    """Return the pages without tables of contents; all lines of a document that is nothing else."""
     rows = [row for number, lines in enumerate(pages, start=1) for row in _rows(number, lines)]
     starts = [0, *accumulate(len(row.text) + 1 for row in rows)]
     tables = contents_of("\n".join(row.text for row in rows))
@@ -228,9 +227,9 @@ def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
 
 
 def _to_last_entry(rows: Sequence[_ContentsRow], table: range) -> range:
-    """Return the rows of a table of contents up to the last that ends in dots and a page, or in a page on the right.
+    """Return a table of contents up to its last entry with dots before the page, or an aligned page on the right.
 
-    The headings that follow it may look like entries, but for the page.
+    Headings that follow the table look like entries, except for the page.
     """
     paged = [number for number in table if _PAGE.search(rows[number].text)]
     ends = [(rows[number].page, rows[number].right) for number in paged]
@@ -243,30 +242,30 @@ def _to_last_entry(rows: Sequence[_ContentsRow], table: range) -> range:
 
 
 def _usual_end(ends: Sequence[tuple[int, float]], page: int) -> float:
-    """Return where most entries of a page end; of all pages where it has but one: left and right pages differ."""
+    """Return the right end of most entries on a page; on all pages if it has only one, as pages may differ."""
     here = [right for number, right in ends if number == page]
     return median(here if len(here) > 1 else [right for _, right in ends])
 
 
 class _ContentsRow(NamedTuple):
-    """The lines that stand side by side: a title and, far to the right, its page."""
+    """Lines side by side: a title and, far to the right, its page."""
 
     page: int
     lines: list[PdfLine]
 
     @property
     def text(self) -> str:
-        """The lines as one; "" for a table."""
+        """The lines as one text; "" for a table."""
         return "  ".join(line.text for line in self.lines) if not self.lines[0].table else ""
 
     @property
     def says_something(self) -> bool:
-        """Whether it is no running head and no number."""
+        """Whether it is more than a running head or a number."""
         return not self.lines[0].edge and any(map(str.isalpha, "".join(line.text for line in self.lines)))
 
     @property
     def right(self) -> float:
-        """Where the last line ends."""
+        """The right end of the last line."""
         return self.lines[-1].right
 
 

@@ -1,4 +1,4 @@
-"""What is written on a PDF page beside its text: values of form fields, and annotations."""
+"""The text of a PDF page's form fields and annotations."""
 
 from __future__ import annotations
 
@@ -10,33 +10,18 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 _MOST_NOTES: Final = 10_000  # of a page
-_MOST_OBJECTS: Final = 100  # of an annotation that are looked at
+_MOST_OBJECTS: Final = 100  # examined of an annotation
 _MOST_OPTIONS: Final = 1_000
 _MOST_TEXT: Final = 1_000_000  # UTF-16 units of one value
 _HIDDEN: Final = 1 << 1 | 1 << 5  # flags of an annotation: hidden, no view
 _PASSWORD: Final = 1 << 13  # flag of a text field
-_SET: Final = ("yes", "on", "true", "1", "x")  # values of a box that say no more than that it is checked
+_SET: Final = ("yes", "on", "true", "1", "x")  # values of a box that only mean that it is checked
 _KINDS: Final = {
-    1: "Note",
-    3: "Text",
-    9: "Highlight",
-    10: "Underline",
-    11: "Underline",
-    12: "Struck out",
-    13: "Stamp",
-    14: "Insertion",
-    17: "Attachment",
-    28: "Redaction",
-}
-_LINK: Final = 2
-_POPUP: Final = 16
-_WIDGET: Final = 20
-_PUSH: Final = 1
-_CHECK_BOX: Final = 2
-_RADIO: Final = 3
-_COMBO: Final = 4
-_LIST: Final = 5
-_TEXT: Final = 6
+    1: "Note", 3: "Text", 9: "Highlight", 10: "Underline", 11: "Underline", 12: "Struck out", 13: "Stamp",
+    14: "Insertion", 17: "Attachment", 28: "Redaction",
+}  # fmt: skip
+_LINK, _POPUP, _WIDGET = 2, 16, 20  # FPDF_ANNOT_…
+_PUSH, _CHECK_BOX, _RADIO, _COMBO, _LIST, _TEXT = range(1, 7)  # FPDF_FORMFIELD_…
 _COUNTED: Final = re.compile(r"\[\d+\]")
 Form = Any
 """PDFium's handle of a document's form."""
@@ -44,7 +29,7 @@ Form = Any
 
 @contextmanager
 def opened_form(document: Any) -> Iterator[Form | None]:
-    """Give the form of a document, None where it has none; no script in it is run."""
+    """Open a document's form, None if it has none; its scripts are not run."""
     from pypdfium2 import raw
 
     if raw.FPDF_GetFormType(document.raw) == raw.FORMTYPE_NONE:
@@ -60,11 +45,7 @@ def opened_form(document: Any) -> Iterator[Form | None]:
 
 
 class Notes(NamedTuple):
-    """What fields and annotations of a page say, each with its label.
-
-    Attributes:
-        drawn: whether there is one that is shown and says nothing, but draws text.
-    """
+    """The labelled texts of a page's fields and annotations; `drawn` if a visible one only draws its text."""
 
     shown: Sequence[str] = ()
     hidden: Sequence[str] = ()
@@ -72,18 +53,14 @@ class Notes(NamedTuple):
 
 
 def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> Notes:
-    """Return what fields and annotations of a page say, but not what its own text says at the same place.
-
-    Args:
-        text: the page's own.
-    """
+    """Return the texts of a page's fields and annotations, except those that `text`, the page's own, says there."""
     from pypdfium2 import raw
 
     count = min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_NOTES)
     if count < 1:
         return Notes()
     states = [_state_of(page, number) for number in range(count)] if form else [""] * count
-    if form:  # without it no box is checked; it sets those that nothing draws to Off
+    if form:  # needed to tell which boxes are checked; it sets boxes without an appearance to Off
         raw.FORM_OnAfterLoadPage(page.raw, form)
     try:
         return _read(page, text_page, states, _bare(text), form)
@@ -93,7 +70,7 @@ def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> Notes:
 
 
 def _state_of(page: Any, number: int) -> str:
-    """Return the state of a box or button as the file gives it."""
+    """Return the state of a box or button as stored in the file."""
     from pypdfium2 import raw
 
     annotation = raw.FPDFPage_GetAnnot(page.raw, number)
@@ -118,11 +95,11 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
             continue
         try:
             note = _note(annotation, form, state)
-            said = _bare(note.text) if note else ""
+            bare = _bare(note.text) if note else ""
             unseen = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
             if note is None:
                 drawn = drawn or (not unseen and _draws_text(annotation, form))
-            elif not (said and said in text and _stands_there(annotation, text_page, said)):
+            elif not (bare and bare in text and _stands_there(annotation, text_page, bare)):
                 (hidden if unseen else shown)[note.labelled] = None
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
@@ -130,7 +107,7 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
 
 
 def _draws_text(annotation: Any, form: Form | None) -> bool:
-    """Whether text may be drawn in an annotation; what stands on a button is none."""
+    """Whether an annotation may draw text; the label of a button does not count."""
     from pypdfium2 import raw
 
     kind = raw.FPDFAnnot_GetSubtype(annotation)
@@ -150,7 +127,7 @@ def _is_mute(annotation: Any, form: Form) -> bool:
 
 
 class _Note(NamedTuple):
-    """An annotation with its label; `said` is what the page's own text may say already, at the same place."""
+    """An annotation with its label; `text` is what the page's own text may repeat in the same place."""
 
     labelled: str
     text: str
@@ -184,12 +161,12 @@ def _field(annotation: Any, form: Form, state: str) -> _Note | None:
 
 
 def _plain_name(name: str) -> str:
-    """Return a field's name; of one that a program numbered ("form[0].#subform[0].Borrower[0]") the last part."""
+    """Return a field's name; of a generated one ("form[0].#subform[0].Borrower[0]") the last part."""
     return _COUNTED.sub("", name.rsplit(".", 1)[-1]) or "Field" if _COUNTED.search(name) else name or "Field"
 
 
 def _checked(annotation: Any, form: Form, kind: int, state: str) -> str:
-    """Return whether a box is checked; of several that stand for one another, the one that is."""
+    """Return the state of a box; of a group of boxes, the value of the checked one."""
     from pypdfium2 import raw
 
     known = raw.FPDFAnnot_IsChecked(form, annotation) == 1
@@ -211,7 +188,7 @@ def _chosen(annotation: Any, form: Form) -> Iterator[str]:
 
 
 def _stands_there(annotation: Any, text_page: Any, text: str) -> bool:
-    """Whether the page's text says something (bare letters) where the annotation stands."""
+    """Whether the page prints a text (bare letters) where the annotation stands."""
     from pypdfium2 import raw
 
     box = raw.FS_RECTF()
@@ -228,7 +205,7 @@ def _bare(text: str) -> str:
 
 
 def _string(read: Callable[..., int], *arguments: Any) -> str:
-    """Return what a function of PDFium writes into a buffer as UTF-16, on one line."""
+    """Return the UTF-16 text that a PDFium function writes into a buffer, on one line."""
     size = min(read(*arguments, None, 0), 2 * _MOST_TEXT)
     if size <= 2:
         return ""

@@ -1,9 +1,9 @@
-"""Grids of tables that are ruled below their head and perhaps their rows, in as many parts as there are columns.
+"""Grids of tables with rules only below their head and perhaps their rows, in one segment for each column.
 
-The parts say where the columns are; the words below say where the rows are, or rules below each of them do. A line goes
-on with the table as long as each of its words stands in one column, with a gap at the columns' edges that is wider than
-between words. A row begins below a wider gap than lines of one row have, or, where all gaps are alike, with each line
-that fills the first column. What is not sure is no table.
+The segments give the columns; the words below, or rules below each row, give the rows. A line belongs to the table if
+each of its words stands in one column, with gaps at the column edges wider than between words. A row begins below a
+gap wider than between the lines of one row or, if all gaps are alike, with each line that fills the first column.
+In case of doubt there is no table.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Final, NamedTuple
 from context_engine.ingest.loaders.pdf_grids import Cell, Grid, Ruling
 from context_engine.ingest.loaders.pdf_text import PdfLine
 
-_SAME: Final = 1.5  # points by which the parts of one rule differ in height, and stand apart
+_SAME: Final = 1.5  # points by which the segments of a rule may differ in height, or stand apart
 _LEAST_PART: Final = 8.0  # points
 _LEAST_COLUMNS: Final = 2
-_GAP: Final = 0.5  # times the type: between the words of two columns; two words of one stand closer
-_HEAD_NEAR: Final = 1.8  # times the type: of the head above its rule
-_LINE_NEAR: Final = 1.4  # times the type: of the lines of a head
-_ROW_FAR: Final = 3.0  # times the type: the table has ended
-_LARGER: Final = 1.12  # times the type of the head: a heading
-_WIDER: Final = 1.25  # times the distance of two lines of one row
-_LEAST_HEAD: Final = 0.6  # of the columns have a name
+_GAP: Final = 0.5  # times the type size: least gap between the words of two columns
+_HEAD_NEAR: Final = 1.8  # times the type size: from the head to its rule
+_LINE_NEAR: Final = 1.4  # times the type size: between the lines of a head
+_ROW_FAR: Final = 3.0  # times the type size: a wider gap ends the table
+_LARGER: Final = 1.12  # times the type size of the head: a heading
+_WIDER: Final = 1.25  # times the line distance within a row
+_LEAST_HEAD: Final = 0.6  # share of the columns with a name
 
 
 class PlacedLine(NamedTuple):
@@ -37,14 +37,14 @@ class PlacedLine(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """A level rule in parts that meet; `edges` are where they begin, and where the last one ends."""
+    """A horizontal rule in adjoining segments; `edges` are their left ends and the right end of the last one."""
 
     height: float
     edges: tuple[float, ...]
 
 
 class _TableBand(NamedTuple):
-    """What stands at one height within the columns; `columns` are those it fills."""
+    """The text at one height within the table; `columns` are those it fills."""
 
     bottom: float
     top: float
@@ -53,17 +53,16 @@ class _TableBand(NamedTuple):
 
 
 def may_head_tables(rulings: Sequence[Ruling]) -> bool:
-    """Whether a rule is drawn in parts: a test that spares most pages the search."""
+    """Whether a rule is drawn in segments: a quick test that spares most pages the search."""
     return any(_rules(rulings))
 
 
 def open_grids(rulings: Sequence[Ruling], lines: Sequence[PlacedLine], taken: Sequence[Grid]) -> list[Grid]:
-    """Return the grids of tables whose head is ruled, and no more than their rows, from the top.
+    """Return the grids of tables with a ruled head and perhaps ruled rows, from the top.
 
     Args:
-        rulings: of a page that is turned so that its text lies level.
-        lines: of the page.
-        taken: grids that are known already.
+        rulings: those of the page, turned so that its text is horizontal.
+        taken: grids already found.
     """
     rules = [rule for rule in _rules(rulings) if not any(_inside(rule, grid) for grid in taken)]
     grids: list[Grid] = []
@@ -80,7 +79,7 @@ def open_grids(rulings: Sequence[Ruling], lines: Sequence[PlacedLine], taken: Se
 
 
 def _separators(rules: Sequence[_Rule], levels: Sequence[_TableBand]) -> int:
-    """Return how many rules are those of one table: all that stands between two of them fits its columns."""
+    """Count the rules that belong to one table: the text between each two of them fits its columns."""
     count = 1
     for above, rule in pairwise(rules):
         inside = [level for level in levels if rule.height - _SAME <= level.bottom < above.height - _SAME]
@@ -99,7 +98,7 @@ def _separators(rules: Sequence[_Rule], levels: Sequence[_TableBand]) -> int:
 
 
 def _rules(rulings: Sequence[Ruling]) -> Iterator[_Rule]:
-    """Yield each rule in parts that meet, from the top."""
+    """Yield each rule in adjoining segments, from the top."""
     level = sorted(
         {ruling for ruling in rulings if ruling.level and ruling.end - ruling.start >= _LEAST_PART},
         key=lambda ruling: -ruling.at,
@@ -115,20 +114,20 @@ def _rules(rulings: Sequence[Ruling]) -> Iterator[_Rule]:
 
 
 def _edges(parts: Sequence[Ruling]) -> tuple[float, ...]:
-    """Return where the parts of a rule begin, and where the last one ends; none where they do not meet."""
+    """Return the left ends of a rule's segments and the right end of the last; nothing if they do not adjoin."""
     edges: list[float] = []
     for part in parts:
         if not edges:
             edges = [part.start, part.end]
         elif abs(part.start - edges[-1]) <= _SAME:
             edges.append(part.end)
-        elif abs(part.start - edges[-2]) > _SAME or abs(part.end - edges[-1]) > _SAME:  # not the rule's other side
+        elif abs(part.start - edges[-2]) > _SAME or abs(part.end - edges[-1]) > _SAME:  # not the rule's lower edge
             return ()
     return tuple(edges)
 
 
 def _numbered(level: Sequence[Ruling]) -> Iterator[tuple[int, Ruling]]:
-    """Yield rulings with a number that those of one height share."""
+    """Number the rulings by height; those at the same height share a number."""
     number = 0
     for above, ruling in pairwise([None, *level]):
         assert ruling
@@ -142,12 +141,12 @@ def _inside(rule: _Rule, grid: Grid) -> bool:
 
 
 def _grid(rules: Sequence[_Rule], levels: Sequence[_TableBand], floor: float) -> Grid | None:
-    """Return the grid of a table; None where it is not sure that there is one.
+    """Return the grid of a table, None in case of doubt.
 
     Args:
-        rules: of the table: above or below its head, and below its rows, if there are any.
-        levels: what stands between the edges of the columns.
-        floor: height of the next rule.
+        rules: those above or below its head, and below its rows if there are any.
+        levels: the text between the outer edges of the columns.
+        floor: height of the next table's rule.
     """
     edges, top, bottom = rules[0].edges, rules[0].height, rules[-1].height
     parts = [
@@ -184,7 +183,7 @@ def _names_columns(head: Sequence[_TableBand], edges: Sequence[float]) -> bool:
 
 
 def _levels(edges: Sequence[float], lines: Sequence[PlacedLine]) -> list[_TableBand]:
-    """Return what stands between the edges of the columns, line by line from the top."""
+    """Return the text between the outer edges of the columns, line by line from the top."""
     across = [line for line in lines if line.words and line.line.left < edges[-1] and line.line.right > edges[0]]
     across.sort(key=lambda line: -line.line.bottom)
     groups: list[list[PlacedLine]] = []
@@ -213,7 +212,7 @@ def _level(edges: Sequence[float], group: Sequence[PlacedLine]) -> _TableBand:
 
 
 def _head(above: Sequence[_TableBand], height: float) -> list[_TableBand]:
-    """Return the lines of the head, from the rule up."""
+    """Return the lines of the head, upwards from the rule."""
     head: list[_TableBand] = []
     for level in above:
         near = (
@@ -228,7 +227,7 @@ def _head(above: Sequence[_TableBand], height: float) -> list[_TableBand]:
 
 
 def _body(below: Sequence[_TableBand], height: float, size: float, floor: float) -> list[_TableBand]:
-    """Return the lines of the table below its head, from the rule down to what is none of it."""
+    """Return the lines below the head, down to where the table ends."""
     body: list[_TableBand] = []
     for level in below:
         near = (body[-1].bottom if body else height) - level.bottom <= _ROW_FAR * size
@@ -240,7 +239,7 @@ def _body(below: Sequence[_TableBand], height: float, size: float, floor: float)
 
 
 def _rows(levels: Sequence[_TableBand]) -> list[list[_TableBand]]:
-    """Return the lines of each row; none where it is not sure which lines are one row."""
+    """Return the lines of each row; nothing if it is not certain which lines form a row."""
     if not levels:
         return []
     if all(0 in level.columns and len(level.columns) > _LEAST_COLUMNS for level in levels):
@@ -257,5 +256,5 @@ def _rows(levels: Sequence[_TableBand]) -> list[list[_TableBand]]:
 
 
 def _is_one_row(levels: Sequence[_TableBand]) -> bool:
-    """Whether lines begin in the first column, and no other of them begins there and goes on in another."""
+    """Whether the first line fills the first column, and no later one fills it together with another."""
     return 0 in levels[0].columns and not any(0 in level.columns and len(level.columns) > 1 for level in levels[1:])

@@ -1,8 +1,8 @@
 """The lines of a PDF page in reading order.
 
-Most PDFs hold one column after the other, and their order stays. Where lines of two columns are woven together, a
-gutter runs down between them; it is followed as long as no text crosses it (a heading over both columns does). Only
-columns of running text are taken apart: the rows of a table stay together."""
+Most PDFs hold one column after the other, and their order stays. Where the lines of two columns are interwoven, a
+gutter runs down between them; it is followed until text crosses it, as a heading over both columns does. Only columns
+of running text are separated: the rows of a table stay together."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_t
 from context_engine.ingest.loaders.pdf_text import PART_GAP, LinePart, LineText, PageText, PdfLine, from_the_top
 
 _LEAST_ROWS: Final = 3  # with text on both sides
-_LEAST_LENGTH: Final = 15  # characters of a line of running text, on the average
-_FULL: Final = 0.7  # of a column's width
-_MOST_FULL: Final = 0.5  # of a column's lines are so long
-_LARGER: Final = 1.12  # times the type of the text: a heading
+_LEAST_LENGTH: Final = 15  # mean characters of a line of running text
+_FULL: Final = 0.7  # share of the column's width that a full line fills
+_MOST_FULL: Final = 0.5  # least share of full lines in a column
+_LARGER: Final = 1.12  # times the type size of the text: a heading
 _MOST_ROWS: Final = 300  # of a region
-_APART: Final = 1.6  # times the type: what stands lower is no part of the column
+_APART: Final = 1.6  # times the type size: a wider gap ends the column
 _Gap = tuple[float, float]
 _MOST_OBJECTS: Final = 200
 
 
 class _LineRow(NamedTuple):
-    """Lines at one height, and their parts as lines of their own, from left to right."""
+    """Lines at one height, and their parts as separate lines, from left to right."""
 
     lines: list[PdfLine]
     pieces: list[PdfLine]
@@ -47,7 +47,7 @@ class _LineRow(NamedTuple):
 
 
 def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
-    """Return the lines of a page with woven columns one after the other."""
+    """Return the lines of a page with interwoven columns one after the other."""
     if sum(_may_be_woven(line, below) for line, below in pairwise(lines)) < _LEAST_ROWS - 1:
         return list(lines)
     rows = _rows(lines)
@@ -68,7 +68,7 @@ def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
 
 
 def _may_be_woven(line: PdfLine, below: PdfLine) -> bool:
-    """Whether two long texts stand side by side: a quick look that spares most pages the long one."""
+    """Whether two long texts stand side by side: a quick test that spares most pages the search."""
     if line.parts and _two_long(line.parts):
         return True
     return abs(line.bottom - below.bottom) < below.size / 2 and _two_long((line, below))
@@ -100,7 +100,7 @@ def _pieces(line: PdfLine) -> Iterator[PdfLine]:
 
 
 def _beside(row: _LineRow, line: PdfLine) -> bool:
-    """Whether a line stands at the height of a row, to the right or left of all that is in it."""
+    """Whether a line stands at the height of a row, entirely to its right or left."""
     last = row.lines[-1]
     if line.turn != last.turn or abs(line.bottom - last.bottom) > line.size / 2:
         return False
@@ -108,7 +108,7 @@ def _beside(row: _LineRow, line: PdfLine) -> bool:
 
 
 def _region(rows: Sequence[_LineRow], start: int) -> tuple[int, list[_Gap]]:
-    """Return where the rows that leave the gutters of the first one free end, and the gutters that are free in all."""
+    """Return the end of the rows that leave gutters of the first row free, and the gutters free in all of them."""
     first = rows[start]
     gutters = [gap for gap in _free(first)[1:-1] if gap[1] - gap[0] > first.size * PART_GAP]
     if not gutters:
@@ -127,7 +127,7 @@ def _region(rows: Sequence[_LineRow], start: int) -> tuple[int, list[_Gap]]:
         end += 1
         if len(_sides(row, gutters)) > 1:
             last = end
-    while last < end and _continues(rows[last - 1], rows[last], gutters):  # the first column may be the longer one
+    while last < end and _continues(rows[last - 1], rows[last], gutters):  # the first column may be longer
         last += 1
     return last, gutters
 
@@ -167,7 +167,7 @@ def _columns(rows: Sequence[_LineRow], gutters: Sequence[_Gap]) -> list[list[Pdf
 
 
 def _is_text(column: Sequence[PdfLine]) -> bool:
-    """Whether lines are those of running text: long, and most of them as wide as the column."""
+    """Whether lines are running text: long, and most of them as wide as the column."""
     if len(column) < _LEAST_ROWS:
         return False
     width = max(piece.right for piece in column) - min(piece.left for piece in column)
@@ -180,13 +180,13 @@ class PdfPage(NamedTuple):
 
     Attributes:
         lines: in reading order.
-        notes: values of form fields and texts of annotations, each labelled.
-        hidden: those of fields and annotations that are not shown.
-        pictured: whether there is a picture on it, and no text.
-        unmapped: characters whose font does not say which letters they are.
-        broken: why nothing of it can be read.
-        table_s: seconds that the search for tables took; 0 where there was none to be looked for.
-        unsought: why tables were not looked for, though there may be some.
+        notes: labelled values of form fields and texts of annotations.
+        hidden: the same, of hidden fields and annotations.
+        pictured: whether there is a picture and no text.
+        unmapped: characters without a Unicode mapping.
+        broken: the reason why nothing can be read.
+        table_s: seconds taken to find tables; 0 without any.
+        unsought: the reason why tables were not looked for, though there may be some.
     """
 
     lines: Sequence[PdfLine] = ()
@@ -200,7 +200,7 @@ class PdfPage(NamedTuple):
 
 
 def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
-    """Return a page of an open document; its memory is freed before the next is read."""
+    """Return a page of an open document; its memory is freed before the next one is read."""
     import pypdfium2
 
     try:
@@ -212,8 +212,8 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
         try:
             reader = PageText(page, text_page)
             texts, unmapped = reader.lines()
-            found = _tables(page, reader, texts)
-            lines = from_the_top(found.lines, page.get_rotation() // 90)
+            tables = _tables(page, reader, texts)
+            lines = from_the_top(tables.lines, page.get_rotation() // 90)
             notes = notes_of(page, text_page, reader.text, form)
         finally:
             text_page.close()
@@ -225,8 +225,8 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
             notes.hidden,
             pictured,
             unmapped,
-            table_s=found.seconds,
-            unsought=found.unsought,
+            table_s=tables.seconds,
+            unsought=tables.unsought,
         )
     except pypdfium2.PdfiumError:
         return PdfPage(broken="damaged")
@@ -235,7 +235,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
 
 
 class _PageLines(NamedTuple):
-    """The lines of a page, those of tables put together; `seconds` and `unsought` are those of `PdfPage`."""
+    """The lines of a page with those of tables joined; `seconds` and `unsought` as in `PdfPage`."""
 
     lines: Sequence[PdfLine]
     seconds: float = 0.0
@@ -243,7 +243,7 @@ class _PageLines(NamedTuple):
 
 
 def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLines:
-    """Return the lines with those of tables put together, where enough rulings are drawn for a table."""
+    """Join the lines of tables, if enough rulings are drawn for a table."""
     lines = [text.line for text in texts]
     if not texts:
         return _PageLines(lines)
@@ -265,7 +265,7 @@ def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLine
 
 
 def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], notes: Notes) -> list[str]:
-    """Return what annotations draw and do not say: the lines that a page has more when they are drawn into it."""
+    """Return text that annotations draw but do not hold: the lines that appear when they are drawn into the page."""
     from pypdfium2 import raw
 
     if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
@@ -287,7 +287,7 @@ def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], note
 
 
 def _pictured(page: Any, *, drawn: bool) -> bool:
-    """Whether there is an image on a page, or, where it counts, anything drawn: the lines of a form are no text."""
+    """Whether a page has an image or, with `drawn`, anything drawn: the lines of a form are not text."""
     from pypdfium2 import raw
 
     kinds = (raw.FPDF_PAGEOBJ_IMAGE, *((raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_FORM) if drawn else ()))

@@ -1,4 +1,4 @@
-"""The text of a PDF page as lines, each with its place and the type it is set in."""
+"""The text of a PDF page as lines, each with its place and type."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from itertools import groupby, islice, pairwise
 from typing import Any, Final, NamedTuple
 
-PART_GAP: Final = 0.8  # times the type: a wider gap than between words
+PART_GAP: Final = 0.8  # times the type size: a gap wider than between words
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
 _WORD: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
 _MOST_NAME: Final = 128
 _MOST_RECTS: Final = 1_000  # of a line
-_SHORT: Final = 16  # characters of a line that is not looked at for columns
-_MARGIN: Final = 0.12  # of a page's height: where heads and feet stand
-_MOST_GLUED: Final = 4  # characters of lines that PDFium runs together
+_SHORT: Final = 16  # shorter lines are not examined for columns
+_MARGIN: Final = 0.12  # of a page's height: where headers and footers stand
+_MOST_GLUED: Final = 4  # characters; PDFium may join lines this short
 _FAR: Final = 3  # times a character's height
 Box = tuple[float, float, float, float]
 """Left, bottom, right and top in points."""
 
 
 class LinePart(NamedTuple):
-    """What stands in a line between two wide gaps; `left` and `right` in points."""
+    """The part of a line between two wide gaps; `left` and `right` in points."""
 
     text: str
     left: float
@@ -37,12 +37,12 @@ class PdfLine(NamedTuple):
 
     Attributes:
         size: of the type in points.
-        top, bottom: height above the page's lower edge in points, the page turned so that the line lies level.
-        left, right: where it begins and ends, likewise.
-        turn: quarter turns against the clock that it is set in.
-        edge: whether it stands where a page has its head or foot.
-        parts: what stands between wide gaps, from left to right; empty where there are none.
-        table: what is read of a table that stands here; `text` is then all of its words.
+        top, bottom: height in points above the page's lower edge, with the page turned so that the line is horizontal.
+        left, right: its ends, likewise.
+        turn: quarter turns of the text, counterclockwise.
+        edge: whether it stands where a page has its header or footer.
+        parts: the parts between wide gaps, from left to right; empty without gaps.
+        table: the table that stands here; `text` then holds all its words.
     """
 
     text: str
@@ -62,11 +62,11 @@ class PdfTable(NamedTuple):
     """A table with rulings around its cells.
 
     Attributes:
-        rows: of cells, each as the lines that stand in it; all rows have as many cells.
-        edges: where its columns begin, and where the last one ends, in points.
-        titles: lines that stand above its head, over all columns.
-        lines: what stands there where it is not read as a table.
-        breaks: (row, page index) where it goes on on another page.
+        rows: equally many cells each; a cell is its lines.
+        edges: left edges of the columns and the right edge of the last, in points.
+        titles: lines above its head, over all columns.
+        lines: the same text, not read as a table.
+        breaks: (row, page index) where it continues on another page.
     """
 
     rows: tuple[tuple[tuple[str, ...], ...], ...]
@@ -77,7 +77,7 @@ class PdfTable(NamedTuple):
 
 
 class LineText(NamedTuple):
-    """A line with its text as PDFium gives it, and the UTF-16 offset at which that stands in the text of the page."""
+    """A line with its text as PDFium gives it, and that text's UTF-16 offset in the page."""
 
     bare: str
     unit: int
@@ -85,7 +85,7 @@ class LineText(NamedTuple):
 
 
 def _text_of(page: Any) -> str:
-    """Return the text of a page; PDFium wants a range that neither begins nor ends with a character it leaves out."""
+    """Return the text of a page; PDFium needs a range whose first and last characters are in the text."""
     from pypdfium2 import raw
 
     first, last = 0, raw.FPDFText_CountChars(page) - 1
@@ -101,32 +101,28 @@ def _text_of(page: Any) -> str:
 
 
 def units(text: str) -> int:
-    """Return the length of a text as PDFium counts it, in UTF-16."""
+    """Return the length of a text in UTF-16 units, as PDFium counts."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def clean(text: str) -> str:
-    """Return a line without what is no character; a hyphen that PDFium marks as one that cuts a word is U+00AD."""
+    """Return a line without non-characters; a hyphen that PDFium marks as splitting a word is U+00AD."""
     if text.isascii() and text.isprintable():
         return text.strip()
     marked = text.replace("\x02", "\u00ad").replace("\ufffe", "\u00ad")
-    whole = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return (whole if whole.isprintable() else "".join(map(_kept, whole))).strip()
+    valid = marked.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (valid if valid.isprintable() else "".join(map(_kept, valid))).strip()
 
 
 def _kept(char: str) -> str:
-    """Return a character; a space for any kind of space, nothing for a control."""
+    """Return a printable character, a space for any kind of space, nothing for a control character."""
     if char.isprintable() or char == "\u00ad":
         return char
     return " " if char.isspace() else ""
 
 
 def turned(box: Box, turn: int) -> Box:
-    """Return a box (left, bottom, right, top) as it stands when the page is turned so that a line lies level.
-
-    Args:
-        turn: quarter turns against the clock that the line is set in.
-    """
+    """Return a box (left, bottom, right, top) when the page is turned by `turn` quarter turns, counterclockwise."""
     left, bottom, right, top = box
     if turn == 0:
         return box
@@ -138,11 +134,7 @@ def turned(box: Box, turn: int) -> Box:
 
 
 class PageText:
-    """Reads the lines of one page; the buffers that PDFium fills are made once.
-
-    Attributes:
-        text: all of it, as PDFium gives it.
-    """
+    """Reads the lines of one page with reused buffers; `text` is all of its text as PDFium gives it."""
 
     def __init__(self, page: Any, text_page: Any) -> None:
         from pypdfium2 import raw
@@ -151,7 +143,8 @@ class PageText:
         self._page = text_page.raw
         self.text = _text_of(text_page.raw)
         self._box = page.get_bbox()
-        last = units(self.text) - 1  # where the last character has the last number, all have those of their offsets
+        # If the last character has the last number, the number of every character is its offset.
+        last = units(self.text) - 1
         even = last == raw.FPDFText_CountChars(self._page) - 1
         self._even = even and raw.FPDFText_GetCharIndexFromTextIndex(self._page, last) == last
         self._char, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
@@ -163,13 +156,13 @@ class PageText:
         self._bold: dict[bytes, bool] = {}
 
     def lines(self) -> tuple[list[LineText], int]:
-        """Return the lines as PDFium orders them, and how many of their characters have no letter."""
+        """Return the lines in PDFium's order, and the number of characters without a Unicode mapping."""
         out: list[LineText] = []
         unmapped = 0
         at = 0  # PDFium counts UTF-16
         for raw_line in _LINE.findall(self.text):
-            whole = raw_line.replace("\r", "").replace("\n", "")
-            for bare, unit in self._apart(whole.strip(), at + len(whole) - len(whole.lstrip())):
+            text = raw_line.replace("\r", "").replace("\n", "")
+            for bare, unit in self._apart(text.strip(), at + len(text) - len(text.lstrip())):
                 index = self._middle(bare, unit)
                 line = self._placed(bare, unit, index)
                 if self._raw.FPDFText_HasUnicodeMapError(self._page, index) == 1:
@@ -180,27 +173,27 @@ class PageText:
         return out, unmapped
 
     def line_at(self, bare: str, unit: int) -> PdfLine:
-        """Return the line that a text makes; `unit` is its UTF-16 offset in the text of the page."""
+        """Return the line of a text at a UTF-16 offset in the page."""
         return self._placed(bare, unit, self._middle(bare, unit))
 
     def box_at(self, unit: int, turn: int) -> Box:
-        """Return the box of the character at a UTF-16 offset, as it stands when the page is turned."""
+        """Return the box of the character at a UTF-16 offset, with the page turned."""
         self._raw.FPDFText_GetLooseCharBox(self._page, self._index(unit), self._at_char)
         return turned(self._box_of_char(), turn)
 
     def words_of(self, text: LineText, turn: int) -> list[tuple[float, float]]:
-        """Return (left, right) of each word of a line as it stands when the page is turned."""
+        """Return (left, right) of each word of a line, with the page turned."""
         return self._word_spans(text.bare, text.unit, turn)
 
     def _middle(self, bare: str, unit: int) -> int:
-        """Return the number of a character in the middle of a text: PDFium makes up spaces, and they have no type."""
+        """Return the number of a character in the middle of a text, never a space: PDFium makes up typeless ones."""
         middle = len(bare) // 2
         while bare[middle].isspace():
             middle += 1
         return self._index(unit + units(bare[:middle]))
 
     def _apart(self, bare: str, unit: int) -> list[tuple[str, int]]:
-        """Return a line as (text, offset): PDFium runs lines of a single character together, however far apart."""
+        """Split a line into (text, offset): PDFium joins lines of a single character, however far apart."""
         if not 1 < len(bare) <= _MOST_GLUED or not bare.isascii():
             return [(bare, unit)] if bare else []
         boxes = [self.box_at(unit + at, 0) for at in range(len(bare))]
@@ -213,7 +206,7 @@ class PageText:
         return [(part.strip(), unit + at) for at, end in pairwise(edges) if (part := bare[at:end]).strip()]
 
     def _index(self, unit: int) -> int:
-        """Return the number of the character at a UTF-16 offset of the text."""
+        """Return the number of the character at a UTF-16 offset."""
         return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit))
 
     def _placed(self, bare: str, unit: int, index: int) -> PdfLine:
@@ -228,7 +221,7 @@ class PageText:
         _, floor, _, ceiling = turned(self._box, turn)
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if edge:  # a page number may stand far off in the same object
+        if edge:  # a page number may stand far away in the same object
             spans = self._word_spans(bare, unit, turn)
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]
@@ -253,7 +246,6 @@ class PageText:
         return self._bold[name]
 
     def _word_spans(self, bare: str, unit: int, turn: int) -> list[tuple[float, float]]:
-        """Return (left, right) of each word of a line."""
         out = []
         for word in islice(_WORD.finditer(bare), _MOST_RECTS):
             first, last = unit + units(bare[: word.start()]), unit + units(bare[: word.end()]) - 1
@@ -261,7 +253,7 @@ class PageText:
         return out
 
     def _spans(self, first: int, last: int, turn: int) -> list[tuple[float, float]]:
-        """Return (left, right) of each text object among some characters."""
+        """Return (left, right) of each text object in a range of characters."""
         raw, page = self._raw, self._page
         if not 0 <= first <= last:
             return []
@@ -279,7 +271,7 @@ class PageText:
         return out
 
     def _cut(self, bare: str, unit: int, turn: int, blocks: Sequence[tuple[float, float]]) -> list[str] | None:
-        """Return the texts of blocks side by side; None where words do not follow one another from left to right."""
+        """Cut a text into its blocks; None if the words do not follow one another from left to right."""
         middles = [(before[1] + after[0]) / 2 for before, after in pairwise(blocks)]
         words = []
         at, offset = unit, 0
@@ -292,14 +284,14 @@ class PageText:
         return [bare[start:end] for start, end in zip(starts, [*starts[1:], len(bare)])]
 
     def _unmapped(self, bare: str, unit: int) -> int:
-        """Return how many characters of a line have no letter."""
+        """Count the characters of a line without a Unicode mapping."""
         first, last = self._index(unit), self._index(unit + units(bare) - 1)
         error = self._raw.FPDFText_HasUnicodeMapError
         return sum(error(self._page, index) == 1 for index in range(first, last + 1))
 
 
 def _blocks(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[float, float]]:
-    """Return (left, right) of what stands between gaps of at least some width."""
+    """Return (left, right) of the blocks between gaps wider than `least`."""
     first, *others = sorted(spans) or [(0.0, 0.0)]
     blocks = [first]
     for left, right in others:
@@ -311,10 +303,10 @@ def _blocks(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[fl
 
 
 def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
-    """Return lines with each run of those that do not stand upright from its top: PDFium begins some at the foot.
+    """Reverse each run of turned lines that rises: PDFium begins some at the bottom.
 
     Args:
-        upright: quarter turns of what is upright when the page is shown.
+        upright: quarter turns of upright text on the page as shown.
     """
     out: list[PdfLine] = []
     for turn, group in groupby(lines, key=lambda line: line.turn):

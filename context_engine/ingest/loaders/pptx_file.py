@@ -1,10 +1,10 @@
 """Presentations: `.pptx`. The number of a slide is its page.
 
-Read, slide by slide in their order: the title as a heading, text boxes and shapes (grouped ones too), lists with
-their levels, tables as pipe tables, charts and diagrams, comments, and the speaker's notes; a foot that stands on
-every slide once. Fields: core properties a person wrote. Reported, not read: hidden slides, embedded files, what is
-damaged or missing. Not read: what the layouts and masters say, the numbers of slides, pictures, sounds, animations,
-links' targets. Refused: macros (`.pptm`, or a macro part inside), passwords, zip bombs, XML with a document type.
+Read, slide by slide: the title as a heading, text boxes and shapes (grouped ones too), lists with their levels, tables
+as pipe tables, charts and diagrams, comments, and the speaker's notes; a footer common to all slides once. Fields:
+core properties a person wrote. Reported, not read: hidden slides, embedded files, what is damaged or missing. Not read:
+the text of layouts and masters, slide numbers, pictures, sounds, animations, link targets. Refused: macros (`.pptm`, or
+a macro part inside), passwords, zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}chart"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 _MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
 _TITLES: Final = ("title", "ctrTitle")
-_LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are items; "" is one that does not say
+_LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are list items; "" is one without a type
 _FEET: Final = ("ftr", "dt", "hdr")
 _NO_TEXT: Final = ("sldNum", "sldImg")
 _MOST_DEPTH: Final = 8
@@ -53,7 +53,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
     texts: list[str] = []
     pages: list[tuple[int, int]] = []
     unread: list[Notice] = []
-    seen: set[str] = set()  # feet and dates, which stand on every slide
+    seen: set[str] = set()  # footers and dates that stand on every slide
     length = 0
     for number, part in enumerate(_slides(package), 1):
         text = _slide(package, part, number, seen, unread)
@@ -65,12 +65,12 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
     notices = (*damaged(package.parts.problems), *unread)
     if not texts:
         return without_text(name, notices, pictures=package.has_objects)
-    whole = "\n\n".join(texts)
+    markdown = "\n\n".join(texts)
     return LoadedDocument(
         path=name,
-        text=whole,
+        text=markdown,
         fields=fields,
-        header=header_fields(whole),
+        header=header_fields(markdown),
         pages=tuple(pages),
         notices=notices,
         properties=True,
@@ -78,7 +78,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
 
 
 def _slides(package: OoxmlPackage) -> Sequence[str]:
-    """Return the parts of the slides in their order; those that the presentation lists, else all there are."""
+    """Return the slides listed by the presentation, in order; all slides if it lists none."""
     root = package.parts.root(package.main)
     listed = [] if root is None else [slide.get(f"{REL}id") or "" for slide in root.iter(f"{P}sldId")]
     relations = package.relations(package.main)
@@ -108,14 +108,12 @@ def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread
 
 
 def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: set[str]) -> list[MarkdownBlock]:
-    """Return a slide's blocks: its title first, or its number where it has none.
+    """Return a slide's blocks, first its title, or its number if it has none.
 
     Args:
         root: the element `p:sld`.
-        package: the file.
-        part: the slide's part.
         number: 1-based.
-        seen: what stood in the feet of slides before; added to.
+        seen: footer texts of the slides before; extended.
     """
     slide = _Slide(package, part, seen)
     body = list(slide.blocks(root.find(f"{P}cSld/{P}spTree")))
@@ -125,7 +123,6 @@ def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: s
 
 
 def comments_of(package: OoxmlPackage, part: str) -> list[MarkdownBlock]:
-    """Return the comments on a slide."""
     out = []
     for name in package.related(part, "comments"):
         root = package.parts.root(name)
@@ -144,7 +141,7 @@ class _Slide:
         self.is_cover = False
 
     def blocks(self, tree: Any | None) -> Iterator[MarkdownBlock]:
-        """Yield what the shapes of a tree say, group by group."""
+        """Yield the text of the shapes in a tree, group by group."""
         for shape in () if tree is None else tree:
             if shape.tag == ALTERNATIVES:
                 yield from self.blocks(chosen(shape))
@@ -174,7 +171,7 @@ class _Slide:
 
     def _frame(self, frame: Any) -> Iterator[MarkdownBlock]:
         for table in frame.iter(f"{A}tbl"):
-            rows = [[_said(cell) for cell in row.iterfind(f"{A}tc")] for row in table.iterfind(f"{A}tr")]
+            rows = [[_cell_text(cell) for cell in row.iterfind(f"{A}tc")] for row in table.iterfind(f"{A}tr")]
             block = pipe_table(rows)
             yield from [block] if block else []
         for element in frame.iter(_C, _CX):
@@ -194,7 +191,7 @@ def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
 
 
 def _paragraphs(body: Any) -> Iterator[tuple[int, str]]:
-    """Yield (level, text) of each paragraph that says something."""
+    """Yield (level, text) of each paragraph with text."""
     for paragraph in body.iterfind(f"{A}p"):
         text = one_line("".join(_texts(paragraph)))
         level = (paragraph.find(f"{A}pPr") if paragraph.find(f"{A}pPr") is not None else paragraph).get("lvl") or "0"
@@ -214,5 +211,5 @@ def _texts(paragraph: Any) -> Iterator[str]:
             yield from (element.text or "" for element in child.iter(f"{A}t", _MATH))
 
 
-def _said(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
     return " ".join(text for body in cell.iterfind(f"{A}txBody") for _, text in _paragraphs(body))

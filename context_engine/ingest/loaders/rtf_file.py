@@ -1,8 +1,8 @@
 """Rich Text files: `.rtf`.
 
 Read: paragraphs, headings by outline level or style, lists with the marks saved with them, tables as pipe tables, text
-boxes, footnotes and comments below their paragraph, page heads and feet once each below the title, the shown text of
-fields and links; tracked changes as accepted, or as `tracked_changes` says. Fields: title and author. Reported, not
+boxes, footnotes and comments below their paragraph, page headers and footers once each below the title, the shown text
+of fields and links; tracked changes as accepted, or as `tracked_changes` says. Fields: title and author. Reported, not
 read: hidden text, embedded objects. Not read: pictures, field codes. Nothing in the file is run.
 """
 
@@ -31,7 +31,7 @@ CHARS: Final = {
     b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
 }  # fmt: skip
 SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
-ASIDE: Final = {  # destinations that stand beside the text, and what they are
+ASIDE: Final = {  # destinations outside the main text, and what they are
     b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
     b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
     b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
@@ -64,7 +64,7 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     margins = list(dict.fromkeys(f"{place}: {text}" for place, text in reader.margins if not is_page_number(text)))
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
     text = joined([*blocks[:first], *map(MarkdownBlock, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
-    markdown = text.decode("utf-16", "replace")  # two halves of a character that stood apart are one again
+    markdown = text.decode("utf-16", "replace")  # joins surrogate halves that stood apart
     objects = f"embedded objects are not read: {reader.objects}"
     unread = [file_notice(NoticeCode.EMBEDDED_NOT_READ, objects)] if reader.objects else []
     notices = (*hidden_words(reader.hidden), *unread)
@@ -90,18 +90,18 @@ class _GroupState:
     hidden: bool = False
     deleted: bool = False
     inserted: bool = False
-    label: bool = False  # of an item of a list, saved as text
+    label: bool = False  # a list item's mark, saved as text
 
 
 @dataclass(slots=True)
 class _Flow:
-    """A text that is being put together: the body, or what stands beside it."""
+    """A text under construction: the body, or one outside it."""
 
     text: list[str] = field(default_factory=list)
     blocks: list[MarkdownBlock] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
-    goes_on: list[bool] = field(default_factory=list)  # whether a cell of the row goes on from above
+    goes_on: list[bool] = field(default_factory=list)  # whether each cell of the row continues the one above
     is_merged: bool = False
     rows: list[list[str]] = field(default_factory=list)
     beside: list[MarkdownBlock] = field(default_factory=list)
@@ -113,16 +113,12 @@ class _Flow:
 class RtfReader:
     """Reads one file.
 
-    Args:
-        data: the file.
-        changes: how tracked changes are read.
-
     Attributes:
-        margins: page heads and feet, as they come.
-        title: the paragraph in the style "Title", "" where there is none.
+        margins: page headers and footers in file order.
+        title: the paragraph in the style "Title", "" if there is none.
         fields: title, author.
-        hidden: words of hidden text.
-        objects: how many embedded objects there are.
+        hidden: number of hidden words.
+        objects: number of embedded objects.
     """
 
     def __init__(self, data: bytes, changes: Changes) -> None:
@@ -142,7 +138,6 @@ class RtfReader:
         self.objects = 0
 
     def blocks(self) -> list[MarkdownBlock]:
-        """Return the text as blocks."""
         stack: list[tuple[_GroupState, bool]] = []
         position, skip, starred = 0, 0, False
         while match := TOKEN.match(self._data, position):
@@ -195,7 +190,7 @@ class RtfReader:
         return self._flows[0].blocks
 
     def _word(self, word: bytes, argument: bytes | None, *, starred: bool) -> bool:
-        """Obey a control word; whether it opens a text that stands beside."""
+        """Apply a control word; return whether it opens a text outside the body."""
         number = int(argument) if argument else None
         state = self._state
         if state.place == "gone":
@@ -270,7 +265,7 @@ class RtfReader:
             return
         encoding = self._fonts.get(self._state.font, self._codepage)
         if encoding == "cp1252" and self._codepage != "cp1252":
-            encoding = self._codepage  # the charset of a font that is for all of Western Europe says nothing
+            encoding = self._codepage  # a font's Western charset is only the default
         text = bytes(self._bytes).decode(encoding, "replace")
         self._bytes.clear()
         self._put(text)
@@ -302,7 +297,7 @@ class RtfReader:
             self._put(f"[^{self._notes}]")
 
     def _close(self, opened: bool) -> None:
-        """End a group; one that stood beside the text becomes a block below the paragraph."""
+        """End a group; a text outside the body becomes a block below the paragraph."""
         place = self._state.place
         if place.startswith("gone "):
             self._flows[-1].style, self._flows[-1].level = 0, None
@@ -373,7 +368,7 @@ class RtfReader:
 
 
 def plain_block(text: str) -> MarkdownBlock:
-    """Return a paragraph, or an item of a list where it begins with a bullet."""
+    """Return a paragraph, or a list item if the text begins with a bullet."""
     marked = re.match(r"[•·\uf0b7▪o]\s+", text)
     return (
         MarkdownBlock(f"- {text[marked.end() :]}", item=True)

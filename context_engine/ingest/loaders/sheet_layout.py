@@ -1,9 +1,9 @@
-"""What stands on a sheet or in a CSV file: tables below and beside each other, pairs of name and value, and texts.
+"""Divide a sheet or CSV file into tables below and beside each other, pairs of name and value, and texts.
 
-Rows without an empty one between them are a block. A block is a table, goes on with the table above it, or is text;
-two tables side by side are told by an empty column between them and by heads that are alike or rows that differ. A
-row of a table is a record. What is in no record stands in the texts of the sheet: paragraphs, notes, a head without
-rows, names of columns without a value, captions too long to stand in every record. So each cell is somewhere.
+Rows without an empty row between them form a block. A block is a table, a continuation of the table above, or text;
+two tables side by side are separated by an empty column and have similar heads or different rows. A row of a table is
+a record. What is in no record goes into the texts of the sheet: paragraphs, notes, a head without rows, names of
+columns without a value, captions too long for every record. So no cell is lost.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from context_engine.ingest.loaders.table import (
     without_ids,
 )
 
-_MOST_LINES: Final = 10_000  # characters that wait to be a caption
+_MOST_LINES: Final = 10_000  # characters kept as a possible caption
 _PAIR: Final = 2
-_FEW_ROWS: Final = 2  # of names and values that may as well be the end of the table above
+_FEW_ROWS: Final = 2  # so few pairs may also be the end of the table above
 _KEY: Final = (*ID_FIELDS[True], "version")
 Found = Iterator[LoadedDocument | Skipped]
 
@@ -61,7 +61,7 @@ class _Table:
     telling: tuple[str, ...] = ()  # names of the columns that tell its rows apart
 
     def takes(self, rows: Sequence[TableRow]) -> bool:
-        """Whether rows below an empty one go on with the table: in its columns, and numbers where it has numbers."""
+        """Whether rows below an empty one continue the table: in its columns, with numbers where it has numbers."""
         columns = {index for row in rows for index in filled_columns(row)}
         if not columns <= self.columns:
             return False
@@ -75,18 +75,12 @@ _Begun = Generator[LoadedDocument | Skipped, None, _Table | None]
 
 
 def laid_out(rows: Iterable[TableRow], place: SheetPlace, texts: SheetTexts) -> Found:
-    """Yield the documents of some rows; what of them is text goes to `texts`, which the caller gives out.
-
-    Args:
-        rows: those with something in them, in order.
-        place: where they come from.
-        texts: takes what stands in no record.
-    """
+    """Yield the records of rows that hold something; other text goes to `texts`, which the caller yields."""
     return _Layout(place, texts).read(_Blocks(rows))
 
 
 class _Blocks:
-    """Rows, given out block by block."""
+    """Gives out rows block by block."""
 
     def __init__(self, rows: Iterable[TableRow]) -> None:
         self._rows = iter(rows)
@@ -97,7 +91,7 @@ class _Blocks:
         return self._next is not None
 
     def take(self, most: int | None = None, *, first: bool = False) -> Iterator[TableRow]:
-        """Yield rows of the block; with `first` the row that opens it, too."""
+        """Yield rows of the block; with `first` also the row that opens it."""
         count = 0
         while self._next is not None and (most is None or count < most):
             if self._next.gap and not first:
@@ -109,20 +103,17 @@ class _Blocks:
 
 
 class _Layout:
-    """Reads one sheet; holds the table that rows may go on with, and what waits for the block below it."""
+    """Reads one sheet; holds the table that may continue, and what waits for the block below it."""
 
     def __init__(self, place: SheetPlace, texts: SheetTexts) -> None:
         self._place, self._texts = place, texts
         self._table: _Table | None = None
-        self._lines: list[str] = []  # single cells: the caption of the table below, if one follows
+        self._lines: list[str] = []  # single cells: the caption of a table that may follow
         self._part = place.part  # tells the records of a table from those of the table beside it
         self._head_part = ""
-        self._head: TableRow | None = (
-            None  # a row of names that nothing follows: the head of the rows below, if any follow
-        )
+        self._head: TableRow | None = None  # a row of names without rows: the head of rows that may follow
 
     def read(self, blocks: _Blocks) -> Found:
-        """Yield the documents of all blocks."""
         while blocks.more():
             yield from self._block(blocks)
         yield from self._let_go()
@@ -164,7 +155,7 @@ class _Layout:
                 self._leave(table)
 
     def _more(self, row: TableRow, tables: Sequence[tuple[range, _Table]]) -> Found:
-        """Yield the records of a row behind the preview."""
+        """Yield the records of a row after the preview."""
         if not tables:
             self._texts.add(*cell_texts(row))
             yield from self._texts.full(row.number)
@@ -179,40 +170,40 @@ class _Layout:
                 yield from self._record(cut, table)
 
     def _begin(self, rows: list[TableRow]) -> _Begun:
-        """Yield the documents of the first rows of a block; return the table that they belong to, if any."""
+        """Yield the documents of a block's first rows; return the table they belong to, if any."""
         head = find_head(rows)
         table = self._table
         if head.pairs and not (len(rows) - head.top <= _FEW_ROWS and table and table.takes(rows[head.top :])):
             yield from self._pairs(rows, head.top)
             return None
-        body, whole = rows[head.first :], rows[head.top :]
+        body, rows_below = rows[head.first :], rows[head.top :]
         if not body:
-            if table is not None and (table.numeric or len(table.columns) > _PAIR) and table.takes(whole):
-                return (yield from self._go_on(table, whole, rows[: head.top]))
-            if len(filled_columns(whole[0])) > _PAIR and (waiting := self._named_above(whole)):
+            if table is not None and (table.numeric or len(table.columns) > _PAIR) and table.takes(rows_below):
+                return (yield from self._go_on(table, rows_below, rows[: head.top]))
+            if len(filled_columns(rows_below[0])) > _PAIR and (waiting := self._named_above(rows_below)):
                 return (yield from self._new(rows, waiting, head.top, head.top))
             yield from self._wait(rows, head.top)
             return None
         names, first = head.names, head.first
-        shows = is_head(whole) if names and head.first == head.top + 1 else bool(names)
-        if names and whole[0].number in self._place.heads:
+        shows = is_head(rows_below) if names and head.first == head.top + 1 else bool(names)
+        if names and rows_below[0].number in self._place.heads:
             shows = True
-        if not shows and (waiting := self._named_above(whole)):
+        if not shows and (waiting := self._named_above(rows_below)):
             names, first, shows = waiting, head.top, True
         elif table is not None and names == tuple(table.names):
             return (yield from self._go_on(table, body, rows[: head.top]))
-        elif not shows and table is not None and table.takes(whole):
-            return (yield from self._go_on(table, whole, rows[: head.top]))
+        elif not shows and table is not None and table.takes(rows_below):
+            return (yield from self._go_on(table, rows_below, rows[: head.top]))
         elif shows is False:
             names, first = (), head.top
         elif names and shows is None:
-            row = self._place.at(whole[0].number)
-            problem = f"{row} is taken for the names of the columns, though nothing shows whether it is"
+            row = self._place.at(rows_below[0].number)
+            problem = f"{row} is taken for the column names, though nothing shows whether it is"
             self._place.notices.add(file_notice(NoticeCode.HEADER_ROW_ASSUMED, problem))
         return (yield from self._new(rows, names, head.top, first))
 
     def _new(self, rows: Sequence[TableRow], names: Sequence[str], top: int, first: int) -> _Begun:
-        """Begin a table and yield the records of the rows there are."""
+        """Begin a table and yield the records of the rows so far."""
         caption = self._caption(rows[:top])
         yield from self._let_go()
         self._close()
@@ -224,16 +215,16 @@ class _Layout:
         if ID_NAMES & set(names):
             if not self._place.ids:
                 table.names = without_ids(names)
-            self._place.ids = False  # an entity may stand in the next table, too
+            self._place.ids = False  # the next table may repeat an entity
         table.telling = telling_names([row_fields(row, table.names) for row in body])
         for row in body:
             yield from self._record(row, table)
         return table
 
     def _go_on(self, table: _Table, rows: Sequence[TableRow], above: Sequence[TableRow]) -> _Begun:
-        """Yield the records of rows that go on with the table above."""
+        """Yield the records of rows that continue the table above."""
         yield from self._let_go()
-        table = replace(table, part=self._part)  # beside it another table may go on with the one above
+        table = replace(table, part=self._part)  # another table beside it may continue the one above
         lead = caption_of(above)
         if len(lead) > MOST_CAPTION // 2:
             self._texts.add(*(line for row in above for line in cell_texts(row)))
@@ -254,10 +245,12 @@ class _Layout:
         self._texts.add(*(line for row in rows[top:] if len(filled_columns(row)) != 2 for line in cell_texts(row)))
         place = self._place
         title = caption[:MOST_CAPTION] or place.title
-        yield from self._given(pairs_record(pairs, place.path, pairs[0].number, title=title, part=self._part), pairs)
+        yield from self._record_or_text(
+            pairs_record(pairs, place.path, pairs[0].number, title=title, part=self._part), pairs
+        )
 
     def _caption(self, above: Sequence[TableRow]) -> str:
-        """Return the caption of the table below some rows; one too long to stand in each record is text, too."""
+        """Return the caption of the table below some rows; one too long for each record also becomes text."""
         caption = "; ".join(filter(None, (*map(one_line, self._lines), caption_of(above))))
         if len(caption) > MOST_CAPTION:
             self._texts.add(*self._lines, *(line for row in above for line in cell_texts(row)))
@@ -275,7 +268,7 @@ class _Layout:
         self._head, self._head_part = rows[-1], self._part
 
     def _named_above(self, rows: Sequence[TableRow]) -> tuple[str, ...] | None:
-        """Return the names that wait above some rows, where they are of the same columns."""
+        """Return the waiting column names above some rows, if they cover the same columns."""
         if self._head is None:
             return None
         above = set(filled_columns(self._head))
@@ -287,7 +280,7 @@ class _Layout:
         return names_of(head.cells)
 
     def _let_go(self) -> Found:
-        """Give out what waited for rows that did not come."""
+        """Yield or keep as text what waited for rows that did not come."""
         lines, self._lines = self._lines, []
         head, self._head = self._head, None
         if head is not None and len(filled_columns(head)) == 2:
@@ -296,7 +289,7 @@ class _Layout:
             self._texts.add(*(lines if not title else ()))
             place = self._place
             record = pairs_record([head], place.path, head.number, title=title or place.title, part=self._head_part)
-            yield from self._given(record, [head])
+            yield from self._record_or_text(record, [head])
             return
         self._texts.add(*lines, *([" | ".join(cell_texts(head))] if head is not None else []))
 
@@ -313,7 +306,7 @@ class _Layout:
             place.notices.add(file_notice(NoticeCode.RECORD_REPAIRED, problem))
         record = self._row(row, table, names)
         if isinstance(record, Skipped) or not ID_NAMES & record.fields.keys():
-            yield from self._given(record, [row])
+            yield from self._record_or_text(record, [row])
             return
         known = hash(tuple(map(record.fields.get, _KEY)))
         if known not in place.seen:
@@ -322,15 +315,15 @@ class _Layout:
             return
         problem = f"{place.at(row.number)} repeats an id from above: it is known by its {place.row}"
         place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
-        yield from self._given(self._row(row, table, without_ids(names)), [row])
+        yield from self._record_or_text(self._row(row, table, without_ids(names)), [row])
 
     def _row(self, row: TableRow, table: _Table, names: Sequence[str]) -> LoadedDocument | Skipped:
         telling = table.telling if names is table.names else without_ids(table.telling)
         form = {"part": table.part, "sheet": self._place.part, "caption": table.caption}
         return row_record(row, names, self._place.path, telling=telling, **form)
 
-    def _given(self, record: LoadedDocument | Skipped, rows: Sequence[TableRow]) -> Found:
-        """Yield a record; rows that say nothing but what a document is known by are text."""
+    def _record_or_text(self, record: LoadedDocument | Skipped, rows: Sequence[TableRow]) -> Found:
+        """Yield a record; rows with nothing but document identifiers become text."""
         if isinstance(record, Skipped):
             self._texts.add(*(" | ".join(cell_texts(row)) for row in rows))
         else:
@@ -347,7 +340,7 @@ class _Layout:
         self._table = None
 
     def _leave(self, table: _Table) -> None:
-        """Keep the names of columns that hold no value."""
+        """Keep the names of columns without a value."""
         if table.unused:
             names = ", ".join(column_name(table.names, index) for index in sorted(table.unused))
             self._texts.add(f"Columns without a value: {names}")

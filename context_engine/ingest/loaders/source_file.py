@@ -23,7 +23,7 @@ _KINDS: Final = (
 )
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 EMPTY: Final = "is empty"
-"""Reported of a file without a byte; not an error."""
+"""Reported for a file of no bytes; not an error."""
 _ZIP: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
 _OLD: Final = {".doc": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 _SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
@@ -36,14 +36,7 @@ _SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
 )
 _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _BEFORE_OLE: Final = (
-    b"\x09\x00",
-    b"\x09\x02",
-    b"\x09\x04",
-    b"\x09\x08",
-    b"\xdb\xa5",
-    b"\x9b\xa5",
-    b"\x31\xbe",
-    b"<?xml",
+    *(b"\x09\x00", b"\x09\x02", b"\x09\x04", b"\x09\x08", b"\xdb\xa5", b"\x9b\xa5", b"\x31\xbe", b"<?xml"),
 )
 _RTF: Final = b"{\\rtf"
 _PDF: Final = re.compile(rb"\s*%PDF-")
@@ -65,7 +58,7 @@ def kind_of(mode: int) -> str | None:
     """
     if stat.S_ISREG(mode):
         return None
-    return next((name for is_one, name in _KINDS if is_one(mode)), "no regular file")
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "no regular file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +66,7 @@ class SourceFile:
     """A file inside the ingested folder.
 
     Attributes:
-        path: where it is.
         name: its path relative to the folder, with "/", for documents and errors.
-        settings: how it is read.
     """
 
     path: Path
@@ -106,7 +97,7 @@ class SourceFile:
         try:
             size = _regular(os.fstat(raw.fileno())).st_size
             if size == 0 and raw.read(1):
-                raise UnreadableFile("is no ordinary file: it says that it is empty, and gives something")
+                raise UnreadableFile("is no ordinary file: its size is 0 and yet it has content")
         except BaseException:
             raw.close()
             raise
@@ -199,7 +190,6 @@ def _zipped(suffix: str) -> str | None:
 
 
 def _no_sign(start: bytes, suffix: str) -> str | None:
-    """Return the mismatch of a file that begins like no known kind, None if there is none."""
     if suffix == ".xls" and not start.startswith(_BEFORE_OLE):
         return "is no .xls file: it does not begin as one; if it is a table as text, rename it to .csv"
     if suffix == ".doc" and not start.startswith(_BEFORE_OLE):

@@ -1,9 +1,9 @@
 """Markdown and plain text: `.md`, `.markdown`, `.txt`.
 
-Read: the text as it stands, in any encoding that can be told (see `encoding`), every line end as one; YAML front
-matter between two lines `---` at the start, and labelled lines below the title ("Version: 3.2"). Not read: nothing is
-rendered or left out; HTML inside Markdown stays as it is written. A text that only leads to another place, or holds
-nothing but templating tags, gives no document (reported).
+Read: the text as it stands, in any encoding that can be recognised (see `encoding`), with uniform line ends; YAML front
+matter between two lines `---` at the start, and labelled lines below the title ("Version: 3.2"). Nothing is rendered or
+left out: HTML inside Markdown stays as it is written. A text that only leads to another place, or holds nothing but
+template tags, gives no document (reported).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from context_engine.ingest.loaders.source_file import SourceFile
 
 _EMPTY: Final = "has no text: write some, or take the file out of the folder"
 LEADS_ELSEWHERE: Final = "is a stub that only leads to another page: no passage is made of it"
-ONLY_TAGS: Final = "holds nothing but tags that a program replaces: no passage is made of it"
+ONLY_TAGS: Final = "holds only template tags: no passage is made of it"
 _MOST_STUB: Final = 1_500  # characters
 _HEADING: Final = re.compile(r"^[ \t]{0,3}#{1,6}[ \t].*$|^[^\n]+\n[ \t]{0,3}(?:=+|-{3,})[ \t]*$", re.MULTILINE)
 _PLACE: Final = re.compile(
@@ -30,15 +30,15 @@ _PLACE: Final = re.compile(
     r"|`?(?:[\w.-]{1,100}/){0,12}[\w.-]{1,100}\.(?:md|markdown|html?|pdf|docx?|txt|adoc|rst)\b`?",
     re.IGNORECASE,
 )
-_SAYS: Final = (
+_STUB_WORDS: Final = (
     "a an and at be been bookmark bookmarks by can content contents current document documents file find for "
     "found from go has have here in instead into is it its latest link lives location longer maintained merged "
     "moved new no note now of on or page pages permanently please policy redirect redirected redirecting "
     "redirects relocated renamed replaced see superseded the there this to under update version view visit was "
     "website will with you your"
 )
-_FORMULA: Final = frozenset(_SAYS.split())
-"""Words with which a stub says that the text is elsewhere; any other word makes it a text in its own right."""
+_FORMULA: Final = frozenset(_STUB_WORDS.split())
+"""Words of a stub that points to a text elsewhere; any other word makes it a text in its own right."""
 _FIELDS: Final = ("redirect_to", "redirect", "redirect_url")
 
 
@@ -69,7 +69,6 @@ def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
-    """Return why the text below the front matter gives no document; None if it does."""
     if leads_elsewhere(body, fields):
         return LEADS_ELSEWHERE
     if not body.strip():
@@ -78,12 +77,7 @@ def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
 
 
 def leads_elsewhere(text: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether a text does nothing but refer to one other place.
-
-    Args:
-        text: the text below the front matter.
-        fields: the front matter.
-
+    """Return whether a text does nothing but refer to one other place; `fields` is its front matter.
     >>> leads_elsewhere("# Leave\\n\\nThis page has moved to [Absence](absence.md).", {})
     True
     >>> leads_elsewhere("See [Absence](absence.md) for leave of more than ten days.", {})

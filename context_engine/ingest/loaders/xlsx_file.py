@@ -1,12 +1,12 @@
 """Excel workbooks: `.xlsx`, transitional and strict. A row of a table is a record, and rows are read one by one.
 
-Read: the tables, pairs and texts of each visible sheet (how they are told apart: `layout`); numbers, dates and times
-as what they are, 5 % as "5%", USD 5 as "USD 5"; of a formula the value saved with it, the formula itself where there is
-none (told); the value of merged cells in each row of them; comments with their cells, text boxes, the words of charts,
-page headers and footers. Hidden sheets, rows and columns by the setting `hidden_cells`; what is left out is counted and
-told. Where several tables have a column of ids, a record is known by its sheet and row instead, because one entity may
-stand in each. Not read: pictures, links to other workbooks (never followed). Refused: macros (`.xlsm`, or a macro part
-inside), passwords, zip bombs, XML with a document type, more shared texts than fit into memory.
+Read: the tables, pairs and texts of each visible sheet (told apart by `sheet_layout`); numbers, dates and times,
+5 % as "5%", USD 5 as "USD 5"; a formula's saved value, or the formula itself if none was saved (reported); the value of
+merged cells in each of their rows; comments with their cells, text boxes, the text of charts, page headers and footers.
+Hidden sheets, rows and columns as `hidden_cells` says; what is left out is counted and reported. Where several tables
+have a column of ids, a record is known by its sheet and row instead, because one entity may stand in each. Not read:
+pictures, links to other workbooks (never followed). Refused: macros (`.xlsm`, or a macro part inside), passwords, zip
+bombs, XML with a document type, more shared texts than fit into memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from context_engine.ingest.loaders.xlsx_rows import SheetRows, filled, merges_of
 from context_engine.ingest.loaders.xlsx_values import Values
 
 _MOST_UNPACKED: Final = 2 << 30
-_MOST_PART: Final = 256 << 20  # all but the sheets, which are read row by row: shared texts above all
+_MOST_PART: Final = 256 << 20  # for all parts but the sheets, which are read row by row; mainly the shared texts
 _PREVIEW: Final = 100
 _DAMAGED: Final = (ExpatError, BadZipFile, EOFError, ValueError)
 Found = Iterator[LoadedDocument | Skipped]
@@ -61,8 +61,6 @@ def load_xlsx(file: SourceFile) -> Found:
 
 
 class _Workbook:
-    """An open workbook."""
-
     def __init__(self, archive: ZipFile, file: SourceFile, notices: FileNotices) -> None:
         self._archive, self._file, self._notices = archive, file, notices
         self._book = Book(archive)
@@ -71,7 +69,6 @@ class _Workbook:
         self._read_hidden = file.settings.hidden_cells == "read"
 
     def documents(self) -> Found:
-        """Yield the documents of all sheets."""
         wanted = []
         for sheet in self._sheets:
             if not sheet.path:
@@ -126,7 +123,7 @@ class _Workbook:
             self._notices.add(file_notice(NoticeCode.CELLS_NOT_READ, left, count=rows.beyond))
 
     def _leave(self, sheet: SheetPart) -> None:
-        """Count what a hidden sheet holds, and report it."""
+        """Report a hidden sheet with the number of its cells."""
         count = 0
         if sheet.worksheet:
             rows = SheetRows(self._values, read_hidden=True)
@@ -138,7 +135,7 @@ class _Workbook:
         self._notices.add(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=count))
 
     def _id_rows(self, sheet: SheetPart) -> int:
-        """Return in how many rows on top of a sheet a column of ids is named."""
+        """Count the different rows at the top of a sheet that name a column of ids."""
         rows = SheetRows(self._values, read_hidden=self._read_hidden)
         with self._archive.open(sheet.path) as source:
             first = islice(_until_broken(rows.rows(source), []), _PREVIEW)
@@ -154,14 +151,14 @@ class _Workbook:
 
 
 def _on_sheet(item: LoadedDocument | Skipped, sheet: str) -> LoadedDocument | Skipped:
-    """Return a document with the sheet it stands on, and the row of a record."""
+    """Locate a document by its sheet, and a record by its row."""
     if isinstance(item, Skipped):
         return item
     return replace(item, location={"sheet": sheet, **({"row": item.line} if item.record else {})})
 
 
 def _until_broken(rows: Iterator[TableRow], broken: list[str]) -> Iterator[TableRow]:
-    """Yield rows up to where they cannot be read; why stands in `broken` then."""
+    """Yield rows until one cannot be read; the reason is then added to `broken`."""
     try:
         yield from rows
     except _DAMAGED as error:

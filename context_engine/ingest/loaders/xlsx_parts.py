@@ -1,4 +1,4 @@
-"""The parts of a workbook beside its rows: which sheets there are, shared texts, number formats, comments, drawings."""
+"""The parts of a workbook other than its rows: list of sheets, shared texts, number formats, comments, drawings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,7 @@ from xml.parsers.expat import ExpatError
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
-from context_engine.ingest.loaders.xlsx_values import (
-    Format,
-    Handlers,
-    built_in,
-    format_of,
-    known,
-    local,
-    parse,
-    tree,
-)
+from context_engine.ingest.loaders.xlsx_values import Format, Handlers, built_in, format_of, known, local, parse, tree
 
 _MOST_PART: Final = 16 << 20
 _MOST_TEXTS: Final = 2_000_000
@@ -31,7 +22,7 @@ _TABLE: Final = re.compile(r"\$?([A-Z]{1,3})\$?(\d{1,7})")
 
 
 class TooManyTexts(ValueError):
-    """The shared texts are more than are held in memory."""
+    """The shared texts exceed the memory limit."""
 
 
 class SheetPart(NamedTuple):
@@ -44,13 +35,10 @@ class SheetPart(NamedTuple):
 
 
 class Book:
-    """Reads the parts of an open workbook; a part that is missing or broken counts as empty, except the workbook's own.
-
-    Args:
-        archive: the zip archive, checked.
+    """Reads the parts of an open workbook; a missing or broken part counts as empty, except the workbook's own.
 
     Attributes:
-        texts: that cells refer to, as far as they were read.
+        texts: the shared texts, as far as they were read.
     """
 
     def __init__(self, archive: ZipFile) -> None:
@@ -81,11 +69,11 @@ class Book:
         return sheets
 
     def shared_texts(self) -> list[str]:
-        """Read the texts that cells refer to into `texts` and return it.
+        """Read the shared texts into `texts` and return it.
 
         Raises:
-            ExpatError: they are no XML from some point on; `texts` holds those before it.
-            TooManyTexts: they are more than are held in memory.
+            ExpatError: the XML is broken; `texts` holds what precedes the error.
+            TooManyTexts: they exceed the memory limit.
         """
         path = self._part("sharedStrings")
         texts = self.texts
@@ -137,7 +125,7 @@ class Book:
         return formats
 
     def comments(self, sheet: str) -> dict[str, str]:
-        """Return the comments of a sheet by cell; where there are threads, the old form of them is left out."""
+        """Return the comments of a sheet by cell; where threads exist, their copy in the old form is left out."""
         threads: dict[str, list[str]] = {}
         for path in self._targets(sheet, "threadedComment"):
             for thread in self._elements(path, "threadedComment"):
@@ -162,7 +150,7 @@ class Book:
                         yield f"Chart: {lines}" if kind != "diagramData" else lines
 
     def heads(self, sheet: str) -> frozenset[int]:
-        """Return the rows of a sheet that are the heads of tables made as such."""
+        """Return the header rows of a sheet's defined tables."""
         rows = set()
         for path in self._targets(sheet, "table"):
             root = self._tree(path)
@@ -192,7 +180,7 @@ class Book:
             return None
 
     def _part(self, kind: str) -> str:
-        """Return the path of a part of the workbook, also where no relation names it; "" where there is none."""
+        """Return the path of a part of the workbook, even if no relation names it; "" if there is none."""
         named = self._targets(self._path, kind)
         return named[0] if named else self._names.get(f"xl/{kind}.xml".lower(), "")
 
@@ -200,7 +188,7 @@ class Book:
         return [path for _, path, kind_of_part in self._relations(part) if kind_of_part == kind]
 
     def _relations(self, part: str) -> list[tuple[str, str, str]]:
-        """Return (id, path of the part, kind) of what a part refers to inside the archive."""
+        """Return a part's references inside the archive as (id, path, kind)."""
         folder, name = posixpath.split(part)
         root = self._tree(posixpath.join(folder, "_rels", f"{name}.rels"))
         relations = []
@@ -216,17 +204,17 @@ class Book:
 
 
 def header_text(codes: Mapping[str, str]) -> str:
-    """Return the words of page headers and footers; codes for pages, dates and fonts are left out."""
+    """Return the words of page headers and footers, without the codes for pages, dates and fonts."""
     texts = [one_line(_HEADER_CODE.sub(lambda code: "&" if code[0] == "&&" else " ", text)) for text in codes.values()]
     return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
 def _texts(element: Element, name: str) -> Iterator[str]:
-    """Yield the texts of elements of a name inside another; pronunciations are left out."""
-    for one in element:
-        if local(one) == "rPh":
+    """Yield the texts of inner elements with a name; pronunciations are left out."""
+    for child in element:
+        if local(child) == "rPh":
             continue
-        if local(one) == name:
-            yield one.text or ""
+        if local(child) == name:
+            yield child.text or ""
         else:
-            yield from _texts(one, name)
+            yield from _texts(child, name)

@@ -1,4 +1,4 @@
-"""The rows of a sheet, read one by one from its XML; what is hidden is counted, and left out unless it is asked for."""
+"""The rows of a sheet, streamed from its XML; hidden cells are counted, and read only if requested."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADERS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenF
 
 
 class Merge(NamedTuple):
-    """Cells that are one; rows and columns count from 1."""
+    """Merged cells; rows and columns count from 1."""
 
     top: int
     bottom: int
@@ -30,17 +30,16 @@ class Merge(NamedTuple):
 
 
 class SheetRows:
-    """Reads one sheet; the counts are right when its rows are through.
+    """Reads one sheet; the counts are final after its last row.
 
     Args:
-        values: turns what is stored into values.
-        notes: comments by cell; those of cells that were read are taken out.
+        notes: comments by cell; those of cells that were read are removed.
         read_hidden: whether hidden rows and columns are read.
 
     Attributes:
         hidden: cells with a value in hidden rows or columns that were not read.
         unsaved: formulas without a saved value.
-        beyond: cells right of the last column there can be.
+        beyond: cells to the right of the last possible column.
         headers: page headers and footers.
     """
 
@@ -56,7 +55,7 @@ class SheetRows:
         self._rows: list[TableRow] = []
         self._chars: list[str] = []
         self._number = self._column = 0
-        self._last = 0  # row with something in it
+        self._last = 0  # the last row with a value
         self._row_hidden = self._skipping = False
         self._cells: list[Cell] = []
         self._styles: list[str] = []
@@ -67,11 +66,8 @@ class SheetRows:
     def rows(self, source: BinaryIO | Any) -> Iterator[TableRow]:
         """Yield the rows that hold a value.
 
-        Args:
-            source: the sheet's XML.
-
         Raises:
-            ExpatError: it is no XML from some point on; the rows before it were given.
+            ExpatError: the XML is broken; the rows before the error were yielded.
         """
         starts = Handlers(
             row=self._start_row, c=self._start_cell, col=self._start_column, v=self._clear, f=self._start_formula,
@@ -89,7 +85,7 @@ class SheetRows:
 
     @property
     def notes(self) -> Iterator[tuple[str, str]]:
-        """Yield (cell, comment) of those whose cells were not read."""
+        """Yield (cell, comment) for the cells that were not read."""
         for row, notes in sorted(self._notes.items()):
             for column, text in sorted(notes.items()):
                 yield f"{letter(column)}{row}", text
@@ -99,11 +95,11 @@ class SheetRows:
 
     def _start_column(self, attributes: Mapping[str, str]) -> None:
         if attributes.get("hidden") in ("1", "true"):
-            first, last = _whole(attributes.get("min")), _whole(attributes.get("max"))
+            first, last = _number(attributes.get("min")), _number(attributes.get("max"))
             self._hidden_columns.update(range(first - 1, min(last, _LAST_COLUMN)))
 
     def _start_row(self, attributes: Mapping[str, str]) -> None:
-        self._number = _whole(attributes.get("r")) or self._number + 1
+        self._number = _number(attributes.get("r")) or self._number + 1
         self._row_hidden = attributes.get("hidden") in ("1", "true")
         self._column = -1
         self._cells, self._styles = [], []
@@ -182,7 +178,7 @@ class SheetRows:
 
 
 def merges_of(archive: ZipFile, part: str) -> list[Merge]:
-    """Return the merged cells of a sheet, which stand behind its rows."""
+    """Return the merged cells of a sheet, which its XML lists after the rows."""
     merges: list[Merge] = []
     with archive.open(part) as source:
         rest = b""
@@ -196,7 +192,7 @@ def merges_of(archive: ZipFile, part: str) -> list[Merge]:
 
 
 def filled(rows: Iterator[TableRow], merges: Sequence[Merge]) -> Iterator[TableRow]:
-    """Give each of the cells that are merged the value of the first; a row of one wide cell alone stays as it is."""
+    """Copy the value of merged cells to each of them; a row with a single wide cell stays as it is."""
     ahead = sorted(merges, reverse=True)
     open_now: dict[Merge, Cell] = {}
     for row in rows:
@@ -220,7 +216,7 @@ def filled(rows: Iterator[TableRow], merges: Sequence[Merge]) -> Iterator[TableR
 
 
 def place(ref: str) -> tuple[int, int]:
-    """Return (column from 0, row from 1) of a cell such as "B7"; (-1, 0) where it is none."""
+    """Return (column from 0, row from 1) of a cell such as "B7"; (-1, 0) if it is not one."""
     match = _REF.fullmatch(ref.replace("$", ""))
     return (_column(match[1]) - 1, int(match[2] or 0)) if match else (-1, 0)
 
@@ -245,5 +241,5 @@ def _at(cells: Sequence[Cell], column: int) -> Cell:
     return cells[column] if 0 <= column < len(cells) else None
 
 
-def _whole(text: str | None) -> int:
+def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() and len(text) < 9 else 0

@@ -1,4 +1,4 @@
-"""What a cell of a workbook holds: text, numbers, dates and times; 5 % as "5%", USD 5 as "USD 5".
+"""The values of a workbook's cells: text, numbers, dates and times; 5 % as "5%", USD 5 as "USD 5".
 
 XML is read by local names, because the namespace (transitional or strict) differs between workbooks."""
 
@@ -39,12 +39,12 @@ class Handlers(dict[str, Callable[..., None]]):
 
 
 def parse(source: IO[bytes], starts: Handlers, ends: Handlers, chars: list[str]) -> Iterator[None]:
-    """Parse XML block by block, yielding after each; handlers see elements as they come.
+    """Parse XML block by block, yielding after each; character data is appended to `chars`.
 
-    A start handler is called with the attributes, an end handler with nothing. Text is put into `chars`.
+    A start handler is called with the attributes, an end handler without arguments.
 
     Raises:
-        ExpatError: it is no XML from some point on, or declares a document type.
+        ExpatError: the XML is broken or declares a document type.
     """
     parser = ParserCreate()
     parser.buffer_text = True
@@ -60,10 +60,10 @@ def parse(source: IO[bytes], starts: Handlers, ends: Handlers, chars: list[str])
 
 
 def tree(data: bytes) -> Element:
-    """Return a small part as elements.
+    """Parse a small part.
 
     Raises:
-        ExpatError, ParseError: it is no XML.
+        ExpatError, ParseError: it is not XML.
     """
     parser = XMLParser(target=_Builder())
     parser.feed(data)
@@ -90,11 +90,11 @@ def _refuse(*_: Any) -> None:
 
 
 class Format(NamedTuple):
-    """How a number is shown, as far as it says what the number is.
+    """What a number format says about its numbers.
 
     Attributes:
         kind: "number", "percent", "date" or "span".
-        before, after: a currency or unit that stands beside it.
+        before, after: a currency or unit shown beside the number.
     """
 
     kind: str = "number"
@@ -103,7 +103,7 @@ class Format(NamedTuple):
 
 
 def format_of(code: str) -> Format:
-    """Return what a format code says of its numbers.
+    """Return the meaning of a format code.
 
     >>> format_of("0.0%").kind, format_of("dd/mm/yyyy").kind, format_of("[h]:mm").kind
     ('percent', 'date', 'span')
@@ -126,17 +126,17 @@ def format_of(code: str) -> Format:
 
 
 def _unit(part: str) -> str:
-    """Return the literal text of a part of a format code, where it is a currency or a unit."""
+    """Return the literal text of a part of a format code if it is a currency or unit."""
     text = "".join(match[1] or match[2] or match[3] or "" for match in _LITERAL.finditer(part)).strip()
     return text if any(sign.isalpha() or sign in "$€£¥₹" for sign in text) else ""
 
 
 class Values:
-    """Turns what a sheet stores into values.
+    """Turns stored content into values.
 
     Args:
         shared: the texts that cells refer to by number.
-        formats: of each cell style.
+        formats: one for each cell style.
         from_1904: whether days are counted from 1904.
     """
 
@@ -147,8 +147,7 @@ class Values:
         """Return the value of a cell, None for an empty one.
 
         Args:
-            kind: the cell's type as the sheet has it: "s", "str", "inlineStr", "b", "e", "d", "n" or "".
-            stored: its content.
+            kind: the cell's type in the sheet: "s", "str", "inlineStr", "b", "e", "d", "n" or "".
             style: number of its style.
         """
         if kind == "s":
@@ -187,7 +186,7 @@ class Values:
         if days == 0 and not self._from_1904:
             return (datetime.min + timedelta(seconds=min(seconds, 86_399))).time()
         first = datetime(1904, 1, 1) if self._from_1904 else datetime(1899, 12, 30 if days > 60 else 31)
-        try:  # 1900 is no leap year, though Excel counts a 29 February in it
+        try:  # 1900 is not a leap year, though Excel counts a 29 February in it
             return first + timedelta(days=days, seconds=seconds)
         except OverflowError:
             return number
@@ -197,13 +196,13 @@ _PLAIN: Final = Format()
 
 
 def built_in(number: int) -> Format:
-    """Return a format that workbooks know by its number alone."""
+    """Return the format that a workbook refers to by a built-in number."""
     code = _BUILT_IN.get(number)
     return _PLAIN if code is None else format_of(code)
 
 
 def known(form: Format) -> Format:
-    """Return the one plain format for any that says nothing, so that it is told at a glance."""
+    """Return the one plain format for any equal to it, so that identity is enough to recognise it."""
     return _PLAIN if form == _PLAIN else form
 
 

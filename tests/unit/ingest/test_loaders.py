@@ -134,8 +134,8 @@ def test_records_are_documents_and_broken_lines_do_not_stop_them(read):
         (10, "7\nid: 7\ndesk: Rates"),
     ]
     assert [one.warnings for one in good[1:3]] == [
-        ("line 5: NaN is no JSON number: kept as text",),
-        ("line 6: a lone surrogate (\\ud800-\\udfff), which is no character, became U+FFFD",),
+        ("line 5: NaN is not a JSON number: kept as text",),
+        ("line 6: a lone surrogate (\\ud800-\\udfff), which is not a character, became U+FFFD",),
     ]
     assert all(one.record for one in good)
     bad = [one for one in found if isinstance(one, Skipped)]

@@ -118,7 +118,7 @@ def test_parts_that_are_none_are_text(one):
 
 
 def test_what_is_no_message(refused):
-    assert refused(b"\n\njust words", "a.eml") == "has no header lines of a message, or no text"
+    assert refused(b"\n\njust words", "a.eml") == "has no message header lines, or no text"
 
 
 def test_messages_nested_without_end_do_not_break_the_run(read):

@@ -118,14 +118,14 @@ def test_an_element_that_cannot_be_read_leaves_the_others_unharmed(read, bad, sa
     ("given", "fields", "says"),
     [
         ('{"a": 1, "a": 2}', {"a": 1, "a (2)": 2}, "the key 'a' appears twice in an object: both values are kept"),
-        ('{"a": NaN}', {"a": "NaN"}, "NaN is no JSON number: kept as text"),
-        ('{"a": -Infinity}', {"a": "-Infinity"}, "-Infinity is no JSON number: kept as text"),
+        ('{"a": NaN}', {"a": "NaN"}, "NaN is not a JSON number: kept as text"),
+        ('{"a": -Infinity}', {"a": "-Infinity"}, "-Infinity is not a JSON number: kept as text"),
         ('{"a": 1e400}', {"a": "1e400"}, "1e400 is too large for a number: kept as text"),
         ('{"a": ' + "9" * 5_000 + "}", {"a": "9" * 5_000}, f"{'9' * 40}… is too large for a number: kept as text"),
         (
             '{"a": "x\\ud800", "\\udc00": 1}',
             {"a": "x\ufffd", "\ufffd": 1},
-            "a lone surrogate (\\ud800-\\udfff), which is no character, became U+FFFD",
+            "a lone surrogate (\\ud800-\\udfff), which is not a character, became U+FFFD",
         ),
     ],
 )
@@ -185,7 +185,8 @@ def test_records_before_the_end_of_a_file_that_is_cut_off_are_read(read, start):
 def test_what_follows_the_first_value_is_said(read):
     first, said = read('[{"a": 1}] [{"a": 2}]', "a.json")
     assert first.fields == {"a": 1}
-    assert said.reason == ("the file goes on behind its first value, which is no JSON: nothing is read behind record 1")
+    reason = "the file goes on behind its first value, which is not JSON: nothing is read behind record 1"
+    assert said.reason == reason
 
 
 def test_a_line_without_end_is_no_record_file(refused):

@@ -207,4 +207,4 @@ def test_a_damaged_text_is_read_as_far_as_it_is_sound(one, zipped):
     data = odt("<text:p>Sound words.</text:p><text:p>More words.</text:p>")
     loaded = one(zipped(data, {"content.xml": lambda xml: xml[: xml.index(b"words.</text:p></office")]}), "a.odt")
     assert loaded.text.startswith("Sound words.")
-    assert loaded.warnings == ("content.xml is damaged (line 1): what is sound of it was read",)
+    assert loaded.warnings == ("content.xml is damaged (line 1): only its sound part was read",)

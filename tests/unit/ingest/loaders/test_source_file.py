@@ -93,7 +93,7 @@ def test_a_file_that_grows_while_it_is_read_comes_to_an_end(root):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_a_file_that_says_it_is_empty_and_is_not_is_no_file(tmp_path):
-    with pytest.raises(UnreadableFile, match="it says that it is empty, and gives something"):
+    with pytest.raises(UnreadableFile, match="its size is 0 and yet it has content"):
         SourceFile(Path("/proc/self/status"), "status").open()
 
 

@@ -49,7 +49,7 @@ def test_a_page_that_refreshes_itself_is_a_document(one):
 )
 def test_a_text_of_tags_alone_gives_no_passage(read, content):
     (skipped,) = read(content, "a.md")
-    assert (skipped.error, "tags that a program replaces" in skipped.reason) == (False, True)
+    assert (skipped.error, "only template tags" in skipped.reason) == (False, True)
 
 
 @pytest.mark.parametrize("name", ["limits.md.erb", "limits.html.md.erb", "limits.md.tmpl", "limits.tmpl"])
