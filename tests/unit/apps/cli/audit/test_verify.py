@@ -69,7 +69,7 @@ def test_findings_are_told_in_lines(run: Run, place: Path) -> None:
     spoil(place, "DELETE FROM log WHERE idx IN (4, 5)")
     found = run()
     assert found.exit_code == 1
-    assert found.stdout.splitlines()[0].startswith("log 4-5: there is no row")
+    assert found.stdout.splitlines()[0].startswith("log 4-5: the row is missing")
     assert found.stdout.splitlines()[-1].startswith("not sound: 9 records")
 
 
