@@ -196,7 +196,7 @@ def rerank_chunks(
     domain = function_domain(name, deployment.known_to(principal).domains.get(name))
     result = engine.rank(asked, chunks, domain=domain, notices=notices, recorder=deployment.rankings)
     shown, reranked = for_a_model(result, engine.mask), bool(result.rerank_scores)
-    labels = citation_labels(shown.chunks, None)
+    labels = citation_labels((), [(chunk.source_id, chunk.chunk_id) for chunk in shown.chunks])
     return RerankResponse.model_construct(
         status=str(result.status),
         decision=str(result.decision),

@@ -5,18 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count
 
 from context_engine.core.context import ContextPart, limited, parts_of_result
 from context_engine.core.engine import Engine
-from context_engine.core.models import Caller, Context, Key, Principal, SearchResult
+from context_engine.core.models import Caller, Context, Principal, SearchResult
 from context_engine.errors import CursorExpired
 from context_engine.service.comparing import comparison_asked_for
 from context_engine.service.contract.rag import AnswerPart, RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.kept import CURSOR_EXPIRED, KeptAnswer, make_cursor, read_cursor
 from context_engine.service.request import asked_filter, only_domain, search_request
-from context_engine.service.response import COUNTER, context_string, response_of
+from context_engine.service.response import COUNTER, citation_labels, context_string, response_of
 
 
 def answer_query(
@@ -97,7 +96,9 @@ def answer_part(answer: KeptAnswer, number: int) -> RAGPipelineResponse:
     assert response is not None
     if not parts:
         return response
-    part, labels = parts[number - 1], _labels(parts)
+    part = parts[number - 1]
+    blocks = [block for other in parts for block in other.context.blocks]
+    labels = citation_labels(blocks, (key for other in parts for key in other.keys))
     chunks = {(chunk.namespace, chunk.chunk_id): chunk for chunk in response.chunks}
     return response.model_copy(
         update={
@@ -133,11 +134,3 @@ def next_part(deployment: Deployment, principal: Principal, cursor: str) -> RAGP
     if answer.response.context_string is not None:
         deployment.engine.read(answer.result, answer.parts[number - 1].context)
     return answer_part(answer, number)
-
-
-def _labels(parts: tuple[ContextPart, ...]) -> dict[Key, str]:
-    """Return the citation label of each chunk in all parts; chunks outside every context get the next numbers."""
-    blocks = [block for part in parts for block in part.context.blocks]
-    labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
-    numbers = count(len(blocks) + 1)
-    return {key: labels.get(key) or f"[{next(numbers)}]" for part in parts for key in part.keys}

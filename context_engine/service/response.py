@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from math import fsum
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from context_engine.core.context import ApproxTokenCounter, for_a_model
 from context_engine.core.models import (
     Context,
+    ContextBlock,
     Filter,
     Key,
     RankedChunk,
@@ -82,7 +83,8 @@ def response_of(
 
 
 def _chunks(result: SearchResult, context: Context | None) -> tuple[RetrievalChunk, ...]:
-    labels = citation_labels(result.chunks, context)
+    blocks = () if context is None else context.blocks
+    labels = citation_labels(blocks, [(chunk.source_id, chunk.chunk_id) for chunk in result.chunks])
     titles = {source.source_id: source.title for source in result.sources}
     return tuple(
         retrieval_chunk(chunk, labels[chunk.source_id, chunk.chunk_id], titles.get(chunk.source_id, ""))
@@ -114,18 +116,16 @@ def source_reports(sources: Iterable[SourceStatus]) -> tuple[SourceReport, ...]:
     )
 
 
-def citation_labels(chunks: Iterable[RankedChunk], context: Context | None) -> dict[Key, str]:
-    """Return the citation label of each chunk, by identity.
+def citation_labels(blocks: Sequence[ContextBlock], keys: Iterable[Key]) -> dict[Key, str]:
+    """Return the citation label of each chunk: that of its block in the context; other chunks get the next numbers.
 
     Args:
-        chunks: best first.
-        context: their context, whose labels hold; other chunks get the next numbers. None: number by rank.
+        blocks: all blocks of the context, in its order; () numbers the chunks by rank.
+        keys: identities of the chunks, best first.
     """
-    blocks = () if context is None else context.blocks
     labels = {(block.source_id, chunk_id): block.label for block in blocks for chunk_id in block.chunk_ids}
     numbers = count(len(blocks) + 1)
-    for chunk in chunks:
-        key = (chunk.source_id, chunk.chunk_id)
+    for key in keys:
         if key not in labels:
             labels[key] = f"[{next(numbers)}]"
     return labels

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from context_engine.core.models import is_valid_text
+from context_engine.core.text.strict_json import DuplicateKey, read_strict, unique_members
 from context_engine.errors import ConfigError
 
 _MAX_BYTES: Final = 1_000_000
@@ -28,11 +29,13 @@ def read_json(path: Path, label: str) -> dict[str, Any]:
     """
     text = _text(path, label)
     try:
-        value = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, label), parse_constant=_no_constant)
+        value = read_strict(text, members=_without_comments)
     except json.JSONDecodeError as error:
         raise ConfigError(f"is not JSON: {error.msg}, line {error.lineno}, column {error.colno}", file=label) from None
     except RecursionError:
         raise ConfigError(f"is nested deeper than {_MAX_DEPTH} levels", file=label) from None
+    except DuplicateKey as error:
+        raise ConfigError("appears twice: keep one", file=label, key=error.key) from None
     except ValueError as error:
         raise ConfigError(str(error), file=label) from None
     return _mapping(value, label)
@@ -96,19 +99,8 @@ def unreadable(error: OSError, label: str) -> ConfigError:
     return ConfigError(f"cannot be read ({error.strerror}){mend}", file=label)
 
 
-def _object(pairs: Sequence[tuple[str, Any]], label: str) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, value in pairs:
-        if key.startswith("//") or key == "$schema":
-            continue
-        if key in out:
-            raise ConfigError("appears twice: keep one", file=label, key=key)
-        out[key] = value
-    return out
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that can be used")
+def _without_comments(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    return unique_members((key, value) for key, value in pairs if not key.startswith("//") and key != "$schema")
 
 
 class _Loader(yaml.SafeLoader):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
@@ -23,6 +22,7 @@ from context_engine.adapters.http import (
 from context_engine.adapters.http.client import PHASES
 from context_engine.adapters.model_access.context import ModelContext, Options
 from context_engine.core.protocols import Clock
+from context_engine.core.text.strict_json import read_strict
 from context_engine.errors import (
     ConfigError,
     ContextEngineError,
@@ -195,13 +195,6 @@ def ask_json(server: ModelServer, options: ChatOptions, rules: str, text: str) -
         body["response_format"] = {"type": "json_object"}
     answer = server.post("chat/completions", body)
     try:
-        return json.loads(answer["choices"][0]["message"]["content"], object_pairs_hook=_no_key_twice)
+        return read_strict(answer["choices"][0]["message"]["content"])
     except (KeyError, IndexError, TypeError, RecursionError):
         raise ValueError("no message with JSON in it") from None
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = dict(pairs)
-    if len(keys) != len(pairs):
-        raise ValueError("an object with one key twice")
-    return keys

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from context_engine.core.text.strict_json import read_strict
 from context_engine.errors import ConfigError, nearest
 from context_engine.settings.paths import CONFIG_FILES
 
@@ -101,7 +102,7 @@ def _plain_text(text: str, key: str) -> str:
 
 def _parsed(text: str, key: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_once, strict=False)
+        return read_strict(text, control_characters=True)
     except json.JSONDecodeError as error:
         problem = f"is not JSON: {error.msg}, character {error.pos + 1} of {len(text)}"
         if error.pos >= len(text) - 1:
@@ -111,18 +112,6 @@ def _parsed(text: str, key: str) -> Any:
     except RecursionError:
         problem = "is nested too deep"
     raise ConfigError(problem, key=key)
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number that can be used")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} appears twice: keep one")
-    return out
 
 
 def _checked(value: Mapping[str, Any], key: str) -> SettingsLine:

@@ -6,11 +6,12 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from starlette.types import Receive
 
 from context_engine.apps.server.problems import HttpProblem
+from context_engine.core.text.strict_json import RefusedJson, read_strict
 
 _BODY_S: Final = 30.0
 
@@ -62,10 +63,6 @@ _LONGEST: Final = 20
 """Most characters of a whole number: 19 digits and a sign."""
 
 
-class _RefusedBody(ValueError):
-    """Something in valid JSON that is not accepted."""
-
-
 def check_json(body: bytes) -> str | None:
     """Return why a body is refused, or None.
 
@@ -75,19 +72,17 @@ def check_json(body: bytes) -> str | None:
     >>> check_json(b'{"top_k": 8}') is None
     True
     >>> check_json(b'{"top_k": 8, "top_k": 9}')
-    "the key 'top_k' occurs twice in an object: send it once"
+    "the key 'top_k' appears twice: keep one"
     """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         return f"byte {error.start} of the body is not UTF-8: send JSON as UTF-8"
     try:
-        value = json.loads(
-            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_once
-        )
+        value = read_strict(text, whole=_whole, real=_finite)
         if body.count(b"[") + body.count(b"{") > _DEEPEST or b"\\u" in body:
             _check_inside(value)
-    except _RefusedBody as refused:
+    except RefusedJson as refused:
         return str(refused)
     except json.JSONDecodeError as error:
         return f"the body is not JSON: {error.msg} at character {error.pos}"
@@ -96,30 +91,17 @@ def check_json(body: bytes) -> str | None:
     return None
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise _RefusedBody(f"{name} is not a JSON number: send a finite one, or null")
-
-
 def _finite(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise _RefusedBody("a number is too large: send a finite one")
+        raise RefusedJson("a number is too large: send a finite one")
     return value
 
 
 def _whole(text: str) -> int:
     if len(text) > _LONGEST or not -_LARGEST <= (value := int(text)) < _LARGEST:
-        raise _RefusedBody("a whole number has more than 64 bits: send a smaller one, or text")
+        raise RefusedJson("a whole number has more than 64 bits: send a smaller one, or text")
     return value
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen = set[str]()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _RefusedBody(f"the key {twice[:60]!r} occurs twice in an object: send it once")
-    return members
 
 
 def _check_inside(value: Any) -> None:
@@ -130,8 +112,8 @@ def _check_inside(value: Any) -> None:
         for container in level:
             for text in _texts(container):
                 _check_text(text)
-        level = [part for one in level for part in _parts(one)]
-    raise _RefusedBody(_too_deep())
+        level = [part for container in level for part in _parts(container)]
+    raise RefusedJson(_too_deep())
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -148,9 +130,9 @@ def _texts(value: Any) -> Iterable[str]:
 
 def _check_text(text: str) -> None:
     if "\0" in text:
-        raise _RefusedBody("a text holds the character NUL: leave it out")
+        raise RefusedJson("a text holds the character NUL: leave it out")
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-        raise _RefusedBody("a text holds half a surrogate pair: send whole characters")
+        raise RefusedJson("a text holds half a surrogate pair: send whole characters")
 
 
 def _too_deep() -> str:

@@ -109,7 +109,8 @@ def test_every_field_that_is_published_is_set(shown: Callable[..., RetrievalChun
 
 def test_without_a_context_labels_are_ranks(ask: Ask, chunk_of: Any):
     result = ask([(1, [chunk_of("a", 0.9), chunk_of("b", 0.5)])])
-    assert list(citation_labels(result.chunks, None).values()) == ["[1]", "[2]"]
+    keys = [(chunk.source_id, chunk.chunk_id) for chunk in result.chunks]
+    assert list(citation_labels((), keys).values()) == ["[1]", "[2]"]
 
 
 def test_neighbours_that_are_one_block_share_its_label_and_the_rest_goes_on_counting(ask: Ask, chunk_of: Any):
@@ -123,7 +124,8 @@ def test_neighbours_that_are_one_block_share_its_label_and_the_rest_goes_on_coun
     result = ask([(1, chunks)])
     context = from_result(result, counter=ApproxTokenCounter(), budget=200)
     assert [block.chunk_ids for block in context.blocks] == [("sop-1", "sop-2")]
-    assert citation_labels(result.chunks, context) == {
+    keys = [(chunk.source_id, chunk.chunk_id) for chunk in result.chunks]
+    assert citation_labels(context.blocks, keys) == {
         ("t1", "sop-1"): "[1]",
         ("t1", "sop-2"): "[1]",
         ("t1", "other"): "[2]",

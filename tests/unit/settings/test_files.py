@@ -25,7 +25,7 @@ def test_json_with_comments_and_a_byte_order_mark(tmp_path: Path) -> None:
         ("", "is not JSON: Expecting value, line 1, column 1"),
         ('{"a": 1,\n "b": }', "is not JSON: Expecting value, line 2, column 7"),
         ('{"a": 1, "a": 2}', "a: appears twice"),
-        ('{"a": NaN}', "NaN is not a number"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
         ("[1]", "holds a list: it must hold keys"),
         (b"\xff\xfe", "is not UTF-8 text (byte 0)"),
         ('{"a": ' * 3000 + "1" + "}" * 3000, "is nested deeper"),

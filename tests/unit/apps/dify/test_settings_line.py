@@ -59,7 +59,7 @@ def test_a_manifest_alone_will_do(given: object) -> None:
         ('{"manifests": [{"domain": "A"}], "config": {"rag.json": {}}}', "domains.config.rag.json: unknown file"),
         ('{"manifests": [{"domain": "A"}], "config": []}', "domains.config: must be an object"),
         ('{"manifests": [{"domain": "A", "domain": "B"}]}', "the key 'domain' appears twice"),
-        ('{"manifests": [{"domain": NaN}]}', "NaN is not a number"),
+        ('{"manifests": [{"domain": NaN}]}', "NaN is not a JSON number"),
         ("[" * 100_000, "nested too deep|not JSON"),
     ],
 )
