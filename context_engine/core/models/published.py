@@ -62,8 +62,6 @@ class ProvenanceTag:
 _WHERE_KNOWN: Final = ("page", "url")
 """Fields that a chunk dict has at its top level where they are known."""
 
-_STANDING: Final = ("source_id", "chunk_id", "source_type", "authority_tier", "trust_class", "classification")
-
 _DOCUMENT: Final = (
     *("document_id", "document_version", "section", "path", "page", "url"),
     *("effective_from", "effective_to", "superseded_by"),
@@ -112,12 +110,22 @@ class PublishedChunk:
         """The page the text begins on, 1-based."""
         return self.chunk.page
 
+    def standing(self) -> dict[str, Any]:
+        """Return the chunk's identity and the authority in force."""
+        return {
+            "source_id": self.source_id,
+            "chunk_id": self.chunk_id,
+            "source_type": str(self.source_type),
+            "authority_tier": self.authority_tier,
+            "trust_class": str(self.trust_class),
+            "classification": str(self.classification),
+        }
+
     def fields(self) -> dict[str, Any]:
         """Return every published field by name, as JSON values; flags and tags are tuples."""
         chunk = self.chunk
         return {
-            "source_id": self.source_id,
-            "chunk_id": self.chunk_id,
+            **self.standing(),
             "content": chunk.content,
             "document_id": chunk.document_id,
             "document_version": chunk.document_version,
@@ -131,10 +139,6 @@ class PublishedChunk:
             "effective_from": json_value(chunk.effective_from),
             "effective_to": json_value(chunk.effective_to),
             "superseded_by": chunk.superseded_by,
-            "source_type": str(self.source_type),
-            "authority_tier": self.authority_tier,
-            "trust_class": str(self.trust_class),
-            "classification": str(self.classification),
             "source_org": _text(chunk, "source_org"),
             "year": _year(chunk),
             "content_type": _text(chunk, "content_type") or chunk.doc_type,
@@ -145,14 +149,7 @@ class PublishedChunk:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the chunk dict with the authority in force: the view of a program."""
-        return {
-            **self.chunk.to_dict(),
-            "source_id": self.source_id,
-            "source_type": str(self.source_type),
-            "authority_tier": self.authority_tier,
-            "trust_class": str(self.trust_class),
-            "classification": str(self.classification),
-        }
+        return {**self.chunk.to_dict(), **self.standing()}
 
     def facts(self) -> dict[str, Any]:
         """Return where a text comes from and what it is worth, beside the text itself: the view of a model."""
@@ -233,12 +230,7 @@ class RankedChunk(PublishedChunk):
             **own,
             **known,
             "rank": self.rank,
-            "source_id": self.source_id,
-            "chunk_id": self.chunk_id,
-            "source_type": str(self.source_type),
-            "authority_tier": self.authority_tier,
-            "trust_class": str(self.trust_class),
-            "classification": str(self.classification),
+            **self.standing(),
             "domain": self.chunk.extra.get("domain", self.domain),
             "confidence": str(self.confidence),
             **({} if self.rerank_score is None else {"rerank_score": self.rerank_score}),
@@ -254,7 +246,8 @@ class RankedChunk(PublishedChunk):
         metadata = fields["metadata"]
         return {
             **metadata,
-            **{name: fields[name] for name in (*_STANDING, "confidence")},
+            **self.standing(),
+            "confidence": fields["confidence"],
             "relevance": round(self.relevance, 6),
             "absolute_relevance": round(self.absolute, 6),
             "final": round(self.final, 6),
