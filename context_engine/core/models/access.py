@@ -21,10 +21,10 @@ RoleNames = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who asks, as whatever authenticated them says: the only thing that opens a source with a rule.
+    """The authenticated caller: the only thing that opens a source with a rule.
 
     Attributes:
-        id: names the person or program; "" where nobody is known.
+        id: names the person or program; "" for an anonymous caller.
         roles, groups: compared with those of the rules, letter by letter; lists of names are taken too.
         clearance: the highest classification it may see where a rule exists; its name is taken too.
 
@@ -60,20 +60,22 @@ def _clearance(value: Any) -> Classification:
 
 
 NOBODY: Final = Principal()
-"""Without roles and groups, cleared for what is public."""
+"""No roles and groups, cleared for public content."""
 
 
 class AccessRule(BaseModel):
     """Who may search a domain or a source: everybody with one of the roles or groups, and with the clearance.
 
-    A rule that names neither roles nor groups asks for the clearance alone; one that names nothing admits nobody.
+    A rule without roles and groups asks for the clearance only; an empty rule admits nobody.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     roles: RoleNames = Field((), description="Any of these roles, or one of the groups, is enough.")
     groups: RoleNames = Field((), description="Any of these groups, or one of the roles, is enough.")
-    clearance: Classification | None = Field(None, description="The least clearance, beside that for what is found.")
+    clearance: Classification | None = Field(
+        None, description="The lowest clearance, in addition to that for each chunk."
+    )
 
 
 class AccessClass(NamedTuple):
@@ -81,7 +83,7 @@ class AccessClass(NamedTuple):
 
     Attributes:
         rules: all rules of its source, as canonical text (`AccessPolicy.rules_of`); "" where it has none.
-        classification: the clearance needed; None where none is: no rule, and no document that raises its own.
+        classification: the clearance needed; None if none: no rule, and no document that raises its own.
     """
 
     rules: str = ""
@@ -93,7 +95,7 @@ class AccessScope:
     """Which classes of chunks a caller may read.
 
     Attributes:
-        rules: those that admit the caller, as in `AccessClass`; what has none is open to all.
+        rules: the rules that admit the caller, as in `AccessClass`; content without rules is open to all.
         clearance: of the caller.
     """
 
@@ -132,7 +134,7 @@ class AccessDecision:
 
     Attributes:
         sources: of the domain, in the order of the manifest.
-        scope: what may be read of those; None: everything, for there is no policy.
+        scope: the readable part of those; None: everything, because there is no policy.
         policy_hash: names the rules that decided; "" without a policy.
     """
 
@@ -166,7 +168,7 @@ class AccessRecord:
     """What access control did to a search, for the record alone: the caller never learns it.
 
     Attributes:
-        decision: None where there is no such domain.
+        decision: None if there is no such domain.
         withheld: chunks that a source gave and that were taken out before anything counted them.
     """
 
@@ -179,7 +181,7 @@ _KEYS: Final = ("id", "roles", "groups", "clearance")
 
 
 def principal_from_dict(fields: Mapping[str, Any]) -> Principal:
-    """Read a principal, named by a program that knows who asks.
+    """Read a principal from a program that has authenticated the caller.
 
     Args:
         given: `id`, `roles`, `groups` (lists, or one name) and `clearance`; without a clearance it is cleared for what
@@ -198,18 +200,18 @@ def principal_from_dict(fields: Mapping[str, Any]) -> Principal:
 
 
 API_PRINCIPAL: Final = Principal(id="api")
-"""Who asks with the token of the environment: without roles, cleared for what is public."""
+"""The caller with the environment's token: no roles, cleared for public content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authenticated:
-    """Who calls, and what their token lets them do beside searching.
+    """The authenticated caller, and the rights of the token beyond searching.
 
     Attributes:
         principal: decides what may be searched.
-        token_id: names the token in logs, never the token itself; "" where there was none.
+        token_id: names the token in logs, never the token itself; "" without a token.
         operator: may read every record and reload the configuration.
-        gateway: carries the calls of Dify's apps and users: each acts as its own principal then.
+        gateway: carries calls of Dify's apps and users, each of which acts as its own principal.
     """
 
     principal: Principal

@@ -26,7 +26,7 @@ class _EmptyMapping(dict[str, Any]):
 NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
 
 PLACE_OF_MATCH: Final = "place_of_match"
-"""In a chunk's `extra`: section, headings, page and reference are those of what the question met in its text."""
+"""Key in `extra`: section, headings, page and reference are those of the part of the text that matched."""
 
 Key = tuple[str, str]
 """A candidate's identity: (source_id, chunk_id)."""
@@ -36,7 +36,7 @@ class Score(NamedTuple):
     """A number with its meaning.
 
     Attributes:
-        kind: what the number means.
+        kind: the meaning of the number.
         value: finite; its range is the kind's.
         scorer: who computed it (an index, a model). Scores of one kind and one scorer are comparable across sources;
             None means comparable only within the one answer it came in.
@@ -59,7 +59,7 @@ _RANGES: Final = {
     ScoreKind.RERANK: (-_MOST, _MOST),
     ScoreKind.UNKNOWN: (-_MOST, _MOST),
 }
-"""What a number of each kind may be; a model's arithmetic may stand a rounding error outside. Rerank may be a logit."""
+"""Range of each kind; a model may exceed it by a rounding error. A rerank score may be a logit."""
 
 
 def usable_score(kind: ScoreKind, value: Any) -> float | None:
@@ -85,11 +85,11 @@ class Chunk(NamedTuple):
         chunk_id: unique and stable within the source; "" means "take the text's hash".
         source_id: the source it says it is from; read only where the answering source may speak for others.
         scores: at most one per kind.
-        document_id, document_version, dataset_id: where the text stands in the source.
+        document_id, document_version, dataset_id: the place of the text in the source.
         title, section, heading_path, doc_type: the document's title, section number, headings from the top, type.
         position: 0-based place of the chunk in its document.
         span: character offsets [start, end) in the document's text.
-        source_type, authority_tier, trust_class, classification: what the document claims; the manifest is a ceiling.
+        source_type, authority_tier, trust_class, classification: the document's own claims; the manifest limits them.
         fetched_at: when the content left its origin, aware; `fetched_at_basis` says which event that is.
         ttl_seconds: how long the content stays fresh after `fetched_at`.
         effective_from, effective_to: first day in force, first day no longer in force.

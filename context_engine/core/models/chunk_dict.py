@@ -92,7 +92,7 @@ def chunk_from_dict(fields: Mapping[str, Any], notices: list[Notice] | None = No
 
 
 def _no_text(fields: Mapping[str, Any], content: Any) -> str:
-    """Return what is wrong with a dict without text, and where its text may be."""
+    """Return the problem of a dict without text, and the key that may hold the text."""
     named = f"chunk {fields.get('chunk_id', '?')!r} has no text in 'content'"
     if content is not None:
         return named if isinstance(content, str) else f"{named} but {type(content).__name__}"
@@ -157,7 +157,7 @@ class _Lookup:
         return None if value is None else str(value)
 
     def version(self) -> str | None:
-        """Return the document's version; a place where it is empty says nothing of it."""
+        """Return the document's version; empty values are ignored."""
         values = (place.get(key) for key in ("document_version", "version") for place in self._places)
         return next((str(value) for value in values if value is not None and str(value).strip()), None)
 
@@ -178,7 +178,7 @@ class _Lookup:
         return self._claimed(key, _tier)
 
     def _claimed(self, key: str, read: Callable[[Any], _T]) -> _T | None:
-        """A word of ours that stands in metadata alone may be another system's word: then it says nothing here."""
+        """A value of ours in metadata only may come from another system, and is then ignored."""
         value = self.value(key)
         try:
             return read(value)
@@ -316,7 +316,7 @@ _RELEVANCE: Final = ("score_kind", "scores", "relevance_score")
 
 
 def advice_on_dicts(chunks: Sequence[Any]) -> list[Notice]:
-    """Return notices on chunk dicts as their author gave them; what is no dict is passed over."""
+    """Return notices about chunk dicts as their author gave them; other values are skipped."""
     dicts = [chunk for chunk in chunks if isinstance(chunk, Mapping)]
     return [*_misspelt(dicts), *_scores_without_kind(dicts)]
 

@@ -1,4 +1,4 @@
-"""What a context is made of: blocks, what they cite, and what did not get in."""
+"""The parts of a context: blocks, citations and omissions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBlock:
-    """One passage as it stands in the text, or several neighbours of one document as one.
+    """One passage of the text; neighbours of one document form a single block.
 
     Attributes:
         label: "[1]", "[2]" ... by the rank of the best passage.
         rank: of the best passage, 1-based.
         chunk_ids: all passages in it, in the order of the document.
         text: the passage itself, without heading, origin and fence.
-        span: characters [start, end) of the document, None where not known.
+        span: characters [start, end) of the document; None if unknown.
         tokens: of the whole block, heading, origin and fence included.
-        trusted: False where the text stands in a fence.
+        trusted: False if the text is fenced.
         truncated: the passage goes on where the text ends.
-        relevance, score: of the best passage, None where not known.
+        relevance, score: of the best passage; None if unknown.
     """
 
     label: str
@@ -37,7 +37,7 @@ class ContextBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """What a label stands for.
+    """The source behind a label.
 
     Attributes:
         attribution: as in the text: "[Source: <title>, Section <section>, page <page>]"; no two are alike.
@@ -67,8 +67,8 @@ class OmittedPassage:
 
     Attributes:
         reason: budget (it does not fit), untrusted_share (the share of untrusted text is used up), out_of_scope.
-        tokens: what it would have added, None where it was not weighed.
-        room: what was left for it, >= 0, None where it was not weighed.
+        tokens: the tokens it would have added; None if not counted.
+        room: the tokens left for it, >= 0; None if not counted.
     """
 
     source_id: str
@@ -86,10 +86,10 @@ class Context:
     Attributes:
         tokens: of `text` by the counter that was given; at most `budget`.
         blocks, citations: in the order of the text, one citation a block.
-        notes: what a reader should know of the search; part of the text wherever they fit.
+        notes: notices of the search; part of the text if they fit.
         form: markdown, text or full.
         nonce: of the fences in it; `parse_fences(text, nonce)` gives the untrusted texts.
-        counter: the name of what counted the tokens.
+        counter: the name of the token counter.
         part: 1 for what is read first; above it the text holds what did not fit into those before, and its labels go on
             from theirs.
     """
@@ -113,7 +113,7 @@ class Context:
 
     @property
     def max_score(self) -> float | None:
-        """The highest score in the text, None where none is known."""
+        """The highest score in the text, or None."""
         return max((block.score for block in self.blocks if block.score is not None), default=None)
 
     def to_dict(self) -> dict[str, Any]:

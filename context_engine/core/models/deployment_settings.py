@@ -20,12 +20,12 @@ QueryForm = Literal["text", "digest", "none"]
 
 
 class KeptRecords(SettingsGroup):
-    """What of a domain's searches is kept, and for how long, whoever searches."""
+    """What the record keeps of a domain's searches, and for how long; the same for all callers."""
 
     audit_query: QueryForm = Field(
         "text",
         description="The question in the record: text (it can be erased), digest (who brings the question can replay "
-        "the record; without an audit key whoever has the ledger can guess at it), none (no replay).",
+        "the record; without an audit key anyone with the ledger can test guesses), none (no replay).",
     )
     audit_retention_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = Field(
         None, description="Age in days from which 'audit prune' removes records; null: nothing is removed."
@@ -53,7 +53,7 @@ class AuditSettings(KeptRecords):
         1000, description="A checkpoint is made after so many records ..."
     )
     audit_checkpoint_s: Annotated[float, Field(strict=True, gt=0.0, le=86_400.0, allow_inf_nan=False)] = Field(
-        300.0, description="... or after so many seconds, where there are new ones."
+        300.0, description="... or after this many seconds, if there are new records."
     )
     audit_checkpoint_file: str | None = Field(
         None, description="File that each checkpoint is appended to; keep it where the ledger's writers cannot write."
@@ -73,17 +73,17 @@ PersonalDataKind = Literal["card", "iban", "national_id", "phone", "email"]
 PERSONAL_DATA_KINDS: Final[tuple[PersonalDataKind, ...]] = get_args(PersonalDataKind)
 
 MASK_CONTEXTS: Final = "mask_contexts"
-"""The setting, and what a chunk's tag says where it held: its text goes to no model unmasked."""
+"""The setting, and the mark in a chunk's tag: its text goes to no model unmasked."""
 
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class MaskedOutputs(SettingsGroup):
-    """What of one domain is masked, whoever searches."""
+    """What is masked in one domain; the same for all callers."""
 
     mask_contexts: Flag = Field(
         False,
-        description="Mask personal data in all that goes to a model: contexts, the Dify plugin's outputs, what a "
+        description="Mask personal data in everything for a model: contexts, the Dify plugin's outputs, what a "
         "reranker reads.",
     )
     mask_stored_queries: Flag = Field(
@@ -92,7 +92,7 @@ class MaskedOutputs(SettingsGroup):
 
 
 class PrivacySettings(MaskedOutputs):
-    """Where personal data is masked, and what is; no call and no persona can set it."""
+    """What is masked where; no call and no persona can set it."""
 
     mask_logs: Flag = Field(False, description="Mask personal data in the log records of this process.")
     mask_kinds: Annotated[tuple[PersonalDataKind, ...], Field(strict=False)] = Field(
@@ -105,7 +105,7 @@ class PrivacySettings(MaskedOutputs):
         (), description="Countries as which telephone numbers without + are read; none: those with + alone are masked."
     )
     mask_patterns: Mapping[str, str] = Field(
-        default_factory=dict, description="Own patterns: name, which stands in the pseudonym, to regular expression."
+        default_factory=dict, description="Own patterns: name (part of the pseudonym) to regular expression."
     )
     mask_allow: Texts = Field(
         (), description="What is never masked, such as the bank's own hotline; @bank.example: all of its addresses."
@@ -122,7 +122,7 @@ class ServerSettings(SettingsGroup):
         16, description="Requests answered at once; those that come then wait their turn in a queue ..."
     )
     server_max_waiting: Annotated[int, Field(strict=True, ge=0, le=100_000)] = Field(
-        256, description="... of this length; where it is full the answer is 503 with Retry-After."
+        256, description="... of this length; if it is full the answer is 503 with Retry-After."
     )
     server_max_body_bytes: Annotated[int, Field(strict=True, ge=1024, le=100_000_000)] = Field(
         1_048_576, description="Longest body of a request; a longer one is refused with 413."
@@ -158,7 +158,7 @@ class ServerSettings(SettingsGroup):
         (), description="Web pages from which /mcp may be asked (Origin), such as https://assistant.bank.example."
     )
     compare_mode: Flag = Field(
-        False, description="Give with each answer of the RAG API the baseline beside it; RAG_COMPARE_MODE sets it too."
+        False, description="Give the baseline with each answer of the RAG API; RAG_COMPARE_MODE sets it too."
     )
     compare_file: str | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""What an operator asks of a live source, and what its adapter found: whether it can be searched, and what it holds."""
+"""The examination of a live source by its adapter: whether it can be searched, and what it holds."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ExaminationRequest:
     Attributes:
         domain: the domain it is examined for.
         query: a sample query; None: none is to be asked.
-        quick: find out with as few calls as possible whether it can be searched: ask the query only where nothing
+        quick: find out with as few calls as possible whether it can be searched: send the query only if nothing
             cheaper tells, and count only what is counted already.
         timeout_s: seconds for the whole examination.
         search_timeout_s: seconds that a search of this domain has.
-        access: which classes of chunks those may read who are told what was found out; None: all.
+        access: the classes of chunks that the reader of the findings may read; None: all.
     """
 
     domain: str
@@ -38,7 +38,7 @@ class ExaminationRequest:
 
     @property
     def sample(self) -> SourceQuery | None:
-        """The sample query as a search asks it, for a few chunks; None where none is to be asked."""
+        """The sample query as a search for a few chunks; None if there is none."""
         if self.query is None:
             return None
         return SourceQuery(
@@ -58,13 +58,13 @@ class Examination:
         id: of a part, such as a dataset id or the name of an index; "" for the source itself.
         name: of a part, for people.
         kind: what holds the documents, such as "folder of notes"; of a part, how it is indexed.
-        version: what the server behind the source states.
+        version: the version that the source's server states.
         documents: how many can be found.
         records: chunks that the sample query found.
         search_method: how it is searched.
         problems: why it cannot be searched, and how to fix it.
-        warnings: what is wrong, or set unwisely, where it can be searched all the same.
-        parts: what is searched separately, such as datasets.
+        warnings: problems and unwise settings that do not stop searches.
+        parts: the parts that are searched separately, such as datasets.
         details: what else an operator may want to know; JSON values only.
     """
 
@@ -87,7 +87,7 @@ class Examination:
 
     @property
     def problem(self) -> str | None:
-        """Its own problems in one sentence, without those of its parts; None where there are none."""
+        """Its own problems in one sentence, without those of its parts; None if there are none."""
         return "; ".join(problem.message for problem in self.problems) or None
 
     @property

@@ -49,7 +49,7 @@ class Condition:
         try:
             object.__setattr__(self, "op", FilterOp(self.op))
         except ValueError:
-            raise InvalidFilter(f"filter: {self.op!r} is no comparison; there are {', '.join(FilterOp)}") from None
+            raise InvalidFilter(f"filter: {self.op!r} is not a comparison: use one of {', '.join(FilterOp)}") from None
 
 
 @dataclass(frozen=True, slots=True)

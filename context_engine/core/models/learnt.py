@@ -61,7 +61,7 @@ class TermStatistics:
     the strongest sign that it has no answer.
 
     Attributes:
-        collection: names what was counted; sources of one collection give the same name, and it is counted once.
+        collection: the name of the counted collection; sources of one collection share it, and it counts once.
         chunks: how many chunks the collection has, >= 0.
         document_frequency: how many of them hold each term, in text or heading, [0, chunks]. Terms are stems and codes
             as `core.text.term_weights` makes them, of the question and of its expansions; a term that is missing here
@@ -85,7 +85,7 @@ class TermStatistics:
 
 
 class VectorAdapter(Protocol):
-    """Two linear maps over the vectors of one model; what they give is compared instead, once it is of unit length.
+    """Two linear maps over the vectors of one model; the mapped vectors, scaled to unit length, are compared instead.
 
     Attributes:
         model_id: the model.
@@ -108,7 +108,7 @@ class VectorAdapter(Protocol):
 
 
 def scorer_name(scorer: str, adapter_id: str | None) -> str:
-    """Return what scores are known by that a model or a reranker gives under an adapter; None: by itself.
+    """Return the scorer name of a model or reranker under an adapter; None: without one.
 
     >>> scorer_name("max_sim", "0f3a"), scorer_name("max_sim", None)
     ('max_sim+0f3a', 'max_sim')
@@ -136,12 +136,12 @@ BlendFeature = Literal[
 BLEND_FEATURES: Final[tuple[BlendFeature, ...]] = get_args(BlendFeature)
 
 LEAST_DEVIATION: Final = 1e-6
-"""A feature that differs by less among all candidates says nothing of any."""
+"""A feature that differs by less among all candidates is ignored."""
 
 _LARGEST: Final = 1e6
 
 Moderate = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
-"""So that the sum of what the terms add is always a number."""
+"""Bound that keeps the sum of all terms finite."""
 
 
 class BlendTerm(BaseModel):
@@ -164,10 +164,10 @@ class LearntBlend(BaseModel):
 
     Attributes:
         measured_by: the kind of score that measured stage 1's relevance ("weighted", "bm25", "lexical" ...).
-        cosine: the scorer of the cosine: a model, with the adapter in force; None where none is weighed.
-        reranker: the model reranker, as `blending.reranker_id` names it; None where none is weighed.
+        cosine: the scorer of the cosine: a model, with the adapter in force; None if no term uses it.
+        reranker: the model reranker, as `blending.reranker_id` names it; None if no term uses it.
         terms: by feature.
-        evidence: the judged questions it was learnt on, and what it gains on questions it was not; no search reads it.
+        evidence: the judged questions it was learnt on, and its gain on other questions; no search reads it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -183,7 +183,7 @@ class LearntBlend(BaseModel):
         try:
             json.dumps(self.evidence, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"evidence is no JSON: {error}") from None
+            raise ValueError(f"evidence is not JSON: {error}") from None
         for name, scorer in (("cosine", self.cosine), ("reranker", self.reranker)):
             if (scorer is not None) != any(term in self.terms for term in (name, f"{name}_rank")):
                 raise ValueError(

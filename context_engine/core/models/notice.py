@@ -57,7 +57,11 @@ class NoticeCode(StrEnum):
         "A field's value cannot be used and counts as not known.",
         "chunk_id field metadata value problem",
     )
-    SCORE_UNUSABLE = "score_unusable", "A score is no number of its kind and counts as absent.", "chunk_id kind value"
+    SCORE_UNUSABLE = (
+        "score_unusable",
+        "A score is outside the range of its kind and counts as absent.",
+        "chunk_id kind value",
+    )
     SCORE_KIND_MISSING = (
         "score_kind_missing",
         "Scores came without their kind and do not rank: the engine's own lexical score does.",
@@ -84,7 +88,7 @@ class NoticeCode(StrEnum):
         "The search's adapter is damaged, for another model, or not there: vectors were compared without.",
         "adapter",
     )
-    INDEX_LAG = "index_lag", "The index of the embedded base is behind what was written last."
+    INDEX_LAG = "index_lag", "The index of the embedded base is behind the last write."
     CHUNK_WITHOUT_TEXT = (
         "chunk_without_text",
         "A chunk holds no text, or pictures alone, and was left out.",
@@ -103,7 +107,7 @@ class NoticeCode(StrEnum):
     )
     DATASET_NOT_DESCRIBED = (
         "dataset_not_described",
-        "Dify could not be asked how a dataset is indexed: what was known before, or the manifest, was used.",
+        "Dify could not be asked how a dataset is indexed: the last known answer or the manifest was used.",
         "dataset_id problem used",
     )
     STALE_ANSWER = "stale_answer", "An older answer was used where Dify gave none.", "dataset_id age_s problem"
@@ -115,7 +119,7 @@ class NoticeCode(StrEnum):
     )
 
     # An examination of a Dify dataset; the subject is the dataset
-    DATASET_EXTERNAL = "dataset_external", "A dataset's knowledge lies outside Dify, where its API never searches."
+    DATASET_EXTERNAL = "dataset_external", "A dataset's knowledge is outside Dify, where Dify's API does not search."
     DATASET_SWITCHED_OFF = "dataset_switched_off", "A dataset's access over the API is switched off."
     DATASET_EMPTY = "dataset_empty", "A dataset holds no document that can be found."
     DOCUMENTS_DAMAGED = "documents_damaged", "An ingest left documents in a state to be repaired.", "count names"
@@ -146,7 +150,7 @@ class NoticeCode(StrEnum):
     )
     METADATA_FIELD_LEFT_OUT = (
         "metadata_field_left_out",
-        "A field of metadata was left out: Dify takes no more, or none of such a name.",
+        "A metadata field was left out: Dify accepts no more fields, or not this name.",
         "metadata fields",
     )
 
@@ -202,12 +206,12 @@ class NoticeCode(StrEnum):
     SOURCE_SHARED = "source_shared", "Domains have a source of one id, and share its documents.", "domains"
     SOURCE_WITHOUT_RULE = (
         "source_without_rule",
-        "A source above internal has no access rule: whoever may ask the engine may search it.",
+        "A source above internal has no access rule: every caller of the engine may search it.",
         "domain classification",
     )
     DATASET_RULES_DIFFER = (
         "dataset_rules_differ",
-        "A dataset stands in sources with different access rules: whoever may search one of them reads it all.",
+        "A dataset is in sources with different access rules: a caller of one of them reads all of it.",
         "sources",
     )
     HOLDER_UNKNOWN = "holder_unknown", "A rule names a role or group that no principal of access.yaml has.", "kind name"
@@ -224,7 +228,7 @@ class NoticeCode(StrEnum):
     )
     DATA_LEFT_BEHIND = (
         "data_left_behind",
-        "Nothing was ingested yet, but there is data of the same domains, whose configuration is gone: it was moved.",
+        "Nothing was ingested yet, but there is data of the same domains, whose configuration was moved away.",
         "path manifest_dir domains",
     )
     PRIVACY_KEY_MISSING = (
@@ -269,7 +273,7 @@ class NoticeCode(StrEnum):
     SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"
     CONTENTS_LEFT_OUT = "contents_left_out", "A table of contents was left out.", "lines pages"
     TABLES_READ = "tables_read", "Tables of a PDF were read as rows below the names of their columns.", "count pages"
-    TABLES_AS_TEXT = "tables_as_text", "Tables of a PDF, if there are any, were read as text.", "pages"
+    TABLES_AS_TEXT = "tables_as_text", "Any tables of a PDF were read as text.", "pages"
     RUNNING_HEADS_LEFT_OUT = "running_heads_left_out", "Running headers and footers were kept once.", "count pages"
     PAGE_NUMBERS_LEFT_OUT = "page_numbers_left_out", "Page numbers were left out of the text."
     BOILERPLATE_LEFT_OUT = "boilerplate_left_out", "What of a page is not its content was left out.", "kind"
@@ -277,11 +281,11 @@ class NoticeCode(StrEnum):
     FORMULA_WITHOUT_VALUE = "formula_without_value", "Formulas without a saved value were kept as formulas.", "count"
     HEADER_ROW_ASSUMED = "header_row_assumed", "A row was taken for the names of the columns."
     ID_REPEATED = "id_repeated", "A record has the id of another one: it is known by its row."
-    RECORD_REPAIRED = "record_repaired", "A line or record that is not well-formed was read as it stands."
+    RECORD_REPAIRED = "record_repaired", "A malformed line or record was read as it is."
     DOCUMENT_REPAIRED = "document_repaired", "Text or metadata of a document was not valid: repaired."
     OUTSIDE_QUESTIONS = "outside_questions", "Text outside of questions and answers was left out.", "count"
     PARENT_LONG = "parent_long", "A whole document is long for the one parent that every hit returns.", "count"
-    PARENT_SPLIT = "parent_split", "A section was too long for one parent: it stands in several.", "section count"
+    PARENT_SPLIT = "parent_split", "A section was too long for one parent and was split over several.", "section count"
     FURTHER_NOTICES = "further_notices", "A file gave more notices than are kept.", "count"
     DECLARED_FIELD_UNUSABLE = (
         "declared_field_unusable",
@@ -317,7 +321,7 @@ BESIDE_THE_ANSWER: Final = frozenset(
         NoticeCode.SOURCES_NOT_SEARCHED,
     }
 )
-"""What changes how an answer is to be read: every output says it. The other notices stand among the warnings."""
+"""Notices that change how to read an answer: every output shows them. The others are listed as warnings."""
 
 
 class Notice(NamedTuple):
@@ -325,7 +329,7 @@ class Notice(NamedTuple):
 
     Attributes:
         code: what kind of thing it is; programs decide by it, never by the message.
-        subject: what it is about: a source id, a setting, a file, a domain; "" for the whole.
+        subject: a source id, a setting, a file or a domain; "" for the whole.
         message: a sentence for people.
         detail: the values in the message, by name; JSON values only.
     """

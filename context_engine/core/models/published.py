@@ -60,7 +60,7 @@ class ProvenanceTag:
 
 
 _WHERE_KNOWN: Final = ("page", "url")
-"""Fields that a chunk dict has at its top level where they are known."""
+"""Fields at the top level of a chunk dict, if known."""
 
 _DOCUMENT: Final = (
     *("document_id", "document_version", "section", "path", "page", "url"),
@@ -76,7 +76,7 @@ class PublishedChunk:
     Attributes:
         chunk: the text and everything its source knows about it.
         source_type, authority_tier, trust_class, classification: those in force, under the manifest's ceiling.
-        url: the address of the text's place, by the source's template or the document's own; None where it has none.
+        url: the address of the passage, by the source's template or from the document; None if it has none.
     """
 
     __slots__ = ()
@@ -152,7 +152,7 @@ class PublishedChunk:
         return {**self.chunk.to_dict(), **self.standing()}
 
     def facts(self) -> dict[str, Any]:
-        """Return where a text comes from and what it is worth, beside the text itself: the view of a model."""
+        """Return the text with its origin and authority: the view of a model."""
         fields = self.fields()
         return {
             "source": fields["source_id"],
@@ -180,7 +180,7 @@ class RankedChunk(PublishedChunk):
         boost: the tier's authority boost, [0, 0.4] by default.
         final: 0.6 * relevance + 0.4 * boost by default.
         confidence: strong, fair or weak, from the absolute signal and the scope threshold in force.
-        rerank_score: [0, 1] from a model reranker, None where none ran.
+        rerank_score: [0, 1] from a model reranker; None if none ran.
         recalled: [0, 1], stage 1's relevance, before reranker and exact matches; None in what comes from a record.
         flags: below_threshold, threshold_not_applicable, expired, effective_unknown, superseded ...
     """
@@ -264,7 +264,7 @@ class RankedChunk(PublishedChunk):
         }
 
     def to_entry(self) -> dict[str, Any]:
-        """Return what the entry of a record says of the chunk: the view of the ledger, which is never erased."""
+        """Return the chunk in a ledger entry, which is never erased: the view of the ledger."""
         tag = self.provenance
         entry: dict[str, Any] = {
             "source": self.source_id,
@@ -282,7 +282,7 @@ class RankedChunk(PublishedChunk):
 
 
 def _text(chunk: Chunk, name: str) -> str | None:
-    """Return a field of the document as text; None where it has none, or a list or mapping."""
+    """Return a field of the document as text; None if missing, a list or a mapping."""
     value = chunk.own_field(name)
     return None if value is None or isinstance(value, list | tuple | Mapping) else str(value)
 

@@ -61,7 +61,7 @@ def _is_known(name: str) -> bool:
 
 
 def link_of(chunk: Chunk, template: str | None) -> str | None:
-    """Return the address of a chunk's place, None where it has none.
+    """Return the address of a passage, or None.
 
     It is the template, filled, with values percent-encoded. A part after "#" whose field has no value is left out; any
     other field without a value leaves the chunk without a link of the template. Then the address that the chunk's own
@@ -69,7 +69,7 @@ def link_of(chunk: Chunk, template: str | None) -> str | None:
 
     Args:
         chunk: says path, page and so on.
-        template: of its source; None where it has none.
+        template: the URL template of its source, or None.
     """
     return _filled(template, chunk) or next(filter(None, map(web_link, _own_addresses(chunk))), None)
 
@@ -77,7 +77,7 @@ def link_of(chunk: Chunk, template: str | None) -> str | None:
 def web_link(value: Any) -> str | None:
     """Return a value if it is an http or https address that is safe to show as a link, None if not.
 
-    An address with a user's name or password in it is none.
+    An address with a user name or password counts as none.
 
     >>> web_link("https://policies.example/a#page=2"), web_link("javascript:alert(1)")
     ('https://policies.example/a#page=2', None)
@@ -161,7 +161,8 @@ class DocumentRule(_FrozenModel):
 
     include: str = Field(description="Glob relative to the folder that is ingested, e.g. 'sops/**/*.md'.")
     doc_type: str = Field(
-        "default", description="Row of the chunking table; left out, a document is cut by its own type or as it shows."
+        "default",
+        description="Row of the chunking table; by default a document is cut by its own type or its structure.",
     )
     profile: str | None = Field(None, description="Cut by this profile, not by the row of doc_type; e.g. 'funnel'.")
     classification: Classification | None = Field(None, description="May raise the source's, never lower it.")
@@ -172,7 +173,7 @@ class DocumentRule(_FrozenModel):
         (), description="Fields of a record, or of front matter, that every chunk carries in its metadata."
     )
     otherwise: bool = Field(
-        False, description="Take only files that no other rule of the domain includes; what they hold is tier 5."
+        False, description="Take only files that no other rule of the domain includes; their content is tier 5."
     )
 
     @model_validator(mode="after")
@@ -194,7 +195,9 @@ class SourceSpec(_FrozenModel):
     trust_class: TrustClass | None = Field(None, description="TRUSTED for tiers 1-4, UNTRUSTED for tier 5.")
     ttl_seconds: Annotated[int, Field(ge=0)] = 3600
     classification: Classification = Classification.INTERNAL
-    access: AccessRule | None = Field(None, description="Who may search it; left out, whoever may search the domain.")
+    access: AccessRule | None = Field(
+        None, description="Who may search it; default: everyone who may search the domain."
+    )
     adapter: str = "local"
     connection: str | None = Field(None, description="Name of a connection in connections.yaml.")
     dataset_ids: tuple[str, ...] = ()
@@ -205,7 +208,7 @@ class SourceSpec(_FrozenModel):
         f"{', '.join(LINK_FIELDS)}.",
     )
     trust_document_metadata: bool = Field(
-        False, description="Let a document raise its own authority; its classification it may never lower."
+        False, description="Let a document raise its own authority; it can never lower its classification."
     )
     timeout_s: Annotated[float, Field(gt=0, le=600)] | None = None
     settings: Mapping[str, Any] = Field(default_factory=dict, description="The adapter's own settings.")
@@ -231,7 +234,7 @@ class SourceSpec(_FrozenModel):
 
     @property
     def trust(self) -> TrustClass:
-        """The trust class, the tier's default where none is declared."""
+        """The declared trust class, else the tier's default."""
         return self.trust_class or default_trust(self.tier)
 
 
@@ -246,7 +249,7 @@ class DomainSpec(_FrozenModel):
     access: AccessRule | None = Field(None, description="Who may search the domain; left out, everybody.")
     denials: Literal["hidden", "said"] = Field(
         "hidden",
-        description="'said': an answer tells that some sources were not searched for the caller, not which.",
+        description="'said': an answer reports that some sources were not searched for the caller, but not which.",
     )
     sources: Annotated[tuple[SourceSpec, ...], Field(min_length=1)]
     glossary: Annotated[Mapping[Name, Names], Field(max_length=10_000)] = Field(
@@ -266,7 +269,7 @@ class DomainSpec(_FrozenModel):
         return self
 
     def source(self, source_id: str) -> SourceSpec | None:
-        """Return the source of that id, None where there is none."""
+        """Return the source of an id, or None."""
         return next((source for source in self.sources if source.id == source_id), None)
 
 

@@ -20,10 +20,10 @@ class Expansion(NamedTuple):
     """Other words for a term of the query.
 
     Attributes:
-        term: as it stands in the query; "" where it belongs to the whole.
-        text: what it is also called.
-        weight: what a match counts against one of the user's own words, (0, 1].
-        by: where it is from: glossary, spelling or refiner.
+        term: as written in the query; "" if it belongs to the whole query.
+        text: the other name.
+        weight: weight of a match relative to one of the user's own words, (0, 1].
+        by: its origin: glossary, spelling or refiner.
     """
 
     term: str
@@ -37,7 +37,7 @@ class Refinement(NamedTuple):
 
     Attributes:
         text: the question in words that are easier to find; "" for none.
-        concepts: what it is about, the most telling first.
+        concepts: its topics, most specific first.
     """
 
     text: str
@@ -48,8 +48,8 @@ class UnknownWord(NamedTuple):
     """A word of a query that a source holds nowhere.
 
     Attributes:
-        word: as it stands in the query.
-        suggestion: the nearest word that the source holds; "" where none is near.
+        word: as written in the query.
+        suggestion: the nearest word in the source; "" if none is near.
     """
 
     word: str
@@ -58,7 +58,7 @@ class UnknownWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedQuery:
-    """What was asked and what is searched for.
+    """The query as asked and as searched.
 
     It only adds: `text` holds every word and code of `original`, but for misspelt words where it is `corrected`.
 
@@ -70,10 +70,10 @@ class PreparedQuery:
         language: ISO 639-1 code, "und" where the text shows none.
         codes: identifiers and named instruments (`NPA-001`, `MAS Notice 637`).
         references: section numbers (`4.2.1(b)`).
-        phrases: what stands in quotes, of two words or more.
+        phrases: quoted phrases of two words or more.
         expansions: other words, which count less than the user's own.
         sub_queries: parts or other wordings of the question that are searched for beside it.
-        concepts: what the question is about, as a refiner says.
+        concepts: the topics of the question, from a refiner.
         suggestions: likely spellings, (as written, as the glossary or the texts have it).
         corrected: the suggestions stand in `text` instead of what was written, for which nothing was found; else they
             are offered only.
@@ -121,7 +121,7 @@ class Caller:
     """Who asks, as opaque identifiers; kept for the record, never interpreted.
 
     Attributes:
-        principal: who made the call, as whatever authenticated it says.
+        principal: the authenticated caller.
         on_behalf_of: for whom, as the principal says.
     """
 
@@ -169,14 +169,14 @@ class SearchRequest:
     Attributes:
         query: 1 to 10 000 characters, not only white space.
         domain: a registered domain.
-        caller: who asks, as a description; it grants nothing.
-        principal: who asks, as it was authenticated; it decides what may be searched.
+        caller: a description of the program that asks; it grants nothing.
+        principal: the authenticated caller, whose rights decide what may be searched.
         request_id: the caller's own id for this call.
         as_of: the day the answer must be true for; None is today in the domain's time zone.
         filters: conditions every returned chunk keeps.
         persona: name of a profile of settings.
         overrides: settings for this call alone; keys of `SearchSettings`.
-        top_k: most chunks returned, 1 to 1000; the setting `stage2_top_k` where it is None.
+        top_k: most chunks returned, 1 to 1000; None: the setting `stage2_top_k`.
         require_tiers, require_sources: without a chunk from each the decision is `incomplete`.
         strict: raise `EvidenceIncomplete` instead.
 
@@ -245,7 +245,7 @@ class SourceQuery:
 
     Attributes:
         text: the query.
-        words: the query cut into words by spaces, for a source that searches by terms; None where it is `text` itself.
+        words: the query split into words by spaces, for a source that searches by terms; None if equal to `text`.
         expansions: other words for it, to be searched for as well with their weights where the source can.
         top_k: most chunks wanted; a longer answer is cut.
         filters, as_of: to be pushed down where the source can; the engine checks them again.
@@ -273,7 +273,7 @@ class FetchRequest:
     """Which chunks of one source are wanted, without a question.
 
     Attributes:
-        chunk_ids: of these ids; those there are not are left out of the answer.
+        chunk_ids: the wanted ids; unknown ones are left out of the answer.
         document_ids: and all chunks of these documents.
         access: which classes of chunks the caller may read; None: all.
         timeout_s: seconds the caller will wait.
@@ -303,7 +303,7 @@ class QueryEmbedding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAnswer:
-    """A source's answer: chunks, best first, and what a reader should know about them.
+    """A source's answer: chunks, best first, with notices about them.
 
     Attributes:
         notes: notices, the source as their subject; a text becomes a notice of code `source_note`.
@@ -313,12 +313,12 @@ class SourceAnswer:
         by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
         statistics: how common the question's terms are in the collection searched; None where that is not known: the
             engine counts in the candidates instead.
-        unknown_words: the words of the query that nothing of the source that may be found holds, each with what may be
-            meant (`query.spelling.words_to_check` says which words are looked up); None where it does not look.
+        unknown_words: words of the query that occur in no readable text of the source, each with a suggestion
+            (`query.spelling.words_to_check` chooses the words); None if the source does not check.
         filter_fields: the fields that a filter can name, where the query has one; None where they are not known, or
             where only what the caller may not read may have some of them: they are listed to whoever misspells one.
-        calibration: of the base that answers, for this domain; None where there is none.
-        embedding: the vector that the query was searched by; None where there was none, or a server made it.
+        calibration: the base's calibration for this domain, or None.
+        embedding: the query vector of the search; None without one, or if a server made it.
             Neither compared nor shown.
     """
 

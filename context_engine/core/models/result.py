@@ -29,7 +29,7 @@ class Fate(NamedTuple):
     Attributes:
         stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select: the stage of that name in `stages`.
             "beyond_top_k" of select also stands for one whose scores alone put it there, its text unread.
-        value, limit: the number that was tested and what it was tested against, where there is one.
+        value, limit: the tested number and its limit, if any.
         into: the survivor it was merged into.
     """
 
@@ -79,12 +79,12 @@ class SourceStatus:
 
     Attributes:
         state: ok, empty, partial (some of its parts failed) or failed.
-        asked: candidates requested of it; more than `stage1_top_k` where it was called a second time.
+        asked: candidates requested from it; more than `stage1_top_k` after a second call.
         chunks: how many entered stage 1, after the cut at that number; `cut` is how many were cut.
         rejected: chunks that failed validation (no content, not a chunk).
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
         problem: the error's message without the name of the source.
-        failure: the error itself, its `__cause__` what the adapter raised; neither compared nor published.
+        failure: the error, with the adapter's exception as `__cause__`; neither compared nor published.
         embedding: the vector that the query was searched by, its time that of all calls; None where there was none, or
             a server made it. Neither compared nor published.
     """
@@ -156,15 +156,15 @@ class SearchResult:
         fates: one per stage-1 candidate.
         swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
         stages: stage 1 and every step of stage 2 with counts and times.
-        settings: what the search was given; `settings_in_force` has the scope threshold that `auto` became.
-        scope: the scope threshold in force; None where the result was not ranked.
-        notices: what a reader should know: of the query, of each source, of the ranking.
+        settings: the settings of the search; `settings_in_force` has the value that a scope threshold of `auto` became.
+        scope: the scope threshold in force; None if the result was not ranked.
+        notices: about the query, the sources and the ranking.
         now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
-        prepared: how the query was understood and what was searched for.
+        prepared: the query as understood and as searched.
         request, specs: the request, and the sources as declared at that time.
         raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
             recomputed to the same bytes.
-        rerank_adapter: the id of the adapter that the reranker compared vectors under; None where it did not.
+        rerank_adapter: the id of the adapter under which the reranker compared vectors, or None.
     """
 
     query: str
@@ -195,7 +195,7 @@ class SearchResult:
 
     @property
     def answered_query(self) -> str:
-        """The words that were ranked by: the user's own, corrected where nothing was found for them."""
+        """The words of the ranking: the user's own, corrected if nothing was found for them."""
         return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.query
 
     @property

@@ -1,6 +1,6 @@
 """Sanitising: foreign text and metadata, made such that every output can hold them.
 
-Metadata comes from documents, servers and functions that nobody here wrote. A lone surrogate cannot be encoded, a value
+Metadata comes from foreign documents, servers and functions. A lone surrogate cannot be encoded, a value
 nested 900 deep cannot be written as JSON, a cycle never ends. What is valid is returned as it is, the same object.
 """
 
@@ -51,14 +51,14 @@ def sanitized_id(text: str) -> str:
 def sanitized_mapping(
     mapping: Mapping[Any, Any], *, most_values: int = MOST_VALUES, most_characters: int = MOST_CHARACTERS
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return a mapping of valid values, and what was changed in it, each a clause about the mapping.
+    """Return a mapping of valid values, and the changes, each as a clause about the mapping.
 
     Texts are valid, keys text, whole numbers not over 300 digits; dates and moments stay, NaN and the infinities too,
     which are null wherever they are written; any other object is its text. What lies deeper than `MOST_DEPTH`, or
     beyond the limits, is left out.
 
     Args:
-        mapping: never changed; returned itself where there is nothing to change.
+        mapping: never modified; returned itself if it is valid.
         most_values, most_characters: of the whole of it.
     """
     try:
@@ -75,7 +75,7 @@ class _Invalid(Exception):
 
 
 def _size(value: Any, depth: int, most: int) -> int:
-    """Return the characters and values of valid plain data; raise `_Invalid` where there is anything else."""
+    """Return the characters and values of valid plain data; raise `_Invalid` for anything else."""
     kind = type(value)
     if kind is str:
         if not is_valid_text(value):
@@ -98,7 +98,7 @@ def _size(value: Any, depth: int, most: int) -> int:
 
 
 class _Copy:
-    """A sanitised copy in the making; `changes` says what was changed, in order, each once."""
+    """Builds a sanitised copy; `changes` lists the changes in order, each once."""
 
     def __init__(self, values: int, characters: int) -> None:
         self.changes: dict[str, None] = {}
@@ -133,7 +133,7 @@ class _Copy:
 
     def _nested(self, value: Any, depth: int) -> Any:
         if depth > MOST_DEPTH:
-            self._note(f"is nested deeper than {MOST_DEPTH} levels: what lies there is left out")
+            self._note(f"is nested deeper than {MOST_DEPTH} levels: the rest is left out")
             return None
         if isinstance(value, Mapping):
             return self.mapping(value, depth)
@@ -173,12 +173,12 @@ class _Copy:
         return True
 
     def _full_of_characters(self) -> None:
-        self._note("is too large: what is beyond its limit of values or characters is left out")
+        self._note("is too large: the rest is left out")
 
     def _str(self, value: Any) -> str:
         try:
             return str(value)
-        except Exception:  # noqa: BLE001  whatever an object of another does when it is asked for its text
+        except Exception:  # noqa: BLE001  `str` of a foreign object may do anything
             return type(value).__name__
 
     def _note(self, change: str) -> None:

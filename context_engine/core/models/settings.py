@@ -55,7 +55,7 @@ class AuthorityBoosts(BaseModel):
 
 
 class RankingSettings(SettingsGroup):
-    """What stage 2 alone reads: for a change of these no source and no reranker is asked again."""
+    """Settings of stage 2 only: changing them asks no source and no reranker again."""
 
     stage2_top_k: TopK = Field(8, description="Chunks returned.")
     min_relevance_score: Unit = Field(
@@ -91,7 +91,7 @@ class RankingSettings(SettingsGroup):
     authority_boosts: AuthorityBoosts = Field(
         default_factory=lambda: AuthorityBoosts(), description="Boost of each tier."
     )
-    reranking_enabled: Flag = Field(True, description="Run the model reranker, where one is configured.")
+    reranking_enabled: Flag = Field(True, description="Run the model reranker, if one is configured.")
     rerank_weight: Unit = Field(0.5, description="Share of stage-1 relevance in the blend with the reranker.")
     learnt_blend: LearntBlend | None = Field(
         None,
@@ -113,7 +113,7 @@ class RankingSettings(SettingsGroup):
             raise ValueError(problem)
 
     def weights_problem(self, keys: Collection[str]) -> str | None:
-        """Return what is wrong with the two weights together, None if they can be used.
+        """Return the problem of the two weights together, or None.
 
         Args:
             keys: those that were set; the advice is to set the other one too.
@@ -129,7 +129,7 @@ class RankingSettings(SettingsGroup):
 
 
 class SearchSettings(RankingSettings):
-    """What each search may have its own value of; nothing is opened or written for it."""
+    """Settings that each search may override; none opens or writes anything."""
 
     stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
@@ -149,7 +149,7 @@ class SearchSettings(RankingSettings):
         description="What cuts questions in Chinese, Japanese and Korean into words: none (all pairs of characters), "
         "lindera (extra cjk).",
     )
-    query_refinement: Flag = Field(True, description="Run the query refiner, where one is configured.")
+    query_refinement: Flag = Field(True, description="Run the query refiner, if one is configured.")
     rerank_by: str | None = Field(
         None, description="Which of `rerankers` reranks, by its name there; null: the one that `reranker` names."
     )
@@ -190,7 +190,7 @@ class IndexSettings(SettingsGroup):
 
 
 class LimitSettings(SettingsGroup):
-    """What protects the process and the sources, whoever searches."""
+    """Limits that protect the process and the sources; the same for all callers."""
 
     query_max_chars: Annotated[int, Field(strict=True, ge=16, le=10_000)] = Field(
         4000, description="Most characters of a query; a longer one is cut, and the result says so."
@@ -293,13 +293,13 @@ GROUPS: Final[Mapping[str, type[SettingsGroup]]] = MappingProxyType(
         "server": ServerSettings,
     }
 )
-"""The groups by the names they have in `rag-pipeline.json`; each key of `Settings` stands in one."""
+"""The groups by their names in `rag-pipeline.json`; each key of `Settings` is in one."""
 
 _GROUP_OF: Final = {key: name for name, group in GROUPS.items() for key in group.model_fields}
 
 
 def group_of(key: str) -> str:
-    """Return the name of the group in which a key of `Settings` stands."""
+    """Return the group of a key of `Settings`."""
     return _GROUP_OF[key]
 
 
@@ -315,7 +315,7 @@ _LIFETIMES: Final = {
 
 
 def lifetime(key: str) -> str:
-    """Return in words what the group of a key of `Settings` means for who may set it: "is the same for ..."."""
+    """Return in words how long and for whom the group of a key of `Settings` holds: "is the same for ..."."""
     return _LIFETIMES[group_of(key)]
 
 
@@ -329,9 +329,9 @@ class EffectiveSettings(BaseModel):
 
     @property
     def chunk_limit(self) -> int | None:
-        """The most tokens of every chunk where `max_chunk_tokens` was set; None where it has its default.
+        """The most tokens of every chunk if `max_chunk_tokens` was set; None if it has its default.
 
-        The default bounds the rows of the chunking table alone, so that a profile keeps its own size.
+        The default limits only the rows of the chunking table, so that a profile keeps its own size.
         """
         return self.values.max_chunk_tokens if "max_chunk_tokens" in self.origins else None
 
@@ -345,7 +345,7 @@ class EffectiveSettings(BaseModel):
 
 
 def as_written(value: Any, plain: Any) -> Any:
-    """Return a plain value with the expression in place of every text that came out of a variable.
+    """Return a plain value that shows the expression instead of every text from a variable.
 
     Args:
         value: as it is used.

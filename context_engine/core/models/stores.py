@@ -1,4 +1,4 @@
-"""What a store gives to those who calibrate it or learn from it, and what it keeps of theirs."""
+"""Data that a store exchanges with calibration and learning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CalibrationPart(NamedTuple):
         held_ids: which of the chunk and document ids that were asked for it holds.
         scorer_id: the model that compares vectors, with its adapter (`scorer_name`); "" for words alone.
         key: names the access class in its store.
-        state: the store's own note of what it holds now; it gets it back.
+        state: opaque to the caller: the store's mark of its present content, which is passed back to it.
     """
 
     chunks: int
@@ -37,7 +37,7 @@ class CalibrationPlan(NamedTuple):
     """What a store wants calibrated.
 
     Attributes:
-        parts: what has changed enough since it was calibrated; () if nothing has.
+        parts: the parts that changed enough since their calibration; () if none did.
         source_ids: the domain's sources that the store holds.
         by_vector: whether it compares vectors besides words.
         state: as of `CalibrationPart`.
@@ -57,10 +57,10 @@ class StoredAdapter(NamedTuple):
         adapter_id: names it in its domain.
         model_id: the model whose vectors it maps; it is not used with vectors of another.
         learnt_from: the keys of the access classes that were read for its training, ascending.
-        evidence: what was measured before it was kept.
+        evidence: the measurements made before it was kept.
         made_at: when it was kept, ISO 8601.
         in_force: whether searches use it, if it can be used.
-        problem: why it cannot be used, whatever the switches say: "damaged" or "for other vectors"; "" if it can.
+        problem: why it is unusable regardless of the switches: "damaged" or "for other vectors"; "" if usable.
     """
 
     domain: str
@@ -74,14 +74,14 @@ class StoredAdapter(NamedTuple):
 
 
 class HeldVectors(NamedTuple):
-    """Chunks of some sources that a caller may read, and their vectors, as they stood at one moment.
+    """The readable chunks of some sources with their vectors, at one moment.
 
     Attributes:
         source_ids: the source of each chunk.
         chunks: in an order that equal content gives again.
         lengths: int64 (chunks), how many vectors each has, >= 1.
         parts: float32 (vectors, dimension), unit length, chunk by chunk.
-        origin: the store's own note of where the chunks stood; it gets it back with what was learnt from them.
+        origin: opaque to the caller: the store's mark of the chunks' state, passed back with what was learnt from them.
     """
 
     source_ids: list[str]

@@ -50,7 +50,7 @@ def test_sound_data_is_handed_back_as_it_is():
 def test_what_lies_too_deep_is_left_out_and_said():
     sound, said = sanitized_mapping(nested(900))
     assert depth(sound) == MOST_DEPTH
-    assert said == (f"is nested deeper than {MOST_DEPTH} levels: what lies there is left out",)
+    assert said == (f"is nested deeper than {MOST_DEPTH} levels: the rest is left out",)
     assert sanitized_mapping(nested(MOST_DEPTH))[1] == ()
 
 
@@ -68,7 +68,7 @@ def test_a_ring_ends():
 def test_too_many_values_and_too_long_a_text_are_cut_and_said():
     many, said = sanitized_mapping({str(number): number for number in range(3 * MOST_VALUES)})
     assert len(many) == MOST_VALUES
-    assert said == ("is too large: what is beyond its limit of values or characters is left out",)
+    assert said == ("is too large: the rest is left out",)
     long, said = sanitized_mapping({"a": "x" * 50, "b": "y" * 50, "c": 1}, most_characters=60)
     assert long == {"a": "x" * 50, "b": "y" * 8}
     assert len(said) == 1
