@@ -1,8 +1,7 @@
-"""What stands between the record of a search and the ledger that keeps it.
+"""The values exchanged between the records of searches and the ledger that stores them.
 
-A record is an *entry*, a few kilobytes of JSON that stand in the log for ever, and *addenda*, which the entry names by
-their digests: the question, the candidates, the texts. An addendum can be erased; the log and every proof stay as they
-are.
+A record is an *entry*, a few kilobytes of JSON that stay in the log for ever, and *addenda*, which the entry names by
+their digests: the question, the candidates, the texts. Erasing an addendum leaves the log and every proof valid.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ SALT_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Content:
-    """Bytes that many records may name; they are kept once.
+    """Bytes that many records may name and that are stored once.
 
     Attributes:
-        kind: text, card (what is known of a chunk beside its text), settings or sources.
-        data: what is kept.
-        key: SHA-256 of kind and data: what equal content is found by. It is erased with the content.
+        kind: text, card (a chunk's metadata), settings or sources.
+        key: SHA-256 of kind and data, by which equal content is found; erased with the content.
     """
 
     kind: str
@@ -36,12 +34,11 @@ class Content:
 
 
 class Addendum(NamedTuple):
-    """Bytes kept beside the log, under a digest that tells nothing of them once they are erased.
+    """Bytes stored beside the log; once they are erased, their salted digest reveals nothing about them.
 
     Attributes:
         kind: that of its content, or question, candidates ...
         salt: 16 random bytes.
-        data: what is kept.
     """
 
     kind: str
@@ -50,7 +47,7 @@ class Addendum(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of salt and data: what an entry names it by."""
+        """SHA-256 of salt and data, by which entries name it."""
         return hashlib.sha256(self.salt + self.data).digest()
 
     @classmethod
@@ -60,11 +57,11 @@ class Addendum(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """A record as it is stored.
+    """A record as stored.
 
     Attributes:
-        entry: JSON, at most `MOST_ENTRY_BYTES`; the leaf of the tree is the hash of these very bytes.
-        addenda: of this record alone.
+        entry: JSON of at most `MOST_ENTRY_BYTES`; the leaf hash is over exactly these bytes.
+        addenda: those of this record alone.
     """
 
     entry: bytes
@@ -73,12 +70,12 @@ class Composed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A record before the digests of what it shares with others are known.
+    """A record before the digests of its shared contents are known.
 
     Attributes:
-        record_id: the search id, or one of its own; unique in the ledger.
-        contents: what may be there already; the ledger keeps what is not.
-        compose: makes the record of {content key: digest}.
+        record_id: the search id, or an id of its own; unique in the ledger.
+        contents: shared contents; the ledger stores those it does not have.
+        compose: makes the record from {content key: digest}.
     """
 
     record_id: str

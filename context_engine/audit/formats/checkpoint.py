@@ -1,4 +1,4 @@
-"""Signed notes (C2SP signed-note) and checkpoints (C2SP tlog-checkpoint): what a log states as its size and root."""
+"""Signed notes (C2SP signed-note) and checkpoints (C2SP tlog-checkpoint), which state the size and root of a log."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MOST_SIGNATURES: Final = 64
 
 
 class Signature(NamedTuple):
-    """A line of a note.
+    """A signature line of a note.
 
     Attributes:
-        name: of the key.
-        key_id: its id, 4 bytes.
-        data: what the key made: for a cosignature the time, 8 bytes, and the signature.
+        name: name of the key.
+        key_id: 4 bytes.
+        data: the signature; of a cosignature, preceded by the time in 8 bytes.
     """
 
     name: str
@@ -40,16 +40,12 @@ class Signature(NamedTuple):
         return f"{_DASH}{self.name} {to_base64(self.key_id + self.data)}"
 
     def by(self, key: VerifierKey) -> bool:
-        """Whether it says that it is by a key."""
+        """Whether it claims to be by a key."""
         return self.name == key.name and self.key_id == key.id_bytes
 
 
 class Note(NamedTuple):
-    """A text with its signatures, none of them verified.
-
-    Attributes:
-        text: ends in a newline.
-    """
+    """A text, ending in a newline, with its unverified signatures."""
 
     text: str
     signatures: tuple[Signature, ...] = ()
@@ -60,11 +56,11 @@ class Note(NamedTuple):
 
 
 class Signed(NamedTuple):
-    """A signature that was verified.
+    """A verified signature.
 
     Attributes:
-        key: that made it.
-        time: seconds since 1970 at which a witness says to have seen the text; None for the log's own signature.
+        key: the key that made it.
+        time: seconds since 1970 at which a witness saw the text; None for a log's own signature.
     """
 
     key: VerifierKey
@@ -72,48 +68,41 @@ class Signed(NamedTuple):
 
 
 def sign_note(text: str, *keys: SigningKey) -> Note:
-    """Return a text signed by each key; by none, the text alone.
-
-    Args:
-        text: ends in a newline.
-    """
+    """Return a text, which ends in a newline, signed by each key; without keys the text alone."""
     made = (Signature(key.name, key.verifier.id_bytes, key.sign(text.encode())) for key in keys)
     return Note(text, tuple(made))
 
 
 def cosigned_message(text: str, time: int) -> bytes:
-    """Return what a witness signs of a note's text at a time, in seconds since 1970 (C2SP tlog-cosignature)."""
+    """Return what a witness signs for a text at a time, in seconds since 1970 (C2SP tlog-cosignature)."""
     return f"cosignature/v1\ntime {time}\n{text}".encode()
 
 
 def parse_note(note: str) -> Note:
-    """Return a note as it is written; without an empty line it is a text that nobody signed.
+    """Parse a note; without an empty line it is an unsigned text.
 
     Raises:
-        FormatError: it has not the form of a note.
+        FormatError: it is malformed.
     """
     if not note.endswith("\n") or any(char < " " and char != "\n" for char in note):
-        raise FormatError("a note ends in a newline and has no other control character")
+        raise FormatError("a note must end in a newline and contain no other control character")
     end = note.rfind("\n\n")
     if end < 0:
         return Note(note)
     lines = note[end + 2 : -1].split("\n") if end + 2 < len(note) else []
     if not 0 < len(lines) <= _MOST_SIGNATURES:
-        raise FormatError(f"a note has 1 to {_MOST_SIGNATURES} signatures behind its empty line, not {len(lines)}")
+        raise FormatError(f"a note has 1 to {_MOST_SIGNATURES} signatures after its empty line, not {len(lines)}")
     return Note(note[: end + 1], tuple(map(parse_signature, lines)))
 
 
 def parse_signature(line: str) -> Signature:
-    """Return the signature of a line of a note.
-
-    Args:
-        line: without its end.
+    """Parse a signature line, given without its end.
 
     Raises:
-        FormatError: it has not the form of one.
+        FormatError: it is malformed.
     """
     if not line.startswith(_DASH):
-        raise FormatError("the line of a signature begins with a dash and a space")
+        raise FormatError("a signature line must begin with a dash and a space")
     name, _, written = line.removeprefix(_DASH).partition(" ")
     data = from_base64(written, "a signature")
     if len(data) <= _ID_BYTES:
@@ -124,11 +113,8 @@ def parse_signature(line: str) -> Signature:
 def verify_note(note: Note, keys: Sequence[VerifierKey]) -> tuple[Signed, ...]:
     """Return which of the keys signed a note; signatures of other keys are ignored.
 
-    Args:
-        keys: of logs and witnesses.
-
     Raises:
-        FormatError: a signature that says it is by one of the keys is not, or there are two by one key.
+        FormatError: a signature that claims to be by one of the keys is invalid, or there are two by one key.
     """
     signed: list[Signed] = []
     for key in keys:
@@ -146,7 +132,7 @@ def _verified(text: str, signature: Signature, key: VerifierKey) -> Signed:
         time, data = int.from_bytes(data[:_TIME_BYTES], "big"), data[_TIME_BYTES:]
         message = cosigned_message(text, time)
     if not key.accepts(data, message):
-        raise FormatError(f"the signature by {key.name} does not fit the text")
+        raise FormatError(f"the signature by {key.name} is not valid for the text")
     return Signed(key, time)
 
 
@@ -154,10 +140,10 @@ class Checkpoint(NamedTuple):
     """The state of a log.
 
     Attributes:
-        origin: names the log.
-        size: number of its entries.
-        root: of the tree over them, 32 bytes.
-        extensions: lines that mean nothing here; signed with the rest.
+        origin: name of the log.
+        size: number of entries.
+        root: root of the tree over them, 32 bytes.
+        extensions: further lines; signed with the rest, otherwise ignored.
     """
 
     origin: str
@@ -167,36 +153,31 @@ class Checkpoint(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is signed."""
+        """The signed text."""
         return "".join(f"{line}\n" for line in (self.origin, str(self.size), to_base64(self.root), *self.extensions))
 
     def signed(self, *keys: SigningKey) -> str:
-        """Return the note of it, signed by each key; by none, the text alone."""
+        """Return its note, signed by each key; without keys the text alone."""
         return str(sign_note(self.text, *keys))
 
 
 def parse_checkpoint(note: str | Note) -> Checkpoint:
-    """Return the checkpoint of a note, signed or not; its signatures are not verified here.
+    """Return the checkpoint of a note without verifying signatures.
 
     Raises:
-        FormatError: it has not the form of a checkpoint.
+        FormatError: it is malformed.
     """
     text = (parse_note(note) if isinstance(note, str) else note).text
     lines = text.removesuffix("\n").split("\n")
     if len(lines) < 3 or "" in lines:
-        raise FormatError("a checkpoint has three lines: origin, size and root")
+        raise FormatError("a checkpoint must have three lines: origin, size and root")
     origin, size, root, *extensions = lines
     count, tree = number_from(size, "the size in the checkpoint"), hash_from_base64(root, "the root in the checkpoint")
     return Checkpoint(origin, count, tree, tuple(extensions))
 
 
 def cosign(note: Note, key: SigningKey, time: int) -> Note:
-    """Return a note with the cosignature of a witness added.
-
-    Args:
-        key: the witness's.
-        time: seconds since 1970.
-    """
+    """Return a note with a witness's cosignature added, made at a time in seconds since 1970."""
     witness = VerifierKey(key.name, key.verifier.public, COSIGNATURE)
     data = time.to_bytes(8, "big") + key.sign(cosigned_message(note.text, time))
     return Note(note.text, (*note.signatures, Signature(key.name, witness.id_bytes, data)))

@@ -1,4 +1,4 @@
-"""Keys that checkpoints are signed with, as C2SP signed notes write them, and what is derived from them."""
+"""The keys of signed notes (C2SP), and secrets derived from them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _ID_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class VerifierKey:
-    """The public half of a key; its text is `<name>+<id in hex>+<base64 of type and key>`.
+    """A public key; its text is `<name>+<id in hex>+<base64 of type and key>`.
 
     Attributes:
-        name: of who signs; for a log, its origin.
+        name: name of the signer; of a log, its origin.
         public: Ed25519 public key, 32 bytes.
         kind: signature type: `ED25519` of a log, or `COSIGNATURE` of a witness.
     """
@@ -46,20 +46,20 @@ class VerifierKey:
 
     @property
     def key_id(self) -> str:
-        """`id_bytes` in hex: what a row of the ledger names its key by."""
+        """`id_bytes` in hex; names the key in the rows of a ledger."""
         return self.id_bytes.hex()
 
     @property
     def text(self) -> str:
-        """What is given to those who verify."""
+        """The text given to those who verify."""
         return f"{self.name}+{self.key_id}+{to_base64(bytes([self.kind]) + self.public)}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the key of a text.
+        """Parse the text of a key.
 
         Raises:
-            FormatError: it is no verifier key, of another type than those above, or was altered.
+            FormatError: it is not a verifier key of these types, or was altered.
         """
         parts = text.strip().split("+", 2)
         if len(parts) != 3:
@@ -69,11 +69,11 @@ class VerifierKey:
             raise FormatError("the verifier key is not an Ed25519 key of a log or a witness")
         key = cls(name, material[1:], material[0])
         if key.key_id != key_id:
-            raise FormatError("the verifier key was altered: its id does not fit it")
+            raise FormatError("the verifier key was altered: its id does not match")
         return key
 
     def accepts(self, signature: bytes, message: bytes) -> bool:
-        """Whether the key made an Ed25519 signature over a message."""
+        """Whether an Ed25519 signature over a message is by this key."""
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
         except (InvalidSignature, ValueError):
@@ -83,11 +83,11 @@ class VerifierKey:
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A key that signs; its text is `PRIVATE+KEY+<name>+<id in hex>+<base64 of type and seed>`.
+    """A private key; its text is `PRIVATE+KEY+<name>+<id in hex>+<base64 of type and seed>`.
 
     Attributes:
-        name: of the log, its origin.
-        seed: 32 bytes, of which RFC 8032 makes the key pair.
+        name: origin of the log.
+        seed: 32 bytes, from which RFC 8032 derives the key pair.
     """
 
     name: str
@@ -98,16 +98,16 @@ class SigningKey:
         """Return a new key.
 
         Raises:
-            FormatError: the name holds a space or a plus sign.
+            FormatError: the name contains a space or a plus sign.
         """
         return cls(checked_name(name), secrets.token_bytes(_KEY_BYTES))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the key of a text, whose secret part is kept out of logs and errors from now on.
+        """Parse the text of a key, and keep its secret part out of logs and errors from now on.
 
         Raises:
-            FormatError: it is no signing key, or was altered; the text is not in the error.
+            FormatError: it is not a signing key, or was altered; the error does not quote it.
         """
         text = text.strip()
         name, key_id, material = [*text.removeprefix(_PRIVATE).split("+", 2), "", ""][:3]
@@ -119,22 +119,22 @@ class SigningKey:
             raise FormatError("the signing key is not an Ed25519 key")
         key = cls(checked_name(name), data[1:])
         if key.verifier.key_id != key_id:
-            raise FormatError("the signing key was altered: its id does not fit it")
+            raise FormatError("the signing key was altered: its id does not match")
         return key
 
     @property
     def text(self) -> str:
-        """The secret."""
+        """The secret text."""
         return f"{_PRIVATE}{self.name}+{self.verifier.key_id}+{to_base64(bytes([ED25519]) + self.seed)}"
 
     @property
     def verifier(self) -> VerifierKey:
-        """The public half, of a log."""
+        """The public key."""
         return VerifierKey(self.name, self._pair.public_key().public_bytes_raw())
 
     @property
     def key_id(self) -> str:
-        """That of the verifier key."""
+        """The id of the public key."""
         return self.verifier.key_id
 
     @property
@@ -153,43 +153,38 @@ class SigningKey:
 
 @dataclass(frozen=True)
 class Keyring:
-    """The key in force and those that were in force before it.
-
-    Attributes:
-        current: signs from now on.
-        former: newest first; what they made can be checked.
-    """
+    """The current key, which signs, and the former ones, newest first, whose signatures can still be checked."""
 
     current: SigningKey
     former: tuple[SigningKey, ...] = ()
 
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Self | None:
-        """Return the keyring of signing keys as they are written, the one in force first; None where there is none.
+        """Parse signing keys, the current one first; None without any.
 
         Raises:
-            FormatError: one of them is no signing key.
+            FormatError: one of them is not a signing key.
         """
         keys = [SigningKey.parse(text) for text in texts]
         return cls(keys[0], tuple(keys[1:])) if keys else None
 
     @property
     def all(self) -> tuple[SigningKey, ...]:
-        """The key in force, then the former ones."""
+        """The current key, then the former ones."""
         return (self.current, *self.former)
 
     @cached_property
     def verifiers(self) -> tuple[VerifierKey, ...]:
-        """The public halves, that of the key in force first."""
+        """The public keys, the current one first."""
         return tuple(key.verifier for key in self.all)
 
     @cached_property
     def key_id(self) -> str:
-        """Of the key in force: what new rows name."""
+        """The id of the current key, for new rows."""
         return self.current.key_id
 
     def mac_key(self, key_id: str) -> bytes | None:
-        """Return the key of the row MACs made under a key; None where that key is not here."""
+        """Return the MAC key derived from the key of an id; None if that key is unknown."""
         return self._macs.get(key_id)
 
     @cached_property
@@ -198,10 +193,10 @@ class Keyring:
 
     @cached_property
     def pseudonym_key(self) -> bytes:
-        """What pseudonyms are made with from now on."""
+        """The secret of new pseudonyms."""
         return self.current.derived("pseudonym")
 
     @cached_property
     def pseudonym_keys(self) -> tuple[bytes, ...]:
-        """What pseudonyms were made with, newest first: a caller had another one under each key."""
+        """The secrets of all pseudonyms, newest first: each key gave a caller another one."""
         return tuple(key.derived("pseudonym") for key in self.all)

@@ -1,4 +1,4 @@
-"""The Merkle tree of RFC 6962, section 2.1: hashes, and proofs that an entry stands in it and that it only grew."""
+"""The Merkle tree of RFC 6962, section 2.1: hashes, inclusion proofs and consistency proofs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,9 @@ def node_hash(left: bytes, right: bytes) -> bytes:
 
 
 def fold(hashes: bytes) -> bytes:
-    """Return the root over hashes that stand one behind the other.
+    """Return the root over n >= 0 concatenated hashes of 32 bytes.
 
-    Pairs are hashed level by level and a last one without a partner goes up as it is, which is the tree of RFC 6962.
-
-    Args:
-        hashes: n * 32 bytes, n >= 0.
+    Pairs are hashed level by level; a last hash without a partner moves up unchanged, which gives the tree of RFC 6962.
     """
     if not hashes:
         return EMPTY_ROOT
@@ -50,8 +47,7 @@ def subtree_hash(start: int, end: int, perfect: Callable[[int, int], bytes]) -> 
     """Return the hash of the subtree over the leaves [start, end).
 
     Args:
-        start: where the subtree starts: a multiple of the least power of two that is not below its length.
-        end: above start.
+        start: a multiple of the smallest power of two not below the length.
         perfect: returns the hash over [start, start + 2**height), given start and height.
     """
     length = end - start
@@ -63,10 +59,10 @@ def subtree_hash(start: int, end: int, perfect: Callable[[int, int], bytes]) -> 
 
 
 def inclusion_ranges(index: int, size: int) -> list[Range]:
-    """Return the subtrees whose hashes prove the leaf at index: its sibling first, the child of the root last.
+    """Return the subtrees whose hashes prove the leaf at index, its sibling first.
 
     Raises:
-        IndexError: there is no such leaf in a tree of that size.
+        IndexError: a tree of that size has no such leaf.
     """
     if not 0 <= index < size:
         raise IndexError(f"a tree of {size} has no leaf {index}")
@@ -83,7 +79,7 @@ def inclusion_ranges(index: int, size: int) -> list[Range]:
 
 
 def consistency_ranges(old: int, size: int) -> list[Range]:
-    """Return the subtrees whose hashes prove that a tree of `size` begins with the one of `old`; RFC 6962, 2.1.2.
+    """Return the subtrees whose hashes prove that a tree of `size` begins with that of `old` leaves (RFC 6962, 2.1.2).
 
     Raises:
         IndexError: old is not in 0..size.
@@ -95,7 +91,7 @@ def consistency_ranges(old: int, size: int) -> list[Range]:
 
 def _consistency(old: int, start: int, end: int) -> Iterator[Range]:
     if old == end:
-        if start:  # else it is the old tree itself, whose root is known
+        if start:  # otherwise it is the old tree itself, whose root is known
             yield start, end
         return
     middle = start + _largest_power_below(end - start)
@@ -108,12 +104,7 @@ def _consistency(old: int, start: int, end: int) -> Iterator[Range]:
 
 
 def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], expected: bytes) -> bool:
-    """Whether a leaf hash stands at index in the tree of that size and root.
-
-    Args:
-        path: the hashes of `inclusion_ranges`, in order.
-        expected: root of the tree.
-    """
+    """Whether a leaf hash is at index in the tree of this size and root, given the hashes of `inclusion_ranges`."""
     if not 0 <= index < size:
         return False
     ranges = inclusion_ranges(index, size)
@@ -126,12 +117,7 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
 
 
 def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, path: Sequence[bytes]) -> bool:
-    """Whether the tree of `size` begins with the leaves of the one of `old`.
-
-    Args:
-        old_root, size_root: roots of the two.
-        path: the hashes of `consistency_ranges`, in order.
-    """
+    """Whether the tree of `size` begins with the leaves of that of `old`, given the hashes of `consistency_ranges`."""
     if not 0 <= old <= size:
         return False
     if old in (0, size):
@@ -140,7 +126,7 @@ def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, p
     if len(ranges) != len(path):
         return False
     siblings = iter(zip(ranges, path, strict=True))
-    # The first hash belongs to both trees; where the old one is itself a subtree of the new, it is the old root.
+    # The first hash belongs to both trees. If the old tree is a subtree of the new one, that hash is the old root.
     before = after = old_root if old & (old - 1) == 0 else next(siblings)[1]
     for (start, _), sibling in siblings:
         if start < old:
@@ -151,5 +137,4 @@ def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, p
 
 
 def _largest_power_below(number: int) -> int:
-    """Return the largest power of two below a number > 1."""
     return 1 << (number - 1).bit_length() - 1

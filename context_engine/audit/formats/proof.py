@@ -1,6 +1,6 @@
-"""Proofs that somebody else can check: that an entry is in a log (C2SP tlog-proof), and that the log only grew.
+"""Proofs for outsiders: that an entry is in a log (C2SP tlog-proof), and that the log only grew.
 
-The second has the form of what a witness is sent (C2SP tlog-witness): the old size, the hashes, the new checkpoint.
+The second has the form of a witness request (C2SP tlog-witness): the old size, the hashes, the new checkpoint.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _OLD: Final = "old "
 
 @dataclass(frozen=True, slots=True)
 class InclusionProof:
-    """That an entry is in a log.
+    """A proof that an entry is in a log.
 
     Attributes:
         entry: its bytes.
-        index: where it stands.
-        path: hashes from its sibling up.
-        note: the checkpoint of the log, with its signatures.
+        index: its index.
+        path: hashes, its sibling first.
+        note: signed checkpoint of the log.
     """
 
     entry: bytes
@@ -38,19 +38,19 @@ class InclusionProof:
 
     @property
     def text(self) -> str:
-        """What a `.tlog-proof` file holds; the entry is its extra data."""
+        """The content of a `.tlog-proof` file, with the entry as extra data."""
         head = (_HEADER, f"{_EXTRA}{to_base64(self.entry)}", f"{_INDEX}{self.index}", *map(to_base64, self.path))
         return "\n".join((*head, "", self.note))
 
 
 @dataclass(frozen=True, slots=True)
 class ConsistencyProof:
-    """That a log holds what it held at an older checkpoint, in the same order, and then more.
+    """A proof that a log still begins with what it held at an older checkpoint.
 
     Attributes:
         old: size of the log then.
         path: hashes of `merkle.consistency_ranges`.
-        note: the checkpoint of the log now.
+        note: signed checkpoint of the log now.
     """
 
     old: int
@@ -59,73 +59,73 @@ class ConsistencyProof:
 
     @property
     def text(self) -> str:
-        """What a witness is sent, and what a `.tlog-consistency` file holds."""
+        """The body of a witness request and content of a `.tlog-consistency` file."""
         return "\n".join((f"{_OLD}{self.old}", *map(to_base64, self.path), "", self.note))
 
 
 def parse_proof(text: str) -> InclusionProof:
-    """Return the proof of a `.tlog-proof` file.
+    """Parse a `.tlog-proof` file.
 
     Raises:
-        FormatError: it has not the form of one, or no entry.
+        FormatError: it is malformed, or holds no entry.
     """
     head, note = _parts(text)
     if head[0] != _HEADER or len(head) < 3 or not head[1].startswith(_EXTRA) or not head[2].startswith(_INDEX):
-        raise FormatError(f"the proof of an entry begins with {_HEADER}, its entry and its index")
+        raise FormatError(f"the proof of an entry must begin with {_HEADER}, the entry and its index")
     entry = from_base64(head[1].removeprefix(_EXTRA), "the entry")
     return InclusionProof(entry, number_from(head[2].removeprefix(_INDEX), "the index"), _hashes(head[3:]), note)
 
 
 def parse_consistency(text: str) -> ConsistencyProof:
-    """Return the proof of a `.tlog-consistency` file.
+    """Parse a `.tlog-consistency` file.
 
     Raises:
-        FormatError: it has not the form of one.
+        FormatError: it is malformed.
     """
     head, note = _parts(text)
     if not head[0].startswith(_OLD):
-        raise FormatError("the proof that a log grew begins with its old size")
+        raise FormatError("the proof that a log grew must begin with its old size")
     return ConsistencyProof(number_from(head[0].removeprefix(_OLD), "the old size"), _hashes(head[1:]), note)
 
 
 def verify_proof(proof: InclusionProof, keys: Sequence[VerifierKey]) -> tuple[Checkpoint, tuple[Signed, ...]]:
-    """Return the checkpoint that an entry is proved to stand under, and which of the keys signed it: perhaps none.
+    """Return the checkpoint that the proof is valid under, and which of the keys signed it: perhaps none.
 
     Raises:
-        FormatError: the entry does not stand there, or a signature does not fit.
+        FormatError: the proof or a signature is invalid.
     """
     checkpoint, signed = _signed(proof.note, keys)
     if not verify_inclusion(leaf_hash(proof.entry), proof.index, checkpoint.size, proof.path, checkpoint.root):
-        raise FormatError(f"the entry does not stand at index {proof.index} under the root of the checkpoint")
+        raise FormatError(f"the entry is not at index {proof.index} under the root of the checkpoint")
     return checkpoint, signed
 
 
 def verify_growth(
     proof: ConsistencyProof, before: Checkpoint, keys: Sequence[VerifierKey]
 ) -> tuple[Checkpoint, tuple[Signed, ...]]:
-    """Return the checkpoint that a log is proved to have grown to, and which of the keys signed it: perhaps none.
+    """Return the checkpoint that a log has grown to, and which of the keys signed it: perhaps none.
 
     Args:
         before: the older checkpoint, as its owner kept it.
 
     Raises:
-        FormatError: it did not grow from there, or a signature does not fit.
+        FormatError: the log did not grow from there, or a signature is invalid.
     """
     after, signed = _signed(proof.note, keys)
     if before.origin != after.origin:
         raise FormatError(f"the checkpoints are of two logs: {before.origin} and {after.origin}")
     if proof.old != before.size:
-        raise FormatError(f"the proof begins at size {proof.old}, the older checkpoint is of size {before.size}")
+        raise FormatError(f"the proof begins at size {proof.old}; the older checkpoint is of size {before.size}")
     if not verify_consistency(before.size, before.root, after.size, after.root, proof.path):
-        raise FormatError("the log does not begin with what the older checkpoint says it held")
+        raise FormatError("the log does not begin with the records of the older checkpoint")
     return after, signed
 
 
 def _parts(text: str) -> tuple[list[str], str]:
-    """Return the lines before the first empty one, at least one, and the note behind it."""
+    """Return the lines before the first empty line, at least one, and the note after it."""
     head, gap, note = text.partition("\n\n")
     if not gap or not head:
-        raise FormatError("a proof has an empty line and a checkpoint behind it")
+        raise FormatError("a proof must have an empty line and a checkpoint after it")
     return head.split("\n"), note
 
 

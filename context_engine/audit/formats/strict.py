@@ -1,4 +1,4 @@
-"""Numbers, names and bytes in the texts of a transparency log: each has one spelling, and no other is read."""
+"""Numbers, names and bytes in the texts of a transparency log; each has exactly one accepted spelling."""
 
 from __future__ import annotations
 
@@ -11,37 +11,34 @@ _MOST_DIGITS = 20  # of 2**64
 
 
 class FormatError(ValueError):
-    """A text that has not the form it should have, or a signature that does not fit it."""
+    """A malformed text, or an invalid signature."""
 
 
 def to_base64(data: bytes) -> str:
-    """Return bytes in the standard alphabet of RFC 4648, padded."""
+    """Return standard base64 (RFC 4648), padded."""
     return base64.b64encode(data).decode("ascii")
 
 
 def from_base64(text: str, name: str) -> bytes:
-    """Return the bytes of a base64 text.
-
-    Args:
-        what: the text is, for the error.
+    """Decode base64 as `to_base64` writes it; `name` names the text in the error.
 
     Raises:
-        FormatError: it is no base64, or not as `to_base64` writes it.
+        FormatError: it is not.
     """
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         data = None
     if data is None or to_base64(data) != text:
-        raise FormatError(f"{name} is no base64")
+        raise FormatError(f"{name} is not base64")
     return data
 
 
 def hash_from_base64(text: str, name: str) -> bytes:
-    """Return the 32 bytes of a hash.
+    """Decode the base64 of a hash.
 
     Raises:
-        FormatError: the text is not the base64 of 32 bytes.
+        FormatError: it is not the base64 of 32 bytes.
     """
     data = from_base64(text, name)
     if len(data) != HASH_BYTES:
@@ -50,13 +47,13 @@ def hash_from_base64(text: str, name: str) -> bytes:
 
 
 def number_from(text: str, name: str) -> int:
-    """Return a number >= 0 that is written without leading zeroes.
+    """Parse a number >= 0 without leading zeros.
 
     Raises:
         FormatError: it is not.
     """
     if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS or (text[0] == "0" and text != "0"):
-        raise FormatError(f"{name} is no number as it should be written")
+        raise FormatError(f"{name} is not a number in its only accepted form")
     return int(text)
 
 
@@ -67,5 +64,5 @@ def checked_name(name: str) -> str:
         FormatError: it is not.
     """
     if not name or not name.isprintable() or " " in name or "+" in name:
-        raise FormatError("the name of a key is empty or holds a space, a plus sign or a control character")
+        raise FormatError("the name of a key is empty or contains a space, a plus sign or a control character")
     return name

@@ -1,4 +1,4 @@
-"""Tiles and entry bundles of a log (C2SP tlog-tiles): hashes of the tree and their entries, 256 at a time."""
+"""Tiles and entry bundles of a log (C2SP tlog-tiles): the hashes of the tree and their entries, 256 at a time."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Tiles = dict[tuple[int, int], bytes]
 
 
 def tile_width(level: int, index: int, size: int) -> int:
-    """Return how many hashes, 0..256, the tile at (level, index) has in a tree of that size."""
+    """Return the number of hashes, 0..256, of the tile at (level, index) in a tree of this size."""
     return max(0, min(TILE_WIDTH, (size >> _TILE_HEIGHT * level) - TILE_WIDTH * index))
 
 
 def tiles_of(size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (level, index, width) of every tile of a tree of that size, level by level."""
+    """Yield (level, index, width) of every tile of a tree of this size, level by level."""
     level = 0
     while hashes := size >> _TILE_HEIGHT * level:
         for index in range(-(-hashes // TILE_WIDTH)):
@@ -40,7 +40,7 @@ def tiles_of(size: int) -> Iterator[tuple[int, int, int]]:
 
 
 def index_path(index: int) -> str:
-    """Return the index of a tile as it stands in a path: 1234067 is x001/x234/067."""
+    """Return a tile's index as a path: 1234067 is x001/x234/067."""
     groups = [f"{index % 1000:03d}"]
     while index := index // 1000:
         groups.append(f"x{index % 1000:03d}")
@@ -48,12 +48,12 @@ def index_path(index: int) -> str:
 
 
 def tile_path(level: int, index: int, width: int = TILE_WIDTH) -> str:
-    """Return where a tile of a log is served: tile/<level>/<index>, and .p/<width> behind it where it is partial."""
+    """Return the path of a tile: tile/<level>/<index>, with .p/<width> if it is partial."""
     return f"tile/{level}/{index_path(index)}{_partial(width)}"
 
 
 def bundle_path(index: int, width: int = TILE_WIDTH) -> str:
-    """Return where the entries of a tile of level 0 are served."""
+    """Return the path of the entries of a level-0 tile."""
     return f"tile/entries/{index_path(index)}{_partial(width)}"
 
 
@@ -62,15 +62,14 @@ def _partial(width: int) -> str:
 
 
 def append_leaves(source: TileSource, size: int, leaves: Iterable[bytes]) -> Tiles:
-    """Return the tiles that change when leaves are appended, each with all of its hashes.
+    """Return the tiles that change when leaf hashes are appended, each with all of its hashes.
 
     Args:
-        source: the tiles as they are; at most one of each level is read.
-        size: of the tree as it is.
-        leaves: leaf hashes.
+        source: the present tiles; at most one of each level is read.
+        size: the present size of the tree.
 
     Raises:
-        ValueError: a tile has not the length that it should have.
+        ValueError: a present tile is too short.
     """
     changed: Tiles = {}
     level, added = 0, b"".join(leaves)
@@ -97,10 +96,9 @@ def _read(source: TileSource, level: int, index: int, width: int) -> bytes:
 
 
 class TileTree:
-    """A tree of a given size, read from its tiles; each tile is read once.
+    """A tree of a given size, read from its tiles, each at most once.
 
-    Of a log whose tiles below some index were removed, what C2SP promises is there: roots of sizes, proofs of entries
-    and consistency from that index on.
+    After pruning it gives what C2SP requires: roots, proofs of entries, and consistency from the minimum index on.
 
     Args:
         source: gives the tiles of this tree, or of one that it grew into.
@@ -121,7 +119,7 @@ class TileTree:
         return self._subtree(0, self.size) if self.size else EMPTY_ROOT
 
     def inclusion_proof(self, index: int) -> tuple[bytes, ...]:
-        """Return the hashes that prove the leaf at index: its sibling first.
+        """Return the hashes that prove the leaf at index, its sibling first.
 
         Raises:
             IndexError: there is no such leaf.
@@ -129,7 +127,7 @@ class TileTree:
         return tuple(self._subtree(start, end) for start, end in inclusion_ranges(index, self.size))
 
     def consistency_proof(self, old: int) -> tuple[bytes, ...]:
-        """Return the hashes that prove that this tree begins with the one of `old` leaves.
+        """Return the hashes that prove that this tree begins with that of `old` leaves.
 
         Raises:
             IndexError: old is not in 0..size.
@@ -140,7 +138,7 @@ class TileTree:
         return subtree_hash(start, end, self._perfect)
 
     def _perfect(self, start: int, height: int) -> bytes:
-        """Return the hash over [start, start + 2**height): of a run of hashes in one tile."""
+        """Return the hash over [start, start + 2**height), a run of hashes in one tile."""
         level, within = divmod(height, _TILE_HEIGHT)
         index, offset = divmod(start >> _TILE_HEIGHT * level, TILE_WIDTH)
         hashes = self._tile(level, index)
@@ -158,7 +156,7 @@ _LENGTH: Final = 2  # bytes, big-endian
 
 
 def pack_entries(entries: Iterable[bytes]) -> bytes:
-    """Return a bundle.
+    """Return an entry bundle.
 
     Raises:
         OverflowError: an entry has more than 65,535 bytes.
@@ -170,7 +168,7 @@ def unpack_entries(bundle: bytes) -> list[bytes]:
     """Return the entries of a bundle.
 
     Raises:
-        ValueError: it ends in the middle of one.
+        ValueError: it ends within an entry.
     """
     entries, at = [], 0
     while at < len(bundle):

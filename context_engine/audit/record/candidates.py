@@ -1,4 +1,4 @@
-"""The addendum `candidates` of a record, and the chunks it mentions."""
+"""The addendum `candidates` of a record, and the chunks that a record mentions."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ CANDIDATES: Final = "candidates"
 _LENGTH: Final = struct.Struct(">I")
 
 _LEVEL: Final = 4
-"""Of zlib: for the demo bank level 1 takes 4 % more bytes, level 6 takes 2 % less and 0.1 ms a record more."""
+"""zlib level. On the demo bank level 1 takes 4 % more bytes, level 6 takes 2 % fewer and 0.1 ms more per record."""
 
 _MOST_BYTES: Final = 256 * 2**20
 _HASH_BYTES: Final = 32
 _UNKNOWN: Final = bytes(_HASH_BYTES)
 _SHA256: Final = "content_sha256"
 _FATES: Final = '{"fates":'
-_VERSION: Final = f',"v":{PARTS_VERSION},'  # Behind the fates.
+_VERSION: Final = f',"v":{PARTS_VERSION},'  # follows the fates
 _DECODER: Final = json.JSONDecoder()
 
 _COUNT: Final = b'"contents":'
-"""Stands last in the JSON. Quotes within texts are escaped, so that nothing else looks like it."""
+"""The last key of the JSON. Quotes within texts are escaped, so nothing else looks like it."""
 
 
 def candidates_addendum(candidates: Mapping[str, Any], digests: Sequence[bytes]) -> Addendum:
     """Return the addendum.
 
     Args:
-        candidates: names contents by their numbers.
-        digests: of the contents, by number, 32 bytes each.
+        candidates: refers to contents by number.
+        digests: digests of the contents by number, 32 bytes each.
     """
     fates = candidates["fates"]
     rest = {name: column for name, column in fates.items() if name != _SHA256}
@@ -53,7 +53,7 @@ def read_candidates(data: bytes) -> dict[str, Any]:
     """Return the candidates, with the digests of the `contents` in hex.
 
     Raises:
-        Unreadable: they are not what this version writes.
+        Unreadable: this version does not write such data.
     """
     return unpacked_candidates(_read(data))
 
@@ -64,16 +64,16 @@ def _read(data: bytes) -> dict[str, Any]:
         (length,) = _LENGTH.unpack_from(data)
         read = read_json(reading.decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES))
     except (struct.error, zlib.error) as error:
-        raise Unreadable(f"it is not compressed as it should be: {error}") from None
+        raise Unreadable(f"it cannot be decompressed: {error}") from None
     if read.get("v") != PARTS_VERSION:
         raise Unreadable(f"its version is {read.get('v')!r}; this version of the package reads {PARTS_VERSION}")
     try:
         count, fates = read["contents"], read["fates"]
         hashes = list(_hashes(data, _LENGTH.size + length))
         if len(hashes) != count + len(fates.get("outcome", ())):
-            raise Unreadable("it has not the hashes it should have")
+            raise Unreadable("its number of hashes is wrong")
     except (KeyError, TypeError, AttributeError):
-        raise Unreadable("it has no contents or fates") from None
+        raise Unreadable("it lacks contents or fates") from None
     read["contents"] = [digest.hex() for digest in hashes[:count]]
     if fates:
         fates[_SHA256] = [None if digest == _UNKNOWN else digest.hex() for digest in hashes[count:]]
@@ -81,12 +81,12 @@ def _read(data: bytes) -> dict[str, Any]:
 
 
 def read_fates(data: bytes) -> tuple[dict[str, list[Any]], list[bytes | None]]:
-    """Return what became of the candidates, as columns, and the SHA-256 of their texts; the rest is not read.
+    """Return the fates of the candidates, as columns, and the SHA-256 of their texts, without reading the rest.
 
-    Every record is looked up by it, so that it is read more often than anything else of one.
+    This is the part of a record that is read most, because look-up rows are derived from it.
 
     Raises:
-        Unreadable: they are not what this version writes.
+        Unreadable: this version does not write such data.
     """
     try:
         (length,) = _LENGTH.unpack_from(data)
@@ -94,30 +94,30 @@ def read_fates(data: bytes) -> tuple[dict[str, list[Any]], list[bytes | None]]:
         fates, end = _DECODER.raw_decode(text, len(_FATES))
         count = len(fates.get("outcome", ()))
     except (struct.error, zlib.error, ValueError, RecursionError, TypeError, AttributeError) as error:
-        raise Unreadable(f"it does not say what became of the candidates: {error}") from None
+        raise Unreadable(f"its fates cannot be read: {error}") from None
     if not (text.startswith(_FATES) and text.startswith(_VERSION, end)):
-        raise Unreadable("its version is another")
+        raise Unreadable("it is of another version")
     hashes = list(_hashes(data, len(data) - count * _HASH_BYTES))
     if len(data) < _LENGTH.size + length + count * _HASH_BYTES:
-        raise Unreadable("it has not the hashes it should have")
+        raise Unreadable("its number of hashes is wrong")
     return fates, [None if digest == _UNKNOWN else digest for digest in hashes]
 
 
 def content_digests(data: bytes) -> list[bytes]:
-    """Return the digests of the contents alone, without reading the JSON: a check does so for every record.
+    """Return the digests of the contents without parsing the JSON, because verification does so for every record.
 
     Raises:
-        Unreadable: they are not what this version writes.
+        Unreadable: this version does not write such data.
     """
     try:
         (length,) = _LENGTH.unpack_from(data)
         text = zlib.decompressobj().decompress(data[_LENGTH.size : _LENGTH.size + length], _MOST_BYTES)
         count = int(text[text.rindex(_COUNT) + len(_COUNT) :].removesuffix(b"}"))
     except (struct.error, zlib.error, ValueError) as error:
-        raise Unreadable(f"it does not say how many contents there are: {error}") from None
+        raise Unreadable(f"its number of contents cannot be read: {error}") from None
     digests = list(_hashes(data, _LENGTH.size + length))[:count]
     if not 0 <= count == len(digests) or any(len(digest) != _HASH_BYTES for digest in digests):
-        raise Unreadable("it has not the digests it should have")
+        raise Unreadable("its number of digests is wrong")
     return digests
 
 
@@ -132,19 +132,19 @@ _RETURNED: Final = "returned"
 Mention = tuple[Any, Any, Any, Any, bytes | None, Any]
 """A candidate: source, chunk, document, version, SHA-256 of its text (32 bytes), fate (returned, merged or dropped).
 
-Texts, and None where there is none; a damaged record may say anything. A plain tuple: there are a hundred to a record.
+Texts or None; a damaged record may hold anything. A plain tuple, because a record has about a hundred.
 """
 
 
 def mentions_of(entry: bytes | Mapping[str, Any], candidates: bytes | None) -> tuple[Mention, ...]:
-    """Return what a record mentions, in the order of the candidates; nothing for one that is of no search or fetch.
+    """Return the chunks that a record mentions, in candidate order; none unless it is a search, rank or fetch.
 
-    What cannot be read, such as the record of a newer version, mentions what its entry lists, or nothing: it must not
-    keep the log from growing.
+    If the candidates are missing or unreadable (say, of a newer version), the chunks listed in the entry are returned:
+    one unreadable record must not keep the log from growing.
 
     Args:
-        entry: as it is stored, or read.
-        candidates: the addendum of that name; without it only what the entry lists as returned is known.
+        entry: stored bytes, or parsed.
+        candidates: data of the addendum; None: only the returned chunks listed in the entry are known.
     """
     try:
         read = read_json(entry) if isinstance(entry, bytes) else entry

@@ -1,7 +1,7 @@
-"""The values of the engine as JSON and back, by the names and types of their fields.
+"""Convert the engine's values to JSON and back by the names and types of their fields.
 
-A field that has its default is left out, so that what was written before a field existed can still be read. A name that
-is not a field is refused: it stands for something that this version cannot take into account.
+Fields with their default value are omitted, so that records from before a field existed stay readable. Unknown fields
+are refused: they mean something that this version cannot take into account.
 """
 
 from __future__ import annotations
@@ -23,12 +23,7 @@ _REQUIRED: Final = object()
 
 
 class Form(NamedTuple):
-    """How values of one type stand in JSON.
-
-    Attributes:
-        write: makes of a value what JSON can hold.
-        read: makes a value of that; raises `Unreadable`, `TypeError` or `ValueError`.
-    """
+    """How values of one type are written to JSON and read; `read` raises `Unreadable`, `TypeError` or `ValueError`."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -41,29 +36,25 @@ class _Field(NamedTuple):
 
 
 def dumped(value: Any, *, without: Sequence[str] = ()) -> dict[str, Any]:
-    """Return a dataclass or named tuple as {name: value}, fields that have their default left out.
-
-    Args:
-        without: names of fields that stand elsewhere.
-    """
+    """Return a dataclass or named tuple as {name: value} without default values and the fields in `without`."""
     return _write_fields(value, _fields(type(value)), without)
 
 
 def loaded(kind: type[T], data: Any, **others: Any) -> T:
-    """Return what `dumped` was given.
+    """Restore what `dumped` wrote.
 
     Args:
-        kind: its type.
-        others: fields that stand elsewhere.
+        kind: the type.
+        others: fields that are stored elsewhere.
 
     Raises:
-        Unreadable: a name that is no field, a field that is missing, or a value that cannot be one of its type.
+        Unreadable: an unknown or missing field, or a value of a wrong type.
     """
     return _read_fields(kind, data, others)
 
 
 def columns(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-    """Return named tuples column by column: {name: [value of each]}; {} for none."""
+    """Return named tuples by column, {name: [value of each]}; {} for none."""
     if not values:
         return {}
     forms = (field.form for field in _fields(kind))
@@ -74,10 +65,10 @@ def columns(kind: type[Any], values: Sequence[tuple[Any, ...]]) -> dict[str, Any
 
 
 def from_columns(kind: type[T], data: Mapping[str, Any]) -> tuple[T, ...]:
-    """Return what `columns` was given.
+    """Restore what `columns` wrote.
 
     Raises:
-        Unreadable: as `loaded`, and columns of different lengths.
+        Unreadable: as `loaded`, or the columns have different lengths.
     """
     if not isinstance(data, Mapping):
         raise Unreadable(f"{kind.__name__}: columns were expected")
@@ -93,11 +84,11 @@ def from_columns(kind: type[T], data: Mapping[str, Any]) -> tuple[T, ...]:
 
 @cache
 def form_of(kind: Any) -> Form:
-    """Return how values of a type stand in JSON.
+    """Return the JSON form of a type.
 
     Args:
-        kind: a scalar, an enum, a day or moment, a dataclass, a named tuple, or tuples, mappings and unions of those;
-            anything else is written by what it is.
+        kind: a scalar, enum, date or datetime, dataclass, named tuple, or tuples, mappings and unions of those; values
+            of any other type are written by their own type.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if kind in _SCALARS or origin is Literal:
@@ -137,7 +128,7 @@ def _union(parts: tuple[Any, ...]) -> Form:
 
 
 def _one_of(kinds: Sequence[Any]) -> Form:
-    """One of several classes, under its name."""
+    """The form of one of several classes, under its name."""
     by_name = {kind.__name__: kind for kind in kinds}
 
     def read(data: Mapping[str, Any]) -> Any:
@@ -182,7 +173,7 @@ _KNOWN: Final[dict[Any, tuple[_Field, ...]]] = {}
 
 
 def _fields(kind: Any) -> tuple[_Field, ...]:
-    """Return the fields of a dataclass or named tuple, those that are not compared left out."""
+    """Return the fields of a dataclass or named tuple, except those excluded from comparison."""
     fields = _KNOWN.get(kind)
     if fields is None:
         fields = _KNOWN[kind] = _fields_by_type(kind)

@@ -1,4 +1,4 @@
-"""Contents that records share, stored once: chunk texts and metadata, settings and declared sources."""
+"""Contents that records share and that are stored once: chunk texts and metadata, settings and declared sources."""
 
 from __future__ import annotations
 
@@ -30,47 +30,47 @@ _OF_QUESTION: Final = ("statistics", "unknown_words")
 
 
 class Contents:
-    """What a record shares with others, each once, by number."""
+    """The contents of a record, each once, by number."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, bytes], int] = {}
         self.all: list[Content] = []
 
     def number(self, kind: str, data: bytes) -> int:
-        """Return the number of a content, a new one where it is not there yet."""
+        """Return the number of a content, adding it if it is new."""
         number = self._numbers.setdefault((kind, data), len(self.all))
         if number == len(self.all):
             self.all.append(Content(kind, data))
         return number
 
     def take(self, content: Content) -> int:
-        """Return the number of a content that was made elsewhere."""
+        """Add a content made elsewhere; return its number."""
         self.all.append(content)
         return len(self.all) - 1
 
 
 def answer_columns(answer: RawAnswer, contents: Contents) -> dict[str, Any]:
-    """Return an answer without what was made of the question's words."""
+    """Return an answer without what was derived from the question's words."""
     rest = dumped(answer, without=("chunks", *_OF_QUESTION))
     return {**rest, "chunks": chunk_columns(answer.chunks, contents)}
 
 
 def answer_of(columns: Mapping[str, Any], contents: Sequence[bytes], of_question: Mapping[str, Any]) -> RawAnswer:
-    """Return the answer of its columns.
+    """Restore an answer from its columns.
 
     Args:
         contents: by number.
-        of_question: the fields that were made of the question's words, as they stand in JSON.
+        of_question: the JSON fields that were derived from the question's words.
 
     Raises:
-        Unreadable: they are not what this version writes.
+        Unreadable: this version does not write such data.
     """
     rest = {name: value for name, value in columns.items() if name != "chunks"}
     return loaded(RawAnswer, {**rest, **of_question}, chunks=chunks_of(columns["chunks"], contents))
 
 
 def chunk_columns(chunks: Sequence[Chunk], contents: Contents) -> dict[str, Any]:
-    """Return chunks column by column: the numbers of text and card, scores and times."""
+    """Return chunks by column: the numbers of text and card, scores and times."""
     columns: dict[str, Any] = {
         "text": [contents.number("text", chunk.content.encode("utf-8", "surrogatepass")) for chunk in chunks],
         "card": [contents.number("card", card) for card in json_bytes_each([_card(chunk) for chunk in chunks])],
@@ -82,10 +82,10 @@ def chunk_columns(chunks: Sequence[Chunk], contents: Contents) -> dict[str, Any]
 
 
 def chunks_of(columns: Mapping[str, Any], contents: Sequence[bytes]) -> tuple[Chunk, ...]:
-    """Return the chunks of their columns.
+    """Restore chunks from their columns.
 
     Raises:
-        Unreadable: they are not what this version writes.
+        Unreadable: this version does not write such data.
     """
     try:
         times = columns.get("fetched_at") or [None] * len(columns["text"])
@@ -105,7 +105,7 @@ def chunks_of(columns: Mapping[str, Any], contents: Sequence[bytes]) -> tuple[Ch
 
 
 def _card(chunk: Chunk) -> dict[str, Any]:
-    """Return what is known of a chunk beside its text and what may differ at each search."""
+    """Return a chunk's metadata, without its text and what may differ in each search."""
     card: dict[str, Any] = {name: value for name, value in zip(_NAMES, chunk) if value is not None}
     for name in _EACH_SEARCH:
         card.pop(name, None)
@@ -148,7 +148,7 @@ _sources: Final = _ContentCache()
 
 
 def settings_content(effective: EffectiveSettings) -> Content:
-    """Return settings with their origins; the SHA-256 of its data is what an entry names them by."""
+    """Return settings with their origins; entries name them by the SHA-256 of this data."""
     content = _settings.get((effective,))
     if content is None:
         data = canonical_json(effective.to_dict()).encode("utf-8", "backslashreplace")
@@ -157,7 +157,7 @@ def settings_content(effective: EffectiveSettings) -> Content:
 
 
 def sources_content(specs: tuple[SourceSpec, ...]) -> Content:
-    """Return sources as they were declared, in their order, without what only a variable says."""
+    """Return sources as declared, in order, without values that come from variables alone."""
     content = _sources.get(specs)
     if content is None:
         content = _sources.keep(specs, Content("sources", json_bytes({"sources": [_declared(spec) for spec in specs]})))
@@ -165,10 +165,10 @@ def sources_content(specs: tuple[SourceSpec, ...]) -> Content:
 
 
 def settings_of(data: bytes) -> EffectiveSettings:
-    """Return the settings of a content.
+    """Restore settings.
 
     Raises:
-        Unreadable: it holds a key or value that is none of this version.
+        Unreadable: a key or value is unknown to this version.
     """
     stored = read_json(data)
     try:
@@ -180,10 +180,10 @@ def settings_of(data: bytes) -> EffectiveSettings:
 
 
 def specs_of(data: bytes) -> tuple[SourceSpec, ...]:
-    """Return the sources of a content.
+    """Restore sources.
 
     Raises:
-        Unreadable: it holds a field or value that is none of this version.
+        Unreadable: a field or value is unknown to this version.
     """
     try:
         return tuple(_spec(spec) for spec in read_json(data)["sources"])
@@ -192,7 +192,7 @@ def specs_of(data: bytes) -> tuple[SourceSpec, ...]:
 
 
 def _declared(spec: SourceSpec) -> dict[str, Any]:
-    """Return what was declared, and no default: whether a time to live was declared decides what a tag says."""
+    """Return the declared fields without defaults: whether a time to live was declared affects the tag."""
     declared = spec.model_dump(mode="json", exclude_unset=True, exclude={"settings"})
     if "settings" in spec.model_fields_set:
         declared["settings"] = tagged(as_written(spec.settings, dict(spec.settings)))

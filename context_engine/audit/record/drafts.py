@@ -44,13 +44,13 @@ def search_draft(
     kept: QueryForm | None = None,
     kind: Literal["search", "rank"] = "search",
 ) -> Draft:
-    """Return the record of a result: its search id is that of the record.
+    """Return the record of a result, under its search id.
 
     Args:
         access: what access control did to the search.
         code_version: of this package.
-        kept: what of the question is kept; None: as the result's settings say.
-        kind: rank, where passages were ranked that no source was searched for.
+        kept: how the question is kept; None: as the result's settings say.
+        kind: "rank" if passages were ranked without searching a source.
     """
     kept = kept or result.settings.values.audit_query
     parts = split(result)
@@ -97,11 +97,11 @@ def refusal_draft(
     code_version: str,
     kept: QueryForm = "text",
 ) -> Draft:
-    """Return the record of a request that came to no result; what the error says is kept with the question.
+    """Return the record of a request without a result; the error message is kept with the question.
 
     Args:
         record_id: unique in the ledger.
-        now: the moment, aware.
+        now: aware.
     """
     decision = access.decision
     entry = {
@@ -127,11 +127,11 @@ def refusal_draft(
 
 
 def context_draft(result: SearchResult, context: Context, *, record_id: str, now: datetime, code_version: str) -> Draft:
-    """Return the record of what a model was given to read of a result; the text itself is made of the search's record.
+    """Return the record of a context given to a model; its text can be rebuilt from the record of the search.
 
     Args:
         record_id: unique in the ledger.
-        now: the moment, aware.
+        now: aware.
     """
     entry = {
         "kind": "context",
@@ -166,11 +166,11 @@ def fetch_draft(
     pseudonyms: Pseudonyms,
     code_version: str,
 ) -> Draft:
-    """Return the record of chunks that were given by their ids; their texts are not kept, their hashes are.
+    """Return the record of chunks fetched by their ids; it holds the hashes of their texts, not the texts.
 
     Args:
         record_id: unique in the ledger.
-        now: the moment, aware.
+        now: aware.
     """
     entry = {
         "kind": "fetch",
@@ -199,17 +199,16 @@ def loss_draft(
     """Return the record that records were lost.
 
     Args:
-        count: how many.
-        since, until: the moments between which they were, aware.
+        count: number of lost records.
+        since, until: times of the first and last loss, aware.
         record_id: unique in the ledger.
-        now: the moment, aware.
+        now: aware.
     """
     lost = {"count": count, "since": utc_text(since), "until": utc_text(until)}
     return _plain(record_id, {"kind": "loss", "id": record_id, "time": utc_text(now), "code": code_version, **lost})
 
 
 def _plain(record_id: str, entry: dict[str, Any]) -> Draft:
-    """Return a record without addenda."""
     return Draft(record_id=record_id, contents=(), compose=lambda _digests: composed(entry, {}, {}))
 
 
@@ -222,7 +221,7 @@ _SUBJECTS: Final = frozenset((*Settings.model_fields, "filters", "as_of", "reran
 
 
 def of_result(result: SearchResult, access: AccessRecord) -> dict[str, Any]:
-    """Return the part of an entry that tells what came out of a search."""
+    """Return the part of an entry that states the outcome of a search."""
     return {
         "counts": _counts(result),
         "sources": [_source(status) for status in result.sources],
@@ -256,7 +255,7 @@ def _source(status: SourceStatus) -> dict[str, Any]:
 
 
 def _notices(result: SearchResult) -> list[list[str]]:
-    """Return each code with what it is about, once; a subject is named only where no word of a question can be one."""
+    """Return code and subject of each notice, once; a subject is omitted where it could be a word of the question."""
     known = _SUBJECTS | {status.source_id for status in result.sources}
     pairs = {(str(notice.code), notice.subject if notice.subject in known else ""): None for notice in result.notices}
     return [list(pair) for pair in pairs]

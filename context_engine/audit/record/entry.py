@@ -1,4 +1,4 @@
-"""The entry of a record, JSON of at most `MOST_ENTRY_BYTES` that is never deleted, and access to its addenda."""
+"""The entry of a record, at most `MOST_ENTRY_BYTES` of JSON that are kept for ever, and access to its addenda."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ROOM_FOR_A_COUNT: Final = 24
 
 
 def composed(entry: dict[str, Any], addenda: Mapping[str, Addendum], shared: Mapping[str, bytes]) -> Composed:
-    """Return a record as it is stored; where its entry is too long, texts and lists in it are cut.
+    """Return a record as stored; long texts and lists of an entry that is too large are cut.
 
-    `more` then says how many of a list are missing, and the addendum `account` holds what was cut as it was.
+    `more` then states how many items of a list are missing, and the addendum `account` holds the original values.
 
     Args:
         entry: without its version and `addenda`.
-        addenda: of this record alone, by the names they have in the entry.
-        shared: digests of what other records name too, by name.
+        addenda: the record's own, by name.
+        shared: digests of shared contents, by name.
     """
     digests = {**shared, **{name: addendum.digest for name, addendum in addenda.items()}}
     full = {"v": ENTRY_VERSION, **entry, "addenda": {name: digest.hex() for name, digest in digests.items()}}
@@ -41,29 +41,29 @@ def composed(entry: dict[str, Any], addenda: Mapping[str, Addendum], shared: Map
 
 
 def read_entry(data: bytes) -> dict[str, Any]:
-    """Return an entry.
+    """Parse an entry.
 
     Raises:
-        LedgerCorrupt: it is no entry.
+        LedgerCorrupt: it is not an entry.
         LedgerVersionMismatch: a newer version of this package wrote it.
     """
     try:
         entry = read_json(data)
     except Unreadable as error:
-        raise LedgerCorrupt(f"an entry of the ledger cannot be read: {error}; 'audit verify' tells more") from None
+        raise LedgerCorrupt(f"an entry of the ledger cannot be read: {error}; run 'audit verify'") from None
     version = entry.get("v")
     if isinstance(version, int) and version > ENTRY_VERSION:
         raise LedgerVersionMismatch(
-            f"record {entry.get('id')!r} has version {version}, this version of the package reads {ENTRY_VERSION}: "
+            f"record {entry.get('id')!r} has version {version}; this version of the package reads {ENTRY_VERSION}: "
             "upgrade it"
         )
     if version != ENTRY_VERSION or not isinstance(entry.get("kind"), str) or not isinstance(entry.get("id"), str):
-        raise LedgerCorrupt("an entry of the ledger has no version, kind or id; 'audit verify' tells more")
+        raise LedgerCorrupt("an entry of the ledger has no version, kind or id; run 'audit verify'")
     return entry
 
 
 def _shortened(value: Any) -> Any:
-    """Return a copy in which no text is long: of one that was, its beginning and what tells it from others."""
+    """Return a copy with long texts replaced by their beginning and a hash."""
     if isinstance(value, str):
         if len(value) <= _LONGEST_TEXT and len(value.encode("utf-8", "backslashreplace")) <= _LONGEST_TEXT:
             return value
@@ -75,7 +75,7 @@ def _shortened(value: Any) -> Any:
 
 
 def _beginning(text: str) -> str:
-    """Return the first characters of a text that take no more than `_SHOWN` bytes in an entry."""
+    """Return the first characters of a text that take at most `_SHOWN` bytes in an entry."""
     size, end = 0, 0
     for end, char in enumerate(text):  # noqa: B007  its last value is the end
         size += len(json_bytes(char)) - 2
@@ -85,7 +85,7 @@ def _beginning(text: str) -> str:
 
 
 def _cut(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry whose longest lists are cut from their ends until it is short enough."""
+    """Return an entry whose longest lists are cut at their ends until it is small enough."""
     lists = _lists(entry)
     sizes = {name: [len(json_bytes(item)) + 1 for item in items] for name, items in lists.items()}
     taken = {name: sum(each) for name, each in sizes.items()}
@@ -103,40 +103,40 @@ def _cut(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lists(entry: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the lists of an entry by name, those of the caller among them."""
+    """Return the lists of an entry and of its caller by name."""
     own = {name: items for name, items in entry.items() if isinstance(items, list)}
     caller = entry.get("caller") or {}
     return {**own, **{f"caller.{name}": items for name, items in caller.items() if isinstance(items, list)}}
 
 
 class EntryBytes(Protocol):
-    """A record of the log; its entry is None where it was pruned."""
+    """A record of the log; its entry is None if it was pruned."""
 
     @property
     def entry(self) -> bytes | None: ...
 
 
 class Addenda(Protocol):
-    """Where addenda are, and what is known of those that were erased: a ledger."""
+    """Access to addenda and to their erasures: a ledger."""
 
     def addenda(self, digests: Collection[bytes]) -> Mapping[bytes, Addendum]:
-        """Return those that are there."""
+        """Return those that are stored."""
 
     def erased(self, digest: bytes) -> int | None:
-        """Return the index of the entry that says an addendum was erased, None where none says so."""
+        """Return the index of the entry that erased an addendum, None if there is none."""
 
     def entry_at(self, index: int) -> EntryBytes | None:
-        """Return the record at an index, None where there is none."""
+        """Return the record at an index, None if there is none."""
 
 
 class Missing(NamedTuple):
-    """A part of a record that is not there any more.
+    """A part of a record that is no longer stored.
 
     Attributes:
         kind: question, candidates, text, card, settings or sources.
         digest: of its addendum.
-        erased_by: index of the entry that says so; None where no entry does.
-        erased_on: time of that entry, UTC; None where it is not known.
+        erased_by: index of the entry that records its erasure; None if none does.
+        erased_on: time of that entry, UTC; None if unknown.
     """
 
     kind: str
@@ -146,35 +146,31 @@ class Missing(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Why it is not there, as the end of a sentence."""
+        """The reason, as the end of a sentence."""
         if self.erased_by is None:
-            return "is not in the ledger, and no entry says that it was erased: 'audit verify' tells more"
+            return "is not in the ledger, and no entry records its erasure: run 'audit verify'"
         when = f" of {self.erased_on}" if self.erased_on else ""
         return f"was erased (entry {self.erased_by}{when})"
 
 
 def fetch(addenda: Addenda, digests: Collection[bytes], record_id: str) -> dict[bytes, bytes]:
-    """Return the data of those that are there.
-
-    Args:
-        digests: as the record names them.
-        record_id: for the error.
+    """Return the data of the addenda that are stored.
 
     Raises:
-        LedgerCorrupt: one of them is not what was recorded.
+        LedgerCorrupt: one of them does not match its digest.
     """
     present = addenda.addenda(digests)
     for digest, addendum in present.items():
         if addendum.digest != digest:
             raise LedgerCorrupt(
                 f"an addendum ({addendum.kind}) of record {record_id} is not the one that was recorded: "
-                "'audit verify' tells more"
+                "run 'audit verify'"
             )
     return {digest: addendum.data for digest, addendum in present.items()}
 
 
 def missing_part(addenda: Addenda, kind: str, digest: bytes) -> Missing:
-    """Return what is known of an addendum that is not there."""
+    """Return what is known about an addendum that is not stored."""
     index = addenda.erased(digest)
     erasure = None if index is None else addenda.entry_at(index)
     data = None if erasure is None else erasure.entry

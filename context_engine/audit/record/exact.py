@@ -1,7 +1,7 @@
-"""JSON that brings back exactly what it was made of, where the types of values are not known beforehand.
+"""JSON that restores exactly the values written, where their types are not known beforehand.
 
-JSON knows no days, moments, tuples, sets, NaN and infinities. Each stands as an object with one key that begins with
-"$"; a mapping whose own keys begin with it, or are not text, stands as its pairs.
+JSON has no dates, datetimes, tuples, sets, NaN and infinities. Each is written as an object with one key that begins
+with "$". A mapping with such keys of its own, or with keys that are not texts, is written as its pairs.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ _BETWEEN_JSON: Final = _ENCODER.encode(_BETWEEN)
 
 
 class Unreadable(ValueError):
-    """What was read is not what this version writes; the message says what is not."""
+    """The data is not what this version writes; the message says what is wrong."""
 
 
 def json_bytes(value: Any) -> bytes:
-    """Return JSON without white space, as valid UTF-8 whatever the texts in it are.
+    """Return compact JSON as valid UTF-8, whatever texts it contains.
 
     Args:
-        value: of texts, finite numbers, booleans, None, lists or tuples, and dicts with texts as keys.
+        value: of texts, finite numbers, booleans, None, lists or tuples, and dicts with text keys.
 
     Raises:
-        ValueError: a number that is not finite.
+        ValueError: a number is not finite.
     """
-    # A lone surrogate becomes \\udXXX, which is how JSON writes it.
+    # A lone surrogate becomes \\udXXX, its JSON escape.
     return _ENCODER.encode(value).encode("utf-8", "backslashreplace")
 
 
 def json_bytes_each(values: Sequence[Any]) -> list[bytes]:
-    """Return what `json_bytes` returns of each value; one call for all costs half as much."""
+    """Return `json_bytes` of each value; one call for all costs half as much."""
     if not values:
         return []
     parts = _ENCODER.encode([item for value in values for item in (_BETWEEN, value)])[1:-1].split(_BETWEEN_JSON)[1:]
-    if len(parts) != len(values):  # the mark stands in a value too
+    if len(parts) != len(values):  # a value contains the separator
         return [json_bytes(value) for value in values]
     return [part.strip(",").encode("utf-8", "backslashreplace") for part in parts]
 
 
 def read_json(data: bytes | str) -> dict[str, Any]:
-    """Return the object that JSON holds.
+    """Parse a JSON object.
 
     Raises:
-        Unreadable: it is not JSON, or no object.
+        Unreadable: it is not JSON, or not an object.
     """
     try:
         value = json.loads(data)
@@ -64,7 +64,7 @@ def read_json(data: bytes | str) -> dict[str, Any]:
 
 
 def tagged(value: Any) -> Any:
-    """Return a value such that JSON holds it and `untagged` brings it back; what is neither known nor text is its text.
+    """Return a JSON value from which `untagged` restores the value; a value of an unknown type becomes its text.
 
     >>> tagged({"day": date(2026, 3, 2), "pair": (1, 2)})
     {'day': {'$date': '2026-03-02'}, 'pair': {'$tuple': [1, 2]}}
@@ -108,10 +108,10 @@ def _tagged_object(value: Any) -> Any:
 
 
 def untagged(value: Any) -> Any:
-    """Return what `tagged` was given.
+    """Restore what `tagged` was given.
 
     Raises:
-        Unreadable: an object with a mark that is not known.
+        Unreadable: an object has an unknown tag.
     """
     if isinstance(value, list):
         return [untagged(item) for item in value]
@@ -121,7 +121,7 @@ def untagged(value: Any) -> Any:
     if not mark.startswith(_MARK):
         return {key: untagged(item) for key, item in value.items()}
     if len(value) != 1 or mark not in _READ:
-        raise Unreadable(f"{mark!r} is no mark of this version")
+        raise Unreadable(f"{mark!r} is no tag of this version")
     try:
         return _READ[mark](value[mark])
     except (TypeError, ValueError) as error:

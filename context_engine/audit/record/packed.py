@@ -1,12 +1,12 @@
-"""What repeats in the parts of a record, said once: most of a record is columns whose values are all alike.
+"""Compress repetition in the parts of a record, most of which is columns of equal values.
 
-- Numbers of contents that follow one another stand as the first of them.
-- The kinds and scorers of scores stand once for all chunks of an answer that have the same.
-- A time at which all chunks were fetched stands once.
-- The hash of a returned text is the one that its fate has.
-- Statistics that several answers have stand with the first of them.
+- Consecutive content numbers are written as the first of them.
+- Kinds and scorers that all chunks of an answer share are written once.
+- A time at which all chunks were fetched is written once.
+- The hash of a returned text is taken from its fate.
+- Statistics that several answers share are written with the first of them.
 
-What does not repeat stands as it was; numbers are never shortened.
+Everything else stays as it is; numbers are never rounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AS_FATE: Final = True
 
 
 def packed_candidates(candidates: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the candidates of `Parts` in fewer words."""
+    """Return the candidates of `Parts` in compact form."""
     out = dict(candidates)
     if "answers" in out:
         out["answers"] = [{**answer, "chunks": _packed_chunks(answer["chunks"])} for answer in out["answers"]]
@@ -33,10 +33,10 @@ def packed_candidates(candidates: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpacked_candidates(packed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `packed_candidates` was given.
+    """Restore what `packed_candidates` was given.
 
     Raises:
-        Unreadable: it is not what this version writes.
+        Unreadable: this version does not write such data.
     """
     out = dict(packed)
     try:
@@ -51,7 +51,7 @@ def unpacked_candidates(packed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def packed_question(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the question of `Parts` in fewer words."""
+    """Return the question of `Parts` in compact form."""
     answers: list[dict[str, Any]] = []
     for answer in question.get("answers", ()):
         statistics = answer.get("statistics")
@@ -63,10 +63,10 @@ def packed_question(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpacked_question(packed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `packed_question` was given.
+    """Restore what `packed_question` was given.
 
     Raises:
-        Unreadable: it is not what this version writes.
+        Unreadable: this version does not write such data.
     """
     try:
         answers = packed.get("answers") or []
@@ -104,7 +104,7 @@ def _packed_chunks(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _apart(scores: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[Any]], list[list[float]] | None]:
-    """Return kind and scorer of the scores of every chunk, and their values; None where they are not the same."""
+    """Return kind and scorer of the scores of every chunk, and their values; None if they are not the same."""
     of = [[kind, scorer] for kind, _, scorer in scores[0]]
     values = []
     for each in scores:
@@ -141,7 +141,7 @@ def _hashes(fates: Mapping[str, Any]) -> dict[tuple[str, str], str | None]:
 def _with_hash(
     ranked: Mapping[str, Any], hashes: Mapping[tuple[str, str], str | None], *, packs: bool
 ) -> Mapping[str, Any]:
-    """Return a returned chunk whose tag says that the hash of its text is that of its fate, or says the hash again."""
+    """Replace the text hash in a returned chunk's tag by a reference to its fate (`packs`), or the other way round."""
     extra = ranked.get("provenance", {}).get("extra")
     sha256 = hashes.get((ranked["source_id"], ranked["chunk_id"]))
     was, new = (sha256, _AS_FATE) if packs else (_AS_FATE, sha256)

@@ -1,4 +1,4 @@
-"""A search result split into parts that can be kept and erased separately, or saved as one JSON object."""
+"""Split a search result into parts that can be kept and erased separately, or saved as one JSON object."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Parts(NamedTuple):
     """A result in parts, ready for JSON.
 
     Attributes:
-        question: what was made of the question's words, and the caller's ids.
-        candidates: names contents by their numbers.
+        question: what was derived from the question's words, and the caller's ids.
+        candidates: refers to contents by number.
         contents: by number.
     """
 
@@ -62,7 +62,7 @@ class Parts(NamedTuple):
 
 
 def split(result: SearchResult) -> Parts:
-    """Return the parts of a result."""
+    """Split a result into its parts."""
     contents = Contents()
     settings, specs = settings_content(result.settings), sources_content(result.specs)
     answers = [answer_columns(answer, contents) for answer in result.raw]
@@ -88,13 +88,13 @@ def split(result: SearchResult) -> Parts:
 
 
 def join(candidates: Mapping[str, Any], question: Mapping[str, Any], contents: Sequence[bytes]) -> SearchResult:
-    """Return the result of its parts; it equals the one that was split but for the errors of the sources.
+    """Restore a result from its parts; it equals the original except for the errors of the sources.
 
     Args:
         contents: the data by number.
 
     Raises:
-        Unreadable: they are not what this version writes.
+        Unreadable: this version does not write such data.
     """
     _check_version(candidates)
     try:
@@ -135,7 +135,7 @@ def _question(result: SearchResult) -> dict[str, Any]:
 
 
 def _returned(ranked: RankedChunk, places: Mapping[int, Sequence[int]], contents: Contents) -> dict[str, Any]:
-    """Return a returned chunk with the place of its answer's; one of several joined has columns of its own."""
+    """Return a returned chunk with its place in an answer, or, if joined from several, with its own columns."""
     out = dumped(ranked, without=("chunk",))
     place = places.get(id(ranked.chunk))
     out["chunk"] = chunk_columns([ranked.chunk], contents) if place is None else place
@@ -161,14 +161,14 @@ _Identity = tuple[str | None, str | None, str | None]
 
 
 def candidate_identities(result: SearchResult) -> dict[str, list[Any]]:
-    """Return document, version and SHA-256 of the text of each candidate, in the order of the fates, as columns."""
+    """Return document, version and text SHA-256 of each candidate as columns, in the order of the fates."""
     known = _identities(result)
     identities = [known.get((fate.source_id, fate.chunk_id), _UNKNOWN) for fate in result.fates]
     return {name: list(column) for name, column in zip(IDENTITY_COLUMNS, zip(*identities))}
 
 
 def _identities(result: SearchResult) -> dict[Key, _Identity]:
-    """Return the identities by key; texts that share a chunk id are told apart as the pool of candidates does it."""
+    """Return the identities by key; texts that share a chunk id are told apart as in the candidate pool."""
     speaks = {spec.id: spec.trust_document_metadata for spec in result.specs}
     known: dict[Key, _Identity] = {}
     texts: dict[Key, dict[str, _Identity]] = {}
@@ -196,7 +196,7 @@ _NAMES: Final = frozenset(("format", "version", "code", "question", "candidates"
 
 
 def save_result(result: SearchResult, *, code_version: str) -> dict[str, Any]:
-    """Return a result as an object that JSON holds, whatever it is written by, and that `load_result` reads.
+    """Return a result as a JSON object that `load_result` reads.
 
     Args:
         code_version: of this package.
@@ -213,10 +213,10 @@ def save_result(result: SearchResult, *, code_version: str) -> dict[str, Any]:
 
 
 def load_result(saved: Mapping[str, Any]) -> SearchResult:
-    """Return a result that was saved; it equals the one that was but for the errors of its sources.
+    """Restore a saved result; it equals the original except for the errors of its sources.
 
     Args:
-        saved: as `save_result` returned it, or a published result that holds it as its `record`.
+        saved: from `save_result`, or a published result with that as its `record`.
 
     Raises:
         InvalidRequest: it is neither, or a newer version of this package wrote it.
@@ -224,11 +224,11 @@ def load_result(saved: Mapping[str, Any]) -> SearchResult:
     record = saved.get("record", saved) if isinstance(saved, Mapping) else None
     if not isinstance(record, Mapping) or record.get("format") != _FORMAT:
         raise InvalidRequest(
-            "this is no saved result: write one with 'context-engine search ... --json --full', or save_result"
+            "this is not a saved result: write one with 'context-engine search ... --json --full', or save_result"
         )
     unknown = sorted(record.keys() - _NAMES)
     if record.get("version") != _VERSION or unknown:
-        reason = f"it holds {unknown[0]!r}" if unknown else f"its version is {record.get('version')!r}"
+        reason = f"it contains {unknown[0]!r}" if unknown else f"its version is {record.get('version')!r}"
         raise InvalidRequest(
             f"this result was saved by another version of the package ({record.get('code')}): {reason}, and this one "
             f"reads version {_VERSION}"
@@ -241,7 +241,7 @@ def load_result(saved: Mapping[str, Any]) -> SearchResult:
 
 
 def code_of(saved: Mapping[str, Any]) -> str | None:
-    """Return the version of the package that saved a result, None where it does not say."""
+    """Return the version of the package that saved a result, None if it is not stated."""
     record = saved.get("record", saved)
     code = record.get("code") if isinstance(record, Mapping) else None
     return code if isinstance(code, str) else None

@@ -12,11 +12,11 @@ _CALLER_BYTES: Final = 16
 
 
 class Pseudonyms:
-    """Keyed names, made with HMAC-SHA256 (RFC 2104).
+    """Keyed pseudonyms, made with HMAC-SHA256 (RFC 2104).
 
     Args:
-        secret: derived from the audit key; where there is none, the ledger's salt: whoever has the ledger can then try
-            names and questions out.
+        secret: derived from the audit key; without one the ledger's salt, and then whoever has the ledger can test
+            names and questions.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -27,11 +27,11 @@ class Pseudonyms:
         return self._mac(b"caller", identity)[:_CALLER_BYTES].hex()
 
     def of_query(self, query: str) -> str:
-        """Return what a question can be recognised by, 64 hex digits."""
+        """Return the digest of a question, 64 hex digits."""
         return self._mac(b"query", query).hex()
 
     def seal_secret(self, query: str) -> bytes:
-        """Return what only those can make who have both the ledger's secret and the very question, 32 bytes."""
+        """Return a secret of 32 bytes that requires both the ledger's secret and the exact question."""
         return self._mac(b"seal", query)
 
     def _mac(self, use: bytes, text: str) -> bytes:
@@ -40,9 +40,9 @@ class Pseudonyms:
 
 
 def described_caller(principal: Principal, caller: Caller, pseudonyms: Pseudonyms) -> dict[str, Any]:
-    """Return who asked: the principal where one was authenticated, else whom the call names as its caller.
+    """Describe the caller: the authenticated principal, else the caller named in the call.
 
-    `for` is the pseudonym of the person on whose behalf the call says it is, where it names one.
+    `for` is the pseudonym of the person on whose behalf the call is made, if it names one.
     """
     identity = principal.id or caller.principal
     described: dict[str, Any] = {

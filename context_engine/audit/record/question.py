@@ -20,14 +20,14 @@ QueryForm = Literal["text", "digest", "none"]
 
 
 def kept_as(kept: QueryForm, query: str, pseudonyms: Pseudonyms) -> dict[str, str]:
-    """Return what an entry says of its question."""
+    """Return an entry's statement about its question."""
     return {"kept": kept, "digest": pseudonyms.of_query(query)} if kept == "digest" else {"kept": kept}
 
 
 def question_addendum(
     question: Mapping[str, Any], kept: QueryForm, query: str, pseudonyms: Pseudonyms, record_id: str
 ) -> dict[str, Addendum]:
-    """Return the addendum of a question by its name; {} where it is not kept."""
+    """Return the addendum of a question by its name; {} if it is not kept."""
     if kept == "none":
         return {}
     data = json_bytes(packed_question(question))
@@ -39,15 +39,15 @@ def question_addendum(
 def read_question(
     data: bytes, record_id: str, *, query: str | None = None, pseudonyms: Sequence[Pseudonyms] = ()
 ) -> dict[str, Any]:
-    """Return a question that was kept.
+    """Restore a question.
 
     Args:
-        query: the question itself, needed where it is sealed.
-        pseudonyms: of the secret in force and of former ones.
+        query: the question itself, needed if it is sealed.
+        pseudonyms: of the current and former secrets.
 
     Raises:
-        QueryNotRecorded: it is sealed, and the query is missing, or another one.
-        Unreadable: it is not what this version writes.
+        QueryNotRecorded: it is sealed, and the query is missing or another one.
+        Unreadable: this version does not write such data.
     """
     if not data.startswith(_SEALED):
         return unpacked_question(read_json(data))
@@ -59,7 +59,7 @@ def read_question(
         opened = unsealed(data[len(_SEALED) :], names.seal_secret(query), record_id)
         if opened is not None:
             return unpacked_question(read_json(opened))
-    raise QueryNotRecorded(f"record {record_id}: its question is another one, or it was kept under another audit key")
+    raise QueryNotRecorded(f"record {record_id}: its question is another one, or it was sealed under another audit key")
 
 
 try:
@@ -76,13 +76,13 @@ _INFO: Final = b"context-engine audit question"
 
 
 def sealed(data: bytes, secret: bytes, record_id: str) -> bytes:
-    """Return bytes that `unsealed` reads with the same secret and record id."""
+    """Encrypt bytes for `unsealed` with the same secret and record id."""
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return nonce + _cipher(secret, record_id).encrypt(nonce, data, record_id.encode())
 
 
 def unsealed(data: bytes, secret: bytes, record_id: str) -> bytes | None:
-    """Return what was sealed; None where the secret or the record is another, or the bytes were changed."""
+    """Decrypt sealed bytes; None if secret or record differ, or the bytes were changed."""
     nonce, body = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
     try:
         return _cipher(secret, record_id).decrypt(nonce, body, record_id.encode())

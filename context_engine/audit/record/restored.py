@@ -1,4 +1,4 @@
-"""The result of a search out of its record: all of it, or what is missing and why."""
+"""Restore the result of a search from its record: all of it, or what is missing and why."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Restored:
 
     Attributes:
         entry: as JSON.
-        candidates: that addendum as JSON, None where it is missing.
-        result: None where anything of it is missing.
-        missing: of its addenda, without the question.
+        candidates: that addendum as JSON, None if missing.
+        result: None if anything of it is missing.
+        missing: its missing addenda, except for the question.
     """
 
     entry: Mapping[str, Any]
@@ -44,18 +44,18 @@ class Restored:
 def restore(
     entry: bytes, addenda: Addenda, *, query: str | None = None, pseudonyms: Sequence[Pseudonyms] = ()
 ) -> Restored:
-    """Return the result of a record of a search.
+    """Restore the result of a recorded search.
 
     Args:
-        entry: as it is stored.
+        entry: stored bytes.
         addenda: the ledger.
-        query: the question, where only its digest was kept.
-        pseudonyms: of the secret in force and of former ones, for such a question.
+        query: the question, if only its digest was kept.
+        pseudonyms: of the current and former secrets, for such a question.
 
     Raises:
         QueryNotRecorded: the question was not kept, was erased, or is not the one given.
-        InvalidRequest: the record is of something else than a search.
-        LedgerCorrupt: an addendum is not the one that the record names, or cannot be read.
+        InvalidRequest: the record is not of a search.
+        LedgerCorrupt: an addendum does not match the record, or cannot be read.
         LedgerVersionMismatch: a newer version of this package wrote it.
     """
     read = read_entry(entry)
@@ -82,7 +82,7 @@ class _RecordReading:
                 f"record {self._id}: its question {missing_part(self._addenda, QUESTION, named[QUESTION]).why}"
             )
         if CANDIDATES not in named:
-            raise LedgerCorrupt(f"record {self._id} names no candidates; 'audit verify' tells more")
+            raise LedgerCorrupt(f"record {self._id} names no candidates; run 'audit verify'")
         if named[CANDIDATES] not in stored:
             return Restored(entry=self._entry, missing=(missing_part(self._addenda, CANDIDATES, named[CANDIDATES]),))
         try:
@@ -113,7 +113,7 @@ class _RecordReading:
 
 
 def _kind(number: int, candidates: Mapping[str, Any]) -> str:
-    """Return what the content of a number is."""
+    """Return the kind of the content of a number."""
     for name, kind in (("settings", "settings"), ("specs", "sources")):
         if candidates[name] == number:
             return kind

@@ -1,10 +1,7 @@
-"""What an engine hands its results to.
+"""Hand the engine's results to a ledger.
 
-jobs       a record that waits to be written
-batch      records written together, or one by one
-session    a ledger while it is open
-drafting   records as one ledger has them
-losses     what was not recorded, counted until the ledger says so itself
+jobs       pending records, and the drafts they are composed from
+session    an open ledger: retries, upkeep, and lost records
 writer     the one thread of a process that writes to a ledger
 recorder   the `Recorder` of an engine
 """

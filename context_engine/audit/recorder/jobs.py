@@ -1,4 +1,4 @@
-"""A record that waits to be written, and the drafts it is composed from."""
+"""Records waiting to be written, and the drafts they are composed from."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RecordKind = Literal["search", "rank"]
 
 
 class RecordLog(Protocol):
-    """What of a ledger a writer needs. Its errors say what is wrong and how to mend it."""
+    """What a writer needs of a ledger. Its errors say what is wrong and how to fix it."""
 
     def append(self, drafts: Sequence[Draft]) -> None:
-        """Keep the drafts in one transaction, durable on return; one whose id is there already is passed over."""
+        """Store the drafts in one transaction, durably; skip those whose id exists already."""
 
     def integrate(self, limit: int | None = None) -> int:
-        """Give what is pending its place in the log; return how many records that were."""
+        """Move pending records into the log; return their number."""
 
     def close(self) -> None:
         """Release connections."""
@@ -42,7 +42,7 @@ class CheckpointPublisher(Protocol):
 
 
 class Drafts(Protocol):
-    """Makes records, as the ledger that they are for has them: pseudonyms and digests are of its keys."""
+    """Makes records for a ledger, with pseudonyms and digests under its keys."""
 
     def search(self, result: SearchResult, access: AccessRecord, kind: RecordKind) -> Draft:
         """Return the record of a result."""
@@ -50,25 +50,25 @@ class Drafts(Protocol):
     def refusal(
         self, request: SearchRequest, access: AccessRecord, error: Exception, kept: QueryForm, now: datetime
     ) -> Draft:
-        """Return the record of a request that came to no result."""
+        """Return the record of a request without a result."""
 
     def context(self, result: SearchResult, context: Context, now: datetime) -> Draft:
-        """Return the record of what a model was given to read."""
+        """Return the record of a context given to a model."""
 
     def fetch(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk], now: datetime) -> Draft:
-        """Return the record of chunks that were given by their ids."""
+        """Return the record of chunks fetched by their ids."""
 
     def loss(self, count: int, since: datetime, until: datetime) -> Draft:
-        """Return the record of records that there are not."""
+        """Return the record that records were lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerInUse:
-    """A ledger that is open for writing.
+    """A ledger open for writing.
 
     Attributes:
         drafts: makes its records.
-        publisher: makes its checkpoints; None for none but those that a command writes.
+        publisher: makes its checkpoints; None: only commands make them.
     """
 
     log: RecordLog
@@ -81,15 +81,15 @@ Make = Callable[[Drafts], Draft]
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """A record to be.
+    """A record to be written.
 
     Attributes:
-        make: makes it of frozen values, in the thread that writes.
-        at: when it came, in seconds of a clock that never goes back.
-        awaited: somebody waits for it: it is tried at once, and once.
+        make: composes it from frozen values, in the writing thread.
+        at: arrival, in seconds of a monotonic clock.
+        awaited: a caller waits for it: it is tried at once, and only once.
         done: set when it is written, or cannot be.
         error: why it could not be written.
-        draft: what was made, so that a second try writes the same.
+        draft: the composed record, so that a retry writes the same.
     """
 
     make: Make
@@ -100,26 +100,26 @@ class Job:
     draft: Draft | None = None
 
     def drafted(self, drafts: Drafts) -> Draft:
-        """Return the record."""
+        """Return the record, composing it once."""
         if self.draft is None:
             self.draft = self.make(drafts)
         return self.draft
 
     def finish(self, error: Exception | None = None) -> None:
-        """Tell who waits how it went."""
+        """Report the outcome to a waiting caller."""
         self.error = error
         self.done.set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerDrafts:
-    """Makes the records of a ledger; `Drafts`.
+    """The `Drafts` of a ledger.
 
     Attributes:
         pseudonyms: of its callers and questions.
         code_version: of this package.
-        clock: the time of what the recorder itself has to say.
-        ids: ids of records that are of no search.
+        clock: gives the time of losses.
+        ids: ids of records that are not of a search.
     """
 
     pseudonyms: Pseudonyms
@@ -128,13 +128,11 @@ class LedgerDrafts:
     ids: IdSource
 
     def search(self, result: SearchResult, access: AccessRecord, kind: RecordKind) -> Draft:
-        """Return the record of a result."""
         return search_draft(result, access, pseudonyms=self.pseudonyms, code_version=self.code_version, kind=kind)
 
     def refusal(
         self, request: SearchRequest, access: AccessRecord, error: Exception, kept: QueryForm, now: datetime
     ) -> Draft:
-        """Return the record of a request that came to no result."""
         return refusal_draft(
             request,
             access,
@@ -147,11 +145,9 @@ class LedgerDrafts:
         )
 
     def context(self, result: SearchResult, context: Context, now: datetime) -> Draft:
-        """Return the record of what a model was given to read."""
         return context_draft(result, context, record_id=self.ids.new(now), now=now, code_version=self.code_version)
 
     def fetch(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk], now: datetime) -> Draft:
-        """Return the record of chunks that were given by their ids."""
         return fetch_draft(
             principal,
             domain,
@@ -164,6 +160,5 @@ class LedgerDrafts:
         )
 
     def loss(self, count: int, since: datetime, until: datetime) -> Draft:
-        """Return the record of records that there are not."""
         now = self.clock.now()
         return loss_draft(count, since, until, record_id=self.ids.new(now), now=now, code_version=self.code_version)

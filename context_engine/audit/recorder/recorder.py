@@ -1,4 +1,4 @@
-"""The recorder of an engine: what it is handed becomes a record of a ledger, as firmly as the settings say."""
+"""The recorder of an engine: writes records to a ledger as reliably as the settings demand."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ Firmness = Literal["best_effort", "required"]
 
 
 class LedgerRecorder:
-    """Records searches in a ledger; a `Recorder`. Engines of one ledger share its writer.
+    """Records searches in a ledger; a `Recorder`. The engines of a ledger share its writer.
 
     Args:
-        writer: writes to the ledger.
-        clock: the time of refusals and contexts.
+        clock: gives the time of refusals and contexts.
         mode: required: each call waits until its record is durable; best_effort: none waits.
-        buffer: records that may wait under best_effort.
+        buffer: maximum number of waiting records under best_effort.
         timeout_s: seconds that a call waits under required.
-        kept: how the question of a refused request to a domain is kept; a result says it itself.
-        kind: of the results: rank, where passages are ranked that were found elsewhere.
+        kept: how the question of a refused request to a domain is kept; a result states it itself.
+        kind: of the results: "rank" if the passages were found elsewhere.
     """
 
     def __init__(
@@ -43,36 +42,36 @@ class LedgerRecorder:
         self._buffer, self._timeout_s, self._kept, self._kind = buffer, timeout_s, kept, kind
 
     def record(self, result: SearchResult, access: AccessRecord) -> None:
-        """Keep a result.
+        """Record a result.
 
         Raises:
-            AuditUnavailable: it is required, and could not be kept.
+            AuditUnavailable: recording is required and failed.
         """
         self._keep(lambda drafts: drafts.search(result, access, self._kind), f"search {result.search_id}")
 
     def refuse(self, request: SearchRequest, access: AccessRecord, error: Exception) -> None:
-        """Keep a request that came to no result.
+        """Record a request without a result.
 
         Raises:
-            AuditUnavailable: it is required, and could not be kept.
+            AuditUnavailable: recording is required and failed.
         """
         now, kept = self._clock.now(), self._kept(request.domain)
         self._keep(lambda drafts: drafts.refusal(request, access, error, kept, now), "the request")
 
     def assembled(self, result: SearchResult, context: Context) -> None:
-        """Keep what a model is given to read.
+        """Record a context given to a model.
 
         Raises:
-            AuditUnavailable: it is required, and could not be kept.
+            AuditUnavailable: recording is required and failed.
         """
         now = self._clock.now()
         self._keep(lambda drafts: drafts.context(result, context, now), f"a context of search {result.search_id}")
 
     def fetched(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk]) -> None:
-        """Keep which chunks of a source a principal was given by their ids.
+        """Record which chunks of a source a principal fetched by their ids.
 
         Raises:
-            AuditUnavailable: it is required, and could not be kept.
+            AuditUnavailable: recording is required and failed.
         """
         now = self._clock.now()
         self._keep(

@@ -1,4 +1,4 @@
-"""An open ledger: when it is retried and tidied, and which records were lost meanwhile."""
+"""An open ledger: when it is retried and maintained, and which records were lost meanwhile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from context_engine.audit.recorder.jobs import LedgerInUse
 from context_engine.core.protocols import Clock
 from context_engine.errors import ContextEngineError
 
-_QUIET_S: Final = 60.0  # Between two log records of a burst.
+_QUIET_S: Final = 60.0  # between two warnings of a burst of losses
 
 
 def searches_are(count: int) -> str:
@@ -22,11 +22,11 @@ def searches_are(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Records that there are not.
+    """Lost records.
 
     Attributes:
-        count: how many.
-        since, until: when the first and the last were lost.
+        count: their number.
+        since, until: times of the first and the last loss.
     """
 
     count: int
@@ -35,10 +35,10 @@ class Loss:
 
 
 class Losses:
-    """Counts what was lost since the ledger was last told. Its owner's lock makes it safe for many threads.
+    """Counts the losses not yet recorded in the ledger. Thread-safe under its owner's lock.
 
     Attributes:
-        total: all that were lost in this process.
+        total: all losses of this process.
     """
 
     def __init__(self, clock: Clock, place: str) -> None:
@@ -48,12 +48,12 @@ class Losses:
         self._said_at: float | None = None
 
     @property
-    def untold(self) -> Loss | None:
-        """What the ledger has not been told yet."""
+    def unreported(self) -> Loss | None:
+        """The losses not yet recorded in the ledger."""
         return self._open
 
     def add(self, count: int, reason: str) -> None:
-        """Count records as lost, and log it unless that was just done."""
+        """Count lost records, and log it unless that was just done."""
         now = self._clock.now()
         before = self._open
         self._open = Loss(count, now, now) if before is None else Loss(before.count + count, before.since, now)
@@ -63,8 +63,8 @@ class Losses:
             self._said_at = moment
             logger.warning("%s not recorded in %s: %s", searches_are(self._open.count), self._place, reason)
 
-    def told(self, loss: Loss) -> None:
-        """Note that the ledger holds a loss; what was lost meanwhile is still to be told."""
+    def reported(self, loss: Loss) -> None:
+        """Note that the ledger has recorded a loss; later losses remain to be recorded."""
         now = self._open
         self._said_at = None
         logger.warning("the ledger %s answers again; %s not recorded", self._place, searches_are(loss.count))
@@ -77,22 +77,22 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 0.25
 _LONGEST_PAUSE_S: Final = 30.0
-_IDLE_S: Final = 0.2  # Without a record, after which what is pending gets its place in the log.
-_MOST_PENDING: Final = 1000  # Records after which it does under load, too.
+_IDLE_S: Final = 0.2  # without a record, after which pending records are integrated
+_MOST_PENDING: Final = 1000  # integrated even under load
 _SAID_AGAIN_S: Final = 60.0
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why something failed, for a person: an error of a library may quote what nobody may read."""
-    return str(error) if isinstance(error, ContextEngineError) else f"it failed inside with {type(error).__name__}"
+    """Return the reason of a failure for people; the text of a foreign exception may quote confidential data."""
+    return str(error) if isinstance(error, ContextEngineError) else f"internal error {type(error).__name__}"
 
 
 class LedgerSession:
-    """What the thread of a writer knows of its ledger. For that thread alone.
+    """The writer thread's view of its ledger; not thread-safe.
 
     Attributes:
-        retry_at: when a ledger that is down is tried again; None: it is not down.
-        problem: why it is; "" where it is not.
+        retry_at: when a failed ledger is retried; None: it works.
+        problem: why it failed; "" if it works.
     """
 
     def __init__(self, open_ledger: Callable[[], LedgerInUse], clock: Clock, place: str) -> None:
@@ -108,14 +108,14 @@ class LedgerSession:
         self._tried_last = False
 
     def opened(self) -> LedgerInUse:
-        """Return the ledger; whatever its opening raises is raised."""
+        """Return the ledger, opening it if needed; errors of opening are passed on."""
         if self._ledger is None:
             self._ledger = self._open_ledger()
-            self._pending = 1  # something may have been left by a process that was killed
+            self._pending = 1  # a killed process may have left pending records
         return self._ledger
 
     def wrote(self, count: int) -> None:
-        """Note that the ledger has taken records."""
+        """Note that records were written."""
         self.retry_at, self.problem, self._pause_s = None, "", _FIRST_PAUSE_S
         self._pending += count
         self._wrote_at = self._clock.monotonic()
@@ -123,24 +123,24 @@ class LedgerSession:
             self._ledger.publisher.added(count)
 
     def failed(self, error: BaseException) -> None:
-        """Note that the ledger is down."""
+        """Note that the ledger failed."""
         now = self._clock.monotonic()
         self.problem, self.retry_at = reason_of(error), now + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         if self._said_at is None or now - self._said_at >= _SAID_AGAIN_S:
             self._said_at = now
-            logger.warning("nothing can be recorded in %s, which is tried again: %s", self._place, self.problem)
+            logger.warning("nothing can be recorded in %s, which is retried: %s", self._place, self.problem)
             logger.debug("the failure", exc_info=error)
 
     def may_be_tried(self, now: float, *, last: bool) -> bool:
-        """Return whether records that nobody waits for are tried now; a ledger that is down gets one last try."""
+        """Return whether records that nobody waits for are tried now; on closing, a failed ledger gets a last try."""
         if self.retry_at is None or now >= self.retry_at:
             return True
         tried, self._tried_last = self._tried_last, last
         return last and not tried
 
     def tidies_at(self) -> float | None:
-        """Return when there is something to do beside writing; None: not before the next record."""
+        """Return when pending records are to be integrated; None: not before the next record."""
         if self._ledger is None or self.retry_at is not None:
             return None
         if self._tidy_again_at is not None:
@@ -150,7 +150,7 @@ class LedgerSession:
         return self._wrote_at + (_IDLE_S if self._pending < _MOST_PENDING else 0.0)
 
     def tidy(self) -> None:
-        """Give what is pending its place in the log."""
+        """Integrate pending records."""
         if self._ledger is None or not self._pending:
             return
         try:
@@ -158,11 +158,13 @@ class LedgerSession:
             self._pending, self._tidy_again_at = 0, None
         except Exception as error:
             self._tidy_again_at = self._clock.monotonic() + _LONGEST_PAUSE_S
-            logger.warning("the ledger %s could not be tidied up: %s", self._place, reason_of(error))
+            logger.warning(
+                "pending records of the ledger %s could not be integrated: %s", self._place, reason_of(error)
+            )
             logger.debug("the failure", exc_info=error)
 
     def close(self) -> None:
-        """Tidy up, make a last checkpoint and close the ledger."""
+        """Integrate, make a last checkpoint and close the ledger."""
         self.tidy()
         ledger, self._ledger = self._ledger, None
         if ledger is not None:

@@ -1,4 +1,4 @@
-"""The one thread of a process that writes to a ledger: waiting records share one transaction."""
+"""The one thread of a process that writes to a ledger; waiting records share a transaction."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from context_engine.errors import AuditUnavailable
 logger = logging.getLogger(__name__)
 
 _MOST_TOGETHER: Final = 256
-_LINGER_S: Final = 0.2  # That a record nobody waits for lets others join it.
-_LEAVE_S: Final = 60.0  # Without a record, after which the ledger is closed; the next record opens it again.
+_LINGER_S: Final = 0.2  # a record that nobody waits for is held back this long, so that others can join it
+_LEAVE_S: Final = 60.0  # without a record, after which the ledger is closed; the next record opens it again
 
 
 class LedgerWriter:
-    """Writes records to a ledger in a daemon thread, which the first record starts. Safe for many threads.
+    """Writes records to a ledger in a daemon thread, started by the first record. Thread-safe.
 
-    What `write` has returned from is durable. In a forked child it begins anew: what waited is its parent's to write.
+    When `write` returns, the record is durable. A forked child starts afresh; the parent writes what was waiting.
 
     Args:
-        open_ledger: opens the ledger; called in the thread, and again after a failure.
-        clock: the time.
+        open_ledger: opens the ledger; called in the thread, again after a failure.
         place: the ledger's name for people, without a password.
-        on_start: called in each process before its thread begins.
+        on_start: called in each process before its thread starts.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class LedgerWriter:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have no thread and nothing to write: all of it is the parent's."""
+        """Reset the thread and the waiting records, which belong to the parent."""
         self._changed = threading.Condition(threading.Lock())
         self._thread: threading.Thread | None = None
         self._awaited: deque[Job] = deque()
@@ -61,14 +60,14 @@ class LedgerWriter:
 
     @property
     def lost(self) -> int:
-        """How many records were lost in this process."""
+        """The number of records lost in this process."""
         return self._losses.total
 
     def write(self, make: Make, timeout_s: float) -> None:
         """Write a record and wait until it is durable.
 
         Raises:
-            AuditUnavailable: it could not be written in time; says why.
+            AuditUnavailable: it was not written in time; the message says why.
         """
         job = Job(make, at=self._clock.monotonic(), awaited=True)
         try:
@@ -84,10 +83,10 @@ class LedgerWriter:
             raise AuditUnavailable(reason_of(job.error)) from job.error
 
     def offer(self, make: Make, most: int) -> None:
-        """Have a record written when it can be. Never waits, never raises.
+        """Queue a record. Never waits, never raises.
 
         Args:
-            most: records that may wait; one that finds so many is lost.
+            most: maximum number of waiting records; beyond it the record is lost.
         """
         with self._changed:
             if len(self._offered) + self._writing >= most:
@@ -99,17 +98,17 @@ class LedgerWriter:
                 self._losses.add(1, f"no thread can be started to write it: {error}")
                 return
             self._offered.append(Job(make, at=self._clock.monotonic()))
-            # The thread looks by itself when the first has lingered: to wake it for each would cost the search.
+            # The thread wakes by itself after _LINGER_S; waking it for each record would slow the search down.
             if len(self._offered) in (1, _MOST_TOGETHER):
                 self._changed.notify_all()
 
     def close(self, timeout_s: float) -> str:
-        """Write what waits, make a last checkpoint and close the ledger, as far as there is time for it.
+        """Write the waiting records, make a last checkpoint and close the ledger, as time permits.
 
-        A record that comes later opens it again.
+        A later record opens it again.
 
         Returns:
-            What is not recorded, in a sentence; "" where all is, or the ledger itself says what is not.
+            A sentence on what was not recorded; "" if everything was, or the ledger itself records the loss.
         """
         with self._changed:
             thread, self._ending = self._thread, self._thread is not None
@@ -117,8 +116,8 @@ class LedgerWriter:
         if thread is not None:
             thread.join(timeout_s)
         with self._changed:
-            untold = self._losses.untold
-            left = len(self._offered) + self._writing + (untold.count if untold is not None else 0)
+            unreported = self._losses.unreported
+            left = len(self._offered) + self._writing + (unreported.count if unreported is not None else 0)
         if not left:
             return ""
         problem = f"{searches_are(left)} not recorded in {self.place}: {self._problem or 'there was no time left'}"
@@ -126,7 +125,7 @@ class LedgerWriter:
         return problem
 
     def _start(self) -> None:
-        """Have the thread run; the lock is held."""
+        """Start the thread if needed; the lock is held."""
         if self._thread is None or not self._thread.is_alive():
             self._ending = False
             self._on_start()
@@ -135,7 +134,7 @@ class LedgerWriter:
             self._thread = thread
 
     def _withdrawn(self, job: Job) -> bool:
-        """Take back a record that was not written in time; return False where it is done after all."""
+        """Withdraw a record that was not written in time; return False if it was written after all."""
         with self._changed:
             if job in self._awaited:
                 self._awaited.remove(job)
@@ -157,7 +156,7 @@ class LedgerWriter:
                         return
 
     def _next_batch(self, session: LedgerSession) -> tuple[Sequence[Job], bool]:
-        """Wait until there is something to do; return the records to write, and whether the ledger is to be left."""
+        """Wait for work; return the records to write, and whether to close the ledger."""
         with self._changed:
             since = self._clock.monotonic()
             while not self._awaited and not self._ending:
@@ -172,11 +171,11 @@ class LedgerWriter:
             return batch, not batch and (self._ending or now - since >= _LEAVE_S)
 
     def _write(self, session: LedgerSession, batch: Sequence[Job]) -> None:
-        """Write records; those that nobody waits for stay where the ledger is down."""
+        """Write records; those that nobody waits for stay queued if the ledger fails."""
         try:
             ledger = session.opened()
             written = write_batch(ledger, batch)
-        except Exception as error:  # noqa: BLE001  it could not be opened, for whatever reason
+        except Exception as error:  # noqa: BLE001  opening may fail for any reason
             ledger, written = None, Written(left=list(batch), problem=error)
         for job in written.kept:
             job.finish()
@@ -190,28 +189,28 @@ class LedgerWriter:
             for job, why in written.refused:
                 if not job.awaited:
                     self._losses.add(1, f"a record cannot be kept: {reason_of(why)}")
-            untold = self._losses.untold
+            unreported = self._losses.unreported
         for job, why in written.refused:
             job.finish(why)
         for job in written.left:
             if job.awaited:
                 job.finish(written.problem)
-        if ledger is not None and untold is not None and written.problem is None:
-            self._tell(session, ledger, untold)
+        if ledger is not None and unreported is not None and written.problem is None:
+            self._report(session, ledger, unreported)
 
-    def _tell(self, session: LedgerSession, ledger: LedgerInUse, loss: Loss) -> None:
-        """Have the ledger itself say what was lost."""
+    def _report(self, session: LedgerSession, ledger: LedgerInUse, loss: Loss) -> None:
+        """Record a loss in the ledger itself."""
         try:
             ledger.log.append([ledger.drafts.loss(loss.count, loss.since, loss.until)])
-        except Exception as error:  # noqa: BLE001  it is told with the next record
+        except Exception as error:  # noqa: BLE001  retried with the next record
             session.failed(error)
             return
         session.wrote(1)
         with self._changed:
-            self._losses.told(loss)
+            self._losses.reported(loss)
 
     def _wakes_at(self, session: LedgerSession, since: float) -> float:
-        """Return when there is something to do, if nothing comes meanwhile."""
+        """Return when there will be work if no record arrives."""
         tidies_at = session.tidies_at()
         moments = [] if tidies_at is None else [tidies_at]
         if not self._offered:
@@ -228,18 +227,18 @@ class LedgerWriter:
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
 
-_TRIES: Final = 2  # Records that are tried alone before all count as refused by a ledger that is down.
+_TRIES: Final = 2  # failed single records after which the ledger counts as down
 
 
 @dataclass(slots=True)
 class Written:
-    """What became of a batch.
+    """The outcome of a batch.
 
     Attributes:
-        kept: are durable.
-        refused: cannot be kept, each for a reason of its own; the ledger itself answers.
-        left: to be tried again: the ledger is down.
-        problem: why it is.
+        kept: durable.
+        refused: each unwritable for a reason of its own; the ledger works.
+        left: to be retried: the ledger failed.
+        problem: why it failed.
     """
 
     kept: list[Job] = field(default_factory=list)
@@ -249,9 +248,9 @@ class Written:
 
 
 def write_batch(ledger: LedgerInUse, jobs: Sequence[Job]) -> Written:
-    """Write records in one transaction, or as many of them as can be.
+    """Write records in one transaction, or as many of them as possible.
 
-    A second try is safe: the ledger passes over a record that it has.
+    A retry is safe: the ledger skips records that it has.
     """
     written = Written()
     drafts = [(job, draft) for job in jobs if (draft := _drafted(ledger, job, written)) is not None]
@@ -259,7 +258,7 @@ def write_batch(ledger: LedgerInUse, jobs: Sequence[Job]) -> Written:
         return written
     try:
         ledger.log.append([draft for _, draft in drafts])
-    except Exception as error:  # noqa: BLE001  whatever it is, nothing of the batch was kept
+    except Exception as error:  # noqa: BLE001  on any error nothing of the batch was stored
         written.problem = error
         _one_by_one(ledger, drafts, written)
         return written
@@ -270,13 +269,13 @@ def write_batch(ledger: LedgerInUse, jobs: Sequence[Job]) -> Written:
 def _drafted(ledger: LedgerInUse, job: Job, written: Written) -> Draft | None:
     try:
         return job.drafted(ledger.drafts)
-    except Exception as error:  # noqa: BLE001  one record that cannot be made must not keep others from being
+    except Exception as error:  # noqa: BLE001  one record that cannot be composed must not block the others
         written.refused.append((job, error))
         return None
 
 
 def _one_by_one(ledger: LedgerInUse, drafts: Sequence[tuple[Job, Draft]], written: Written) -> None:
-    """Write each alone. One that fails while another is kept is at fault itself; where none is, the ledger is down."""
+    """Write each record alone. If any succeeds, those that fail are at fault; if none does, the ledger is."""
     failed: list[tuple[Job, Exception]] = []
     if len(drafts) > 1:
         for job, draft in drafts:

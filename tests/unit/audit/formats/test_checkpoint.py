@@ -80,7 +80,7 @@ def test_a_signature_of_a_known_key_that_fails_rejects_the_note() -> None:
     good = SIGNED.signatures[0]
     forged = good._replace(data=bytes([good.data[0] ^ 1]) + good.data[1:])
     stranger = sign_note(CHECKPOINT.text, WITNESS).signatures[0]
-    with pytest.raises(FormatError, match=r"by audit\.bank\.example/log does not fit"):
+    with pytest.raises(FormatError, match=r"by audit\.bank\.example/log is not valid"):
         verify_note(Note(CHECKPOINT.text, (stranger, forged)), [LOG.verifier, WITNESS.verifier])
 
 

@@ -92,7 +92,7 @@ def test_another_entry_or_index_or_path_proves_nothing() -> None:
         replace(good, path=good.path[::-1]),
         replace(good, note=checkpoint(6).signed(KEY)),
     ):
-        with pytest.raises(FormatError, match="does not stand at index"):
+        with pytest.raises(FormatError, match="is not at index"):
             verify_proof(bad, [KEY.verifier])
 
 

@@ -71,7 +71,7 @@ def test_what_was_tampered_with_is_not_proved(open_ledger: Open, draft: DraftOf,
     checkpoint = ledger.checkpoint()
     with ledger.database.begin() as connection:
         connection.execute(update(log).where(log.c.idx == 1).values(entry=b'{"v":1,"id":"s1","edited":1}'))
-    with pytest.raises(LedgerCorrupt, match="does not stand at index 1"):
+    with pytest.raises(LedgerCorrupt, match="is not at index 1"):
         prove_record(ledger, "s1", checkpoint)
     with ledger.database.begin() as connection:
         connection.execute(update(tile).values(hashes=b"x" * 96))

@@ -223,7 +223,7 @@ def test_what_this_version_does_not_know_is_refused_in_one_sentence(ask, chunk_o
 
 @pytest.mark.parametrize("given", [{}, {"chunks": []}, {"record": {}}, [], None, "x"])
 def test_something_else_is_no_saved_result(given):
-    with pytest.raises(InvalidRequest, match="no saved result"):
+    with pytest.raises(InvalidRequest, match="not a saved result"):
         load_result(given)
 
 

@@ -107,7 +107,7 @@ def test_what_was_erased_is_missing_with_the_entry_that_says_so(result, kind):
 def test_what_is_gone_without_an_entry_is_said_to_be(result):
     store, entry = kept(result)
     store.erase("text", said=False)
-    assert "no entry says that it was erased" in restore(entry, store).missing[0].why
+    assert "no entry records its erasure" in restore(entry, store).missing[0].why
 
 
 def test_an_addendum_that_was_altered_is_not_taken(result):
