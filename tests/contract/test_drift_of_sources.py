@@ -130,7 +130,7 @@ class TestEmbeddedBase:
         (base.folder / "limits.md").unlink()
         base.ingest()
         found = {one.shown.document_id: one for one in base.drift()}
-        assert (found["LIMITS"].state, found["LIMITS"].why) == (ChunkState.GONE, "its document is not there")
+        assert (found["LIMITS"].state, found["LIMITS"].why) == (ChunkState.GONE, "its document no longer exists")
         assert all(one.state is ChunkState.UNCHANGED for name, one in found.items() if name != "LIMITS")
 
     def test_a_document_cut_in_another_way(self, base: Base) -> None:
@@ -162,7 +162,7 @@ class TestEmbeddedBase:
         found = [one for one in base.drift() if one.shown.document_id == "LIMITS"]
         assert all(raised in one.fields and one.state is ChunkState.CHANGED for one in found)
         hidden = [one for one in base.drift(NOBODY) if one.shown.document_id == "LIMITS"]
-        assert {(one.state, one.why) for one in hidden} == {(ChunkState.GONE, "its document is not there")}
+        assert {(one.state, one.why) for one in hidden} == {(ChunkState.GONE, "its document no longer exists")}
 
     def test_a_base_that_is_not_there_cannot_be_checked(self, base: Base) -> None:
         base.engine.close()
@@ -221,7 +221,7 @@ class TestDify:
         second = FakeSegment("The desk keeps a register.", id="00000000-0000-4000-8000-00000000beef")
         in_dify.write(replace(LIMITS, segments=left or [second]))
         first = next(one for one in in_dify.drift() if "5 million" in str(one.shown.chunk and one.shown.chunk.content))
-        assert (first.state, first.why) == (ChunkState.GONE, "its document is there, its text is not")
+        assert (first.state, first.why) == (ChunkState.GONE, "its document exists without this text")
 
     def test_segments_cut_anew_under_other_ids(self, in_dify: InDify) -> None:
         joined = FakeSegment(" ".join(map(str, LIMITS.segments)), id="00000000-0000-4000-8000-00000000beef")
@@ -239,7 +239,7 @@ class TestDify:
     @pytest.mark.parametrize("change", [{"enabled": False}, {"archived": True}])
     def test_a_document_that_was_disabled_or_archived(self, change: dict[str, Any], in_dify: InDify) -> None:
         in_dify.write(replace(LIMITS, **change))
-        assert {(one.state, one.why) for one in in_dify.drift()} == {(ChunkState.GONE, "its document is not there")}
+        assert {(one.state, one.why) for one in in_dify.drift()} == {(ChunkState.GONE, "its document no longer exists")}
 
     def test_metadata_that_were_changed(self, in_dify: InDify) -> None:
         in_dify.write(replace(LIMITS, metadata={"owner": "desk", "edition": "v1"}))

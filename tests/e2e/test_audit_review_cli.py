@@ -86,7 +86,7 @@ def test_an_edit_is_found_whether_or_not_the_question_was_kept(kept: str, desk: 
     }  # fmt: skip
     assert by_chunk["LIMITS@1#1"]["text"] == [{"before": "of the desk is", "was": "5", "now": "7"}]
     shown = bank.run("audit", "drift", asked, code=3).stdout
-    assert "[-5-]{+7+}" in shown and "its document is not there" in shown
+    assert "[-5-]{+7+}" in shown and "its document no longer exists" in shown
 
 
 @pytest.mark.slow

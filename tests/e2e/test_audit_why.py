@@ -121,7 +121,7 @@ def test_what_is_called_wrongly_is_said_in_one_line(bank: Path) -> None:
     (bank / "saved.json").write_text("{}", "utf-8")
     for args, problem in (
         ((search_id,), "Give the ID of a record, or --file, and a CHUNK"),
-        ((search_id, "nothing-of-this"), "name its source"),
+        ((search_id, "nothing-of-this"), "write SOURCE/CHUNK"),
         (("no-record", "a"), "no record 'no-record'"),
         (("--file", "saved.json", "a", "b"), "and a CHUNK"),
         (("--file", "saved.json", "a", "--query", "x"), "--query and --ledger are for"),

@@ -1,4 +1,4 @@
-"""Everything that a record tells of one answer: who, under which rule, what was shown, and what was not and why."""
+"""Everything that a record tells about one answer: who asked, under which rule, what was shown or not, and why."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _NOT_KEPT: Final = "was not recorded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What a record tells.
+    """The content of a record.
 
     Attributes:
-        index: its place in the log; None while it waits.
-        entry: with the lists that were cut from it, where they are still kept.
-        question: everything made of the question's words, and the caller's ids; None where it cannot be read.
-        question_missing: why it cannot; "" where it can.
+        index: its index in the log; None while pending.
+        entry: with the lists that were cut from it, if they are still stored.
+        question: everything derived from the question's words, and the caller's ids; None if it cannot be read.
+        question_missing: why it cannot; "" if it can.
         fates: of each candidate, with its document, version and content hash.
-        settings: {key: {"value", "origin"}}; None where they cannot be read.
-        missing: addenda that are named, and are not there any more.
-        contexts: the entries of what a model was given to read of it.
+        settings: {key: {"value", "origin"}}; None if they cannot be read.
+        missing: addenda that are named and no longer stored.
+        contexts: the entries of the contexts that models were given.
     """
 
     index: int | None
@@ -73,18 +73,18 @@ def account_of(
     pseudonyms: Sequence[Pseudonyms] = (),
     contexts: Iterable[bytes] = (),
 ) -> Account:
-    """Return what a record of any kind tells.
+    """Return the content of a record of any kind.
 
     Args:
-        entry: as it is stored.
-        index: its place in the log, None while it waits.
+        entry: stored bytes.
+        index: its index in the log, None while pending.
         addenda: the ledger.
-        query: the question, where only its digest was kept.
-        pseudonyms: of the secret in force and of former ones, for such a question.
+        query: the question, if only its digest was kept.
+        pseudonyms: of the current and former secrets, for such a question.
         contexts: entries of the contexts of this search.
 
     Raises:
-        LedgerCorrupt: an addendum is not the one that the record names, or cannot be read.
+        LedgerCorrupt: an addendum does not match the record, or cannot be read.
         LedgerVersionMismatch: a newer version of this package wrote it.
     """
     read = read_entry(entry)
@@ -105,13 +105,13 @@ def account_of(
             contexts=tuple(read_entry(context) for context in contexts),
         )
     except (Unreadable, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LedgerCorrupt(f"record {read['id']} cannot be read: {error}; 'audit verify' tells more") from None
+        raise LedgerCorrupt(f"record {read['id']} cannot be read: {error}; run 'audit verify'") from None
 
 
 def _question(
     read: Mapping[str, Any], parts: Mapping[str, bytes], query: str | None, pseudonyms: Sequence[Pseudonyms]
 ) -> tuple[dict[str, Any] | None, str]:
-    """Return the question, and why there is none."""
+    """Return the question, or None and the reason."""
     if QUESTION not in parts:
         return None, _NOT_KEPT
     try:

@@ -19,14 +19,14 @@ from context_engine.errors import InvalidRequest
 NO_CUT: Final = {"stage2_top_k": 10**9, "max_per_document": None, "mmr_lambda": None}
 
 NO_LIMIT: Final = {**NO_CUT, "min_relevance_score": 0.0, "scope_threshold": 0.0, "similarity_threshold": None}
-"""Settings under which everything is returned that is in force and no copy."""
+"""Settings under which everything is returned that is in force and not a copy."""
 
 
 class CandidateIdentity(NamedTuple):
-    """What a chunk is known by in every variation of a search.
+    """What identifies a chunk in every variation of a search.
 
-    A key alone will not do: where a source gives one id to several texts, all but one get another, and which one keeps
-    it changes with what else is there.
+    A key is not enough: if a source gives one id to several texts, all but one get another id, and which one keeps it
+    depends on the other candidates.
     """
 
     source_id: str
@@ -35,12 +35,11 @@ class CandidateIdentity(NamedTuple):
 
 
 def identity_of(source_id: str, chunk: Chunk) -> CandidateIdentity:
-    """Return the identity of a source's chunk."""
     return CandidateIdentity(source_id, chunk.chunk_id or content_sha256(chunk.content)[:32], chunk.content)
 
 
 def candidates_of(result: SearchResult, analyse: Callable[[str], AnalysedText] = AnalysedText) -> dict[Key, Candidate]:
-    """Return the candidates of stage 1 by their keys."""
+    """Return the candidates of stage 1 by key."""
     specs = {spec.id: spec for spec in result.specs}
     pooled, _ = pool(((specs[answer.source_id], answer) for answer in result.raw), analyse)
     return {candidate.key: candidate for candidate in pooled}
@@ -50,13 +49,13 @@ class Case:
     """A candidate of a search.
 
     Args:
-        result: the search, as `recompute` gives it.
+        result: the search, from `recompute`.
         key: of the candidate; the result has a fate for it.
-        analyse: a cache of analysed texts, for the search is computed many times.
+        analyse: a cache of analysed texts, because the search is recomputed many times.
 
     Attributes:
         candidates: all candidates of stage 1.
-        fate: what became of this one.
+        fate: the fate of this one.
     """
 
     def __init__(self, result: SearchResult, key: Key, analyse: Callable[[str], AnalysedText]) -> None:
@@ -68,33 +67,33 @@ class Case:
 
     @classmethod
     def of(cls, result: SearchResult, key: Key, analyse: Callable[[str], AnalysedText] | None = None) -> Self:
-        """Return the case of a chunk in a result as it was recorded.
+        """Return the case of a chunk in a recorded result.
 
         Raises:
-            InvalidRequest: the result does not hold its request.
+            InvalidRequest: the result does not contain its request.
         """
         analyse = analyse or TextCache().analysed
         return cls(recompute(result, analyse), key, analyse)
 
     def again(self, changed: SearchResult) -> SearchResult | None:
-        """Return a changed search computed again; None where a search with the change is refused."""
+        """Recompute a changed search; None if the engine refuses the change."""
         try:
             return recompute(changed, self.analyse)
         except InvalidRequest:
             return None
 
     def again_shows(self, changed: SearchResult) -> bool:
-        """Return whether a changed search, computed again, shows the chunk."""
+        """Return whether a changed search, recomputed, shows the chunk."""
         result = self.again(changed)
         return result is not None and self.shown_in(result) is not None
 
     def shown_in(self, result: SearchResult) -> RankedChunk | None:
-        """Return the chunk as another result shows it, None where that does not."""
+        """Return the chunk as another result shows it, None if it does not."""
         shown = (chunk for chunk in result.chunks if identity_of(chunk.source_id, chunk.chunk) == self.identity)
         return next(shown, None)
 
     def followed(self, result: SearchResult) -> Case | None:
-        """Return the case of the same chunk in another result, None where that does not hold it."""
+        """Return the case of the same chunk in another result, None if it is no candidate there."""
         for key, candidate in candidates_of(result, self.analyse).items():
             if identity_of(key[0], candidate.chunk) == self.identity:
                 return Case(result, key, self.analyse)
@@ -102,25 +101,25 @@ class Case:
 
     @property
     def progress(self) -> int:
-        """The place of the last stage that the chunk came to; after the last where it is shown."""
+        """The index of the last stage that the chunk reached; one past the last if it is shown."""
         return len(STAGES) if self.fate.outcome is Outcome.RETURNED else STAGES.index(self.fate.stage)
 
     @cached_property
     def uncut(self) -> SearchResult:
-        """The search with all returned that was ranked."""
+        """The search with everything returned that was ranked."""
         return recompute(with_settings(self.result, **NO_CUT), self.analyse)
 
     @cached_property
     def unlimited(self) -> SearchResult:
-        """The search with all returned that is in force and no copy: every number that a limit is tested on."""
+        """The search with everything returned that is in force and not a copy; it has every number that limits test."""
         return recompute(with_settings(self.result, **NO_LIMIT), self.analyse)
 
 
 SWITCH: Final = 10.0
-"""Steps of a switch that is turned."""
+"""The size of turning a switch, in steps."""
 
 STAGES: Final = ("filter", "as_of", "expiry", "measure", "dedup", "threshold", "scope", "relevance", "rerank", "select")
-"""Stage 2 in its order."""
+"""The stages of stage 2 in order."""
 
 _DIGITS: Final = 6
 
@@ -129,11 +128,11 @@ _SETTINGS: Final = (
     *("min_chunks", "dedup_threshold", "dedup_method", "expired", "exact_first", "mmr_lambda", "rerank_weight"),
     *("learnt_blend", "reranking_enabled", "relevance_weight", "authority_weight"),
 )
-"""Those that let more through come before those that change what counts."""
+"""Settings that let more through come before those that change the ranking."""
 
 
 class AnswerChangeKind(StrEnum):
-    """What is changed; of equally large changes the first here is the smaller."""
+    """What a change concerns; of equally large changes the first kind listed here counts as smaller."""
 
     SETTING = "setting"
     SOURCE = "source"
@@ -143,15 +142,14 @@ class AnswerChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change.
+    """One change to a search.
 
     Attributes:
-        name: the key of a setting; SOURCE.tier or SOURCE.trust_class; filters or as_of; SOURCE/CHUNK of a text that
-            is taken away.
+        name: the key of a setting; SOURCE.tier or SOURCE.trust_class; filters or as_of; SOURCE/CHUNK of a removed text.
         was, now: JSON values; None for nothing.
         steps: its size.
-        stage: the first stage of stage 2 that reads what is changed: what was dropped before stays dropped.
-        applied: gives a result with the change, to be computed again.
+        stage: the first stage that reads what is changed; earlier drops are unaffected.
+        applied: applies the change to a result, which is then recomputed.
     """
 
     kind: AnswerChangeKind
@@ -164,7 +162,7 @@ class Change:
 
     @property
     def order(self) -> tuple[float, int, int, str, str]:
-        """What sorts changes, the smallest first."""
+        """The sort key, smallest change first."""
         place = _SETTINGS.index(self.name) if self.name in _SETTINGS else len(_SETTINGS)
         return self.steps, list(AnswerChangeKind).index(self.kind), place, self.name, str(self.now)
 
@@ -174,7 +172,7 @@ class Change:
 
 
 def in_steps(distance: float, step: float = 0.01) -> float:
-    """Return a distance in steps, to a millionth of one: equal distances are equal whatever their numbers are.
+    """Return a distance in steps, rounded to a millionth so that equal distances compare equal.
 
     >>> in_steps(0.6 - 0.59), in_steps(0.15 - 0.14)
     (1.0, 1.0)

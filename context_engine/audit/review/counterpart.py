@@ -1,4 +1,4 @@
-"""What a shown chunk has become: the same text, a changed text, or the chunks it was cut into."""
+"""Find what a shown chunk has become: the same text, a changed text, or the chunks it was split into."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_engine.core.models import Chunk
 from context_engine.core.text import content_sha256
 
 _ALIKE: Final = 0.75
-"""Share of words from which a text under another id counts as the one that was changed: neighbours are alike too."""
+"""Share of common words from which a text under another id counts as the changed one; neighbours share words too."""
 
 _ALIKE_OF_THE_SAME_ID: Final = 0.5
 _HEADING: Final = re.compile(r"^#{1,6} .*$", re.MULTILINE)
@@ -22,12 +22,12 @@ _MOST_OVERLAP: Final = 500
 
 
 class Counterpart(NamedTuple):
-    """What was found.
+    """The present counterpart of a chunk.
 
     Attributes:
-        chunk: what stands in the place of the chunk now; None where it was cut into others.
-        same_text: whether it has the very same text.
-        cut_into: ids of the chunks that hold the words of one that was cut in another way.
+        chunk: the chunk now in its place; None if it was split into others.
+        same_text: whether the text is identical.
+        cut_into: ids of the chunks that contain the words of a chunk that was cut differently.
     """
 
     chunk: Chunk | None
@@ -36,12 +36,11 @@ class Counterpart(NamedTuple):
 
 
 def counterpart(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str] = frozenset()) -> Counterpart | None:
-    """Return what stands in the place of a chunk; None where nothing does.
+    """Return what is now in the place of a chunk; None if nothing is.
 
     Args:
-        shown: the chunk.
-        now: the chunks of its document, of one version; or those of its id, where it has no document.
-        taken: content hashes of the other chunks that were shown: an equal text stands for one of them.
+        now: the present chunks of its document in one version; without a document, those with its id.
+        taken: content hashes of the other shown chunks: an equal text is the counterpart of one of them.
     """
     equal = [chunk for chunk in now if content_sha256(chunk.content) == shown.content_sha256]
     if equal:
@@ -62,7 +61,7 @@ def counterpart(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str] = froze
 
 
 def _likest(shown: ShownChunk, now: Sequence[Chunk]) -> Chunk | None:
-    """Return the chunk whose text is most like the one shown, that of the same id before others."""
+    """Return the chunk whose text is most similar, preferring the one with the same id."""
     assert shown.chunk is not None
     content = shown.chunk.content
     same_id = next((chunk for chunk in now if chunk.chunk_id == shown.own_id), None)
@@ -75,7 +74,7 @@ def _likest(shown: ShownChunk, now: Sequence[Chunk]) -> Chunk | None:
 
 
 def _cut_into(words: tuple[str, ...], now: Sequence[Chunk]) -> tuple[str, ...]:
-    """Return the chunks in which words stand one after the other, in one chunk or over several."""
+    """Return the chunks that contain the words in sequence, in one chunk or across several."""
     holding = [chunk for chunk in now if _place(words, _words(chunk.content)) is not None]
     if holding:
         return tuple(chunk.chunk_id for chunk in holding)
@@ -94,12 +93,12 @@ def _cut_into(words: tuple[str, ...], now: Sequence[Chunk]) -> tuple[str, ...]:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Return the words of a text without its headings: these come and go with the cut."""
+    """Return the words of a text without headings, which change with the chunking."""
     return tuple(_HEADING.sub("", text).split()) or tuple(text.split())
 
 
 def _place(words: tuple[str, ...], within: tuple[str, ...]) -> int | None:
-    """Return where words stand among others, one after the other; None where they do not."""
+    """Return where a sequence of words starts within another; None if it does not occur."""
     if not words:
         return None
     starts = (at for at in range(len(within) - len(words) + 1) if within[at] == words[0])
@@ -107,7 +106,7 @@ def _place(words: tuple[str, ...], within: tuple[str, ...]) -> int | None:
 
 
 def _overlap(before: Sequence[str], fresh: Sequence[str]) -> int:
-    """Return how many words at the end of what came before are those a chunk begins with: chunks may overlap."""
+    """Return how many words at the end of the previous text begin the next chunk: chunks may overlap."""
     for size in range(min(len(before), len(fresh), _MOST_OVERLAP), 0, -1):
         if before[-size] == fresh[0] and before[-size:] == fresh[:size]:
             return size
@@ -116,15 +115,15 @@ def _overlap(before: Sequence[str], fresh: Sequence[str]) -> int:
 
 _BEFORE: Final = 4
 _MOST_CHANGES: Final = 20
-_MOST_WORDS: Final = 4000  # Of a text; the time to compare grows with the product of the two lengths.
+_MOST_WORDS: Final = 4000  # per text, because the time to compare grows with the product of the two lengths
 
 
 class WordChange(NamedTuple):
-    """One place where words were replaced, added or taken out.
+    """One place where words were replaced, added or removed.
 
     Attributes:
-        before: the last few words that both texts have before it.
-        was, now: the words; "" where there are none.
+        before: the last few words before it, common to both texts.
+        was, now: the words; "" for none.
     """
 
     before: str
@@ -133,7 +132,7 @@ class WordChange(NamedTuple):
 
 
 def word_changes(was: str, now: str) -> tuple[WordChange, ...]:
-    """Return where two texts differ, in their order, at most 20 places; spaces and line breaks do not count.
+    """Return where two texts differ, in order, at most 20 places; white space is ignored.
 
     >>> word_changes("The limit is 5 million a day", "The limit is 7 million a day")
     (WordChange(before='The limit is', was='5', now='7'),)
@@ -143,11 +142,11 @@ def word_changes(was: str, now: str) -> tuple[WordChange, ...]:
 
 
 def likeness(was: str, now: str, least: float = 0.0) -> float:
-    """Return the share of words that two texts have in one order, [0, 1]: 2 M / T, as difflib defines it.
+    """Return the share of words that two texts have in the same order, [0, 1]: 2 M / T, as difflib defines it.
 
     Args:
-        was, now: the texts; of each the first 4000 words count.
-        least: a share below it is given as 0, which is often found sooner.
+        was, now: the texts; the first 4000 words of each are compared.
+        least: a smaller share is returned as 0, which is often faster.
     """
     former, present = was.split()[:_MOST_WORDS], now.split()[:_MOST_WORDS]
     matcher = SequenceMatcher(None, former, present, autojunk=False)

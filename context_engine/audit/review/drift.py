@@ -1,6 +1,6 @@
-"""Whether what an answer showed still stands in its sources: each chunk fetched again, and what has changed of it.
+"""Check whether the chunks that an answer showed are still in their sources: fetch each again and compare.
 
-Who looks sees what they may read: a chunk that is hidden from them is gone, as for a search.
+Chunks that the reader may not see count as gone, as in a search.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from context_engine.core.text import content_sha256
 from context_engine.errors import ContextEngineError
 
 Fetch = Callable[[str, FetchRequest], Sequence[Chunk]]
-"""Returns chunks of a source by their ids, for whoever looks; raises `ContextEngineError` where it cannot."""
+"""Returns chunks of a source by their ids, as the reader may see them; raises `ContextEngineError` on failure."""
 
 _COMPARED: Final = (
     *("title", "section", "heading_path", "doc_type", "source_type", "authority_tier", "trust_class"),
@@ -34,7 +34,7 @@ _OF_THE_CUT: Final = frozenset(
         *("dify_document_id", "upload_date", "last_update_date"),
     )
 )
-"""Metadata that say where a chunk stands, how it was cut or when it was written: they are no change of what it says."""
+"""Metadata on a chunk's place, its cutting or the time of writing: a change of these does not change what it says."""
 
 
 class ChunkState(StrEnum):
@@ -48,7 +48,7 @@ class ChunkState(StrEnum):
 
 
 class FieldChange(NamedTuple):
-    """A field whose value is another; `name` of further metadata is "metadata.NAME". Values are JSON-ready."""
+    """A changed field; other metadata is named "metadata.NAME". Values are JSON-ready."""
 
     name: str
     was: Any
@@ -61,14 +61,13 @@ class ChunkDrift:
 
     Attributes:
         shown: as the answer showed it.
-        state: in one word.
-        text: where its words differ; empty where the text is the same, or where the record no longer has it.
-        text_changed: whether the text is another.
-        fields: what else differs, the version among them.
-        now_id: the id of the chunk that stands in its place, where it is another.
-        cut_into: ids of the chunks that hold its words now, where it was cut in another way.
-        superseded_by: the version or document in force instead; None where none is named.
-        why: of `cannot_check` and `gone`: the reason, in one sentence; of `superseded` by dates alone: since when.
+        text: the word changes; empty if the text is the same, or no longer stored in the record.
+        text_changed: whether the text differs.
+        fields: other changes, including the version.
+        now_id: the id of the chunk now in its place, if different.
+        cut_into: ids of the chunks that now contain its words, if it was cut differently.
+        superseded_by: the version or document in force instead; None if none is named.
+        why: reason for `cannot_check` and `gone`; since when, for `superseded` by dates alone.
     """
 
     shown: ShownChunk
@@ -82,7 +81,7 @@ class ChunkDrift:
     why: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it JSON-ready, without the text of the chunk."""
+        """Return the published form, without the chunk's text."""
         shown = {name: value for name, value in self.shown._asdict().items() if name != "chunk"}
         return {
             **shown,
@@ -100,15 +99,14 @@ class ChunkDrift:
 def drift(
     shown: Sequence[ShownChunk], fetch: Fetch, *, domain: str, day: date, today: bool = True, timeout_s: float = 10.0
 ) -> tuple[ChunkDrift, ...]:
-    """Return what became of the chunks of an answer, in their order; each source is asked once.
+    """Return what became of the chunks of an answer, in order; each source is asked once.
 
     Args:
-        shown: the chunks.
         fetch: fetches chunks of a source.
         domain: of the answer.
-        day: on which they must be in force: that of the question, or today.
-        today: whether that day is not past.
-        timeout_s: seconds for each source.
+        day: on which the chunks must be in force: that of the question, or today.
+        today: whether that day is not in the past.
+        timeout_s: seconds per source.
     """
     drifts: dict[int, ChunkDrift] = {}
     for source_id, group in groupby(
@@ -139,23 +137,23 @@ def _unchecked(shown: ShownChunk, why: str) -> ChunkDrift:
 def _compared(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str], day: date, *, today: bool) -> ChunkDrift:
     if not shown.document_id:
         if shown.content_sha256.startswith(shown.own_id):
-            return _unchecked(shown, "its source gives it no id of its own")
+            return _unchecked(shown, "its source gives it no id")
         return _in_version(
-            shown, [chunk for chunk in now if chunk.chunk_id == shown.own_id], taken, "its id is not there"
+            shown, [chunk for chunk in now if chunk.chunk_id == shown.own_id], taken, "its id no longer exists"
         )
     document = [chunk for chunk in now if chunk.document_id == shown.document_id]
     if not document:
-        return ChunkDrift(shown=shown, state=ChunkState.GONE, why="its document is not there")
+        return ChunkDrift(shown=shown, state=ChunkState.GONE, why="its document no longer exists")
     own = [chunk for chunk in document if chunk.document_version == shown.document_version]
     if not own:
         return _of_another_version(shown, document, taken)
-    left = _in_version(shown, own, taken, "its document is there, its text is not")
+    left = _in_version(shown, own, taken, "its document exists without this text")
     replaced_by = _replaced(shown, own, document, day, today=today)
     return left if replaced_by is None else replace(left, state=ChunkState.SUPERSEDED, **replaced_by)
 
 
 def _in_version(shown: ShownChunk, own: Sequence[Chunk], taken: Set[str], missing: str) -> ChunkDrift:
-    """Compare a chunk with those of its document, in its own version."""
+    """Compare a chunk with those of its document in its own version."""
     match = counterpart(shown, own, taken)
     if match is None:
         return ChunkDrift(shown=shown, state=ChunkState.GONE, why=missing)
@@ -178,7 +176,7 @@ def _difference(shown: ShownChunk, match: Counterpart) -> ChunkDrift:
 
 
 def _of_another_version(shown: ShownChunk, document: Sequence[Chunk], taken: Set[str]) -> ChunkDrift:
-    """Compare a chunk with the newest version of its document: its own is not there any more."""
+    """Compare a chunk with the newest version of its document, because its own is gone."""
     newest = max(document, key=lambda chunk: (chunk.effective_from or date.min, chunk.document_version or ""))
     version = newest.document_version
     left = _in_version(shown, [chunk for chunk in document if chunk.document_version == version], taken, "")
@@ -196,9 +194,9 @@ def _of_another_version(shown: ShownChunk, document: Sequence[Chunk], taken: Set
 def _replaced(
     shown: ShownChunk, own: Sequence[Chunk], document: Sequence[Chunk], day: date, *, today: bool
 ) -> dict[str, Any] | None:
-    """Return by what the version of a chunk was replaced, or since when it is not in force; None where it is.
+    """Return what superseded the version of a chunk, or since when it is not in force; None if it is in force.
 
-    What the answer already said of it is no news.
+    What the answer itself already stated is not reported.
     """
     chunk = next((candidate for candidate in own if content_sha256(candidate.content) == shown.content_sha256), own[0])
     if shown.chunk is not None and _standing(shown.chunk) == _standing(chunk) and chunk.superseded_by:
@@ -231,5 +229,5 @@ def _field_changes(shown: ShownChunk, now: Chunk) -> tuple[FieldChange, ...]:
 
 
 def counts(drifts: Sequence[ChunkDrift]) -> Mapping[str, int]:
-    """Return how many chunks there are of each state, every state named."""
+    """Return the number of chunks in each state; every state is a key."""
     return {str(state): sum(drift.state is state for drift in drifts) for state in ChunkState}

@@ -1,4 +1,4 @@
-"""Which answers used a document: every record that showed or fetched it, merged it into another, or dropped it."""
+"""Find the answers that used a document: every record that showed, fetched, merged or dropped it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import ChunkMention, MentionCriteria, RecordRow
 
 FATES: Final = ("returned", "merged", "dropped")
-"""What may become of a chunk, what a reader saw most of first."""
+"""The fates of chunks, the most visible first."""
 
 
 class NamedChunk(NamedTuple):
-    """A chunk of the document, as one answer had it.
+    """A chunk of the document in one answer.
 
     Attributes:
-        rank: 1-based, of one that was returned, where its entry still stands and names it; else None.
+        rank: 1-based rank if it was returned and the entry still states it; else None.
         fate: returned, merged or dropped.
     """
 
@@ -34,11 +34,11 @@ class NamedChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffectedAnswer:
-    """An answer, or a fetch by ids, that had to do with the document.
+    """An answer, or a fetch by ids, that involved the document.
 
     Attributes:
-        record: what its record is looked up by.
-        chunks: those of the document, shown ones first, then merged, then dropped.
+        record: look-up row of its record.
+        chunks: chunks of the document: shown, then merged, then dropped.
     """
 
     record: RecordRow
@@ -46,16 +46,16 @@ class AffectedAnswer:
 
     @property
     def fate(self) -> str:
-        """What a reader saw most of: returned, else merged, else dropped."""
+        """The most visible fate: returned, else merged, else dropped."""
         return min((chunk.fate for chunk in self.chunks), key=_place)
 
     @property
     def rank(self) -> int | None:
-        """The best rank of a chunk that was returned; None where none was, or where it is not known any more."""
+        """The best rank of a returned chunk; None if none was returned or it is no longer known."""
         return min((chunk.rank for chunk in self.chunks if chunk.rank is not None), default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it JSON-ready."""
+        """Return the published form."""
         record = self.record
         return {
             "search_id": record.record_id,
@@ -73,11 +73,11 @@ class AffectedAnswer:
 
 
 def impact(ledger: Ledger, wanted: MentionCriteria) -> Iterator[AffectedAnswer]:
-    """Yield the answers that had to do with what is asked for, the oldest first.
+    """Yield the answers that involved the given chunks, oldest first.
 
     Args:
         ledger: with nothing pending.
-        wanted: a document with or without its version, a text by its SHA-256, or a chunk.
+        wanted: a document with or without version, a text by its SHA-256, or a chunk.
 
     Raises:
         AuditError: the ledger cannot be read.
@@ -105,14 +105,14 @@ def _chunk(mention: ChunkMention, rank: int | None) -> NamedChunk:
 
 
 def _ranks(ledger: Ledger, mentions: Sequence[ChunkMention]) -> dict[tuple[str, str], int]:
-    """Return the ranks that the entry of a record gives to its chunks; none of a fetch, or where it was pruned."""
+    """Return the ranks that a record's entry gives its chunks; {} for a fetch or a pruned entry."""
     if mentions[0].record.kind == "fetch" or not any(mention.fate == "returned" for mention in mentions):
         return {}
     stored = ledger.entry_at(mentions[0].record.index)
     try:
         entry = json.loads(stored.entry) if stored is not None and stored.entry is not None else {}
         return {(chunk["source"], chunk["chunk"]): rank for rank, chunk in enumerate(entry.get("chunks", ()), 1)}
-    except (ValueError, KeyError, TypeError, AttributeError):  # a damaged entry is what `audit verify` speaks of
+    except (ValueError, KeyError, TypeError, AttributeError):  # a damaged entry is reported by `audit verify`
         return {}
 
 

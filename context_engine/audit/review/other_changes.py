@@ -1,4 +1,4 @@
-"""Changes that are no settings: the declaration of the chunk's source, the request, the text it was merged into."""
+"""Changes that are not settings: the declaration of the chunk's source, the request, the text it was merged into."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _DAY = timedelta(days=1)
 
 
 def other_changes(case: Case) -> Iterator[Change]:
-    """Yield the changes, in no order: of the source's tier and trust, of filter and day, of the text in the way.
+    """Yield the changes in any order: source tier and trust, filter and day, the text in the way.
 
-    The reranker turned off is a setting; it stands here because its recorded scores go with it.
+    Turning the reranker off is a setting; it is here because its recorded scores are removed with it.
     """
     yield from _of_source(case)
     yield from _of_filter(case)
@@ -78,7 +78,7 @@ def _with_source(result: SearchResult, other: SourceSpec) -> SearchResult:
 
 
 def _of_filter(case: Case) -> Iterator[Change]:
-    """The whole filter away, or one of the conditions that must all hold."""
+    """Yield the filter removed, and each of its conjuncts removed."""
     asked = case.result.request.filters if case.result.request is not None else None
     if asked is None:
         return
@@ -106,9 +106,9 @@ def _with_filter(result: SearchResult, filters: Filter | None) -> SearchResult:
 
 
 def _of_day(case: Case) -> Iterator[Change]:
-    """The nearest day of every span of days on which the same is in force: a span begins where something does or ends.
+    """Yield the nearest day of every span of days with the same chunks in force.
 
-    Another begins today, as a chunk that names its successor counts until then.
+    A span begins where a chunk starts or ceases to be in force, and today, until when a superseded chunk is in force.
     """
     result = case.result
     was, today = result.as_of, _today(result)
@@ -130,7 +130,7 @@ def _of_day(case: Case) -> Iterator[Change]:
 def _today(result: SearchResult) -> date:
     """Return the day of the search.
 
-    The time zone of its domain is not recorded: the day is that of UTC, but never one that contradicts `today`.
+    The domain's time zone is not recorded: it is the UTC day, corrected where it would contradict `result.today`.
     """
     day = result.now.astimezone(UTC).date()
     if result.request is not None and result.request.as_of is None:
@@ -144,7 +144,7 @@ def _with_day(result: SearchResult, day: date, today: bool) -> SearchResult:
 
 
 def _of_text(case: Case) -> Iterator[Change]:
-    """The text that the chunk was merged into, away from whichever source gave it."""
+    """Yield the removal of the text that the chunk was merged into, from every source that gave it."""
     into = case.fate.into
     if case.fate.outcome is not Outcome.MERGED or into is None:
         return

@@ -1,4 +1,4 @@
-"""Run a search again from its record alone: the same bytes, or the first field that differs and why."""
+"""Recompute a search from its record alone, and report the first field that differs and why."""
 
 from __future__ import annotations
 
@@ -11,20 +11,14 @@ from typing import Any, Final, NamedTuple
 from context_engine.audit.record.restored import Restored
 from context_engine.core.context import from_result
 from context_engine.core.engine import recompute, stage_two_bytes
-from context_engine.core.models import (
-    EffectiveSettings,
-    NoticeCode,
-    RankingSettings,
-    SearchResult,
-    canonical_json,
-)
+from context_engine.core.models import EffectiveSettings, NoticeCode, RankingSettings, SearchResult, canonical_json
 from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.errors import ContextEngineError
 
 
 class _Absent:
-    """The value of what is not there."""
+    """Stands for a missing value."""
 
     def __repr__(self) -> str:
         return "(absent)"
@@ -47,10 +41,10 @@ class FirstDifference(NamedTuple):
 
 
 def first_difference(was: Any, now: Any, path: str = "") -> FirstDifference | None:
-    """Return the first difference of two JSON values, None where they are equal.
+    """Return the first difference of two JSON values, None if they are equal.
 
     >>> first_difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]})
-    FirstDifference(path='a[1].b', was=2, now=3)
+    Difference(path='a[1].b', was=2, now=3)
     """
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         names = [*was, *(name for name in now if name not in was)]
@@ -74,13 +68,13 @@ def _shown(value: Any) -> Any:
 
 
 _JUDGED: Final = frozenset((*RankingSettings.model_fields, "exact_first", "rerank_top_n", "strict_thresholds"))
-"""Settings whose effect on an answer can be computed from its record; the others act before stage 2, or beside it."""
+"""Settings whose effect can be computed from a record; the others act before stage 2 or outside it."""
 
 _IDENTITY: Final = ("source_id", "chunk_id")
 
 
 class ReplayReason(StrEnum):
-    """Why a search does not come out as it was recorded."""
+    """Why a recomputed search differs from its record."""
 
     ERASED = "erased"
     QUESTION_MASKED = "question_masked"
@@ -91,12 +85,12 @@ class ReplayReason(StrEnum):
 
 
 class ChangedSetting(NamedTuple):
-    """A setting that has another value now.
+    """A setting whose value has changed since.
 
     Attributes:
-        was, now: the values, None where the setting did not exist.
-        origin: where the present value is from.
-        judged: whether its effect on the answer can be computed from the record.
+        was, now: the values, None if the setting did not exist.
+        origin: origin of the present value.
+        judged: whether its effect can be computed from the record.
     """
 
     key: str
@@ -107,11 +101,11 @@ class ChangedSetting(NamedTuple):
 
 
 class ChangedScorer(NamedTuple):
-    """What compares vectors of the embedded base: a model, or a model and an adapter (MODEL+ADAPTER).
+    """The scorer of vectors in the embedded base: MODEL, or MODEL+ADAPTER.
 
     Attributes:
-        was: what gave the recorded cosines.
-        now: what would give them now; "" where nothing would.
+        was: the one that gave the recorded cosines.
+        now: the one that would now; "" if none would.
     """
 
     was: str
@@ -119,11 +113,11 @@ class ChangedScorer(NamedTuple):
 
 
 class ContextReplay(NamedTuple):
-    """A recorded context, made again.
+    """A recorded context, rebuilt.
 
     Attributes:
-        identical: None where it could not be made again.
-        reason: why it could not, or why it differs; "" where it is identical.
+        identical: None if it could not be rebuilt.
+        reason: why it could not, or why it differs; "" if identical.
     """
 
     record_id: str
@@ -133,19 +127,18 @@ class ContextReplay(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What came of computing a recorded search again.
+    """The result of recomputing a recorded search.
 
     Attributes:
-        identical: the published answer is the same to the byte, but for the times, and so are the contexts that could
-            be made again.
-        difference: the first field that differs, None where none does or nothing could be computed.
-        reason: why it differs; None where it does not.
-        explanation: the reason in a sentence; "" where there is none.
+        identical: the published answer is the same to the byte, except for times, and so are the rebuilt contexts.
+        difference: the first field that differs; None if none does or nothing could be computed.
+        reason: why it differs; None if it does not.
+        explanation: the reason as a sentence; "" if there is none.
         contexts: of the search.
-        changed_settings: those that have other values now; None where the settings in force were not given.
-        answer_now: the first field of the answer that differs under the settings in force; None where none does, or
-            only settings changed whose effect the record cannot tell.
-        changed_scorer: None where it is the same, or not known. What it would change, the record cannot tell.
+        changed_settings: settings with other values now; None if the present settings were not given.
+        answer_now: the first field that differs under the present settings; None if none does, or only settings changed
+            whose effect cannot be computed from the record.
+        changed_scorer: None if unchanged or unknown; its effect cannot be computed from the record.
     """
 
     search_id: str
@@ -183,18 +176,17 @@ def replay(
     counter: Callable[[str], TokenCounter] | None = None,
     mask: Mask | None = None,
 ) -> Replay:
-    """Compute stage 2 and the contexts of a recorded search again; no source and no model is asked.
+    """Recompute stage 2 and the contexts of a recorded search; no source and no model is called.
 
     Args:
         recorded: a record that was read, or a saved result.
         code_version: of this package.
         recorded_by: the version that made the record; None: as the record says.
-        published: the answer as it stands beside a saved result; None: none does.
-        settings_now: gives the settings that the same request would be searched with now; where it gives None, or is
-            None, they are not compared.
-        scorer_now: gives the model and adapter that compare vectors now, where they are others; None: not compared.
+        published: the answer stored beside a saved result; None: none is.
+        settings_now: returns the settings that the request would have now; None, or returning None: not compared.
+        scorer_now: returns the present scorer if it differs; None: not compared.
         contexts: the entries of the search's contexts.
-        counter: gives a token counter by its name; None: contexts are not made again.
+        counter: returns a token counter by name; None: contexts are not rebuilt.
         mask: masks personal data, for contexts in which it was masked.
     """
     if isinstance(recorded, Restored):
@@ -226,10 +218,10 @@ def replay(
 
 _EXPLANATIONS: Final[Mapping[ReplayReason, str]] = {
     ReplayReason.QUESTION_MASKED: "personal data in the question was masked before it was recorded "
-    "(mask_stored_queries), so it cannot be ranked as it was",
+    "(mask_stored_queries), so the ranking cannot be repeated",
     ReplayReason.RERANK_SCORES_MISSING: "scores of the reranker are missing from the record",
     ReplayReason.CODE_VERSION: "the record was made by version {was}, this is version {now}",
-    ReplayReason.RECORD_ALTERED: "the same version computes another answer from this record: 'audit verify' says "
+    ReplayReason.RECORD_ALTERED: "the same version computes another answer from this record: 'audit verify' checks "
     "whether it was altered",
     ReplayReason.ANSWER_ALTERED: "the record gives the same answer to the byte, but the answer beside it was altered",
 }
@@ -246,7 +238,7 @@ def _erased(restored: Restored) -> Replay:
 
 
 def _published(result: SearchResult) -> dict[str, Any]:
-    """Return what the bytes hold, in the order of the published form, each chunk's identity before its other fields."""
+    """Return the recorded bytes as the published form in its order, each chunk's identity first."""
     published: dict[str, Any] = json.loads(stage_two_bytes(result).decode("utf-8", "surrogatepass"))
     published["chunks"] = [{**{name: chunk[name] for name in _IDENTITY}, **chunk} for chunk in published["chunks"]]
     return {name: published[name] for name in result.to_dict()}
@@ -257,7 +249,7 @@ def _difference(result: SearchResult, again: SearchResult) -> FirstDifference | 
 
 
 def _beside(result: SearchResult, published: Mapping[str, Any]) -> FirstDifference | None:
-    """Return the first field in which an answer that was published with its record is not what the record says."""
+    """Return the first field in which an answer published beside its record differs from the record."""
     shown = json.loads(json.dumps(result.to_dict(demo=published.get("demo") is True), default=str))
     return first_difference({name: value for name, value in published.items() if name != "record"}, shown)
 
@@ -272,17 +264,14 @@ def _reason(result: SearchResult, was: str | None, now: str) -> ReplayReason:
 
 
 def _context(
-    entry: Mapping[str, Any],
-    result: SearchResult,
-    counter: Callable[[str], TokenCounter] | None,
-    mask: Mask | None,
+    entry: Mapping[str, Any], result: SearchResult, counter: Callable[[str], TokenCounter] | None, mask: Mask | None
 ) -> ContextReplay:
-    """Return whether a context comes out as its entry says."""
+    """Return whether a rebuilt context is as its entry says."""
     record_id = str(entry.get("id"))
     if entry.get("masked") and mask is None:
-        return ContextReplay(record_id, None, "personal data was masked in it, and there is no mask")
+        return ContextReplay(record_id, None, "personal data was masked in it, and no mask is available")
     if counter is None:
-        return ContextReplay(record_id, None, "there is no token counter")
+        return ContextReplay(record_id, None, "no token counter is available")
     try:
         made = from_result(
             result,
@@ -301,7 +290,7 @@ def _context(
 
 
 def _beside_now(replayed: Replay, result: SearchResult, again: SearchResult, now: EffectiveSettings) -> Replay:
-    """Return the replay with what changed in the settings, and what that changes in the answer."""
+    """Add the settings changed since, and their effect on the answer."""
     changed = _changed(result.settings, now)
     judged = any(setting.judged for setting in changed)
     return replace(replayed, changed_settings=changed, answer_now=_answer_now(result, again, now) if judged else None)
@@ -319,7 +308,7 @@ def _changed(was: EffectiveSettings, now: EffectiveSettings) -> tuple[ChangedSet
 
 
 def _answer_now(result: SearchResult, again: SearchResult, now: EffectiveSettings) -> FirstDifference | None:
-    """Return the first field of the answer that the settings in force change."""
+    """Return the first field of the answer that the present settings change."""
     other = replace(result, settings=now)
     if not now.values.reranking_enabled:
         notices = tuple(notice for notice in result.notices if notice.code is not NoticeCode.RERANK_FAILED)

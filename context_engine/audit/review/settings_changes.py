@@ -1,4 +1,4 @@
-"""Changes of a single stage-2 setting that can make a difference."""
+"""Changes of a single stage-2 setting that can affect the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from context_engine.core.models import MAX_TOP_K, TIERS, AuthorityBoosts, ScoreK
 from context_engine.core.ranking.scope import AUTO
 
 _LEAST_DEDUP: Final = 0.5
-"""Lower thresholds are not tried: texts with less than half of their words in common are no copies."""
+"""Lower thresholds are not tried: texts that share less than half of their words are not copies."""
 
 _LOWEST_SCORE: Final = -1.0
 _METHODS: Final = ("near", "exact", "off")
@@ -24,10 +24,10 @@ _EXPIRED: Final = ("flag", "demote", "refuse")
 
 
 def settings_changes(case: Case) -> Iterator[Change]:
-    """Yield the changes of one setting, in no order: of thresholds one for each set of candidates that can pass.
+    """Yield the changes of one setting in any order; of thresholds one for each set of candidates that can pass.
 
-    Every other value of a setting has the effect of one of these, or is larger than one with the same effect; but for
-    weights and boosts, which are tried at two decimals.
+    Every other value has the effect of one of these or is a larger change with the same effect. Weights and boosts are
+    an exception: they are tried at two decimals.
     """
     settings = case.result.settings.values
     yield from _of_thresholds(case, settings)
@@ -48,7 +48,7 @@ def _change(name: str, was: Any, now: Any, steps: float, stage: str) -> Change:
 
 
 def _of_thresholds(case: Case, settings: Settings) -> Iterator[Change]:
-    """A limit on the absolute signal changes something at the signals there are, one on a score at those scores."""
+    """A limit on the absolute signal takes effect at the present signals, a limit on a score at the present scores."""
     signals = {chunk.absolute for chunk in case.unlimited.chunks}
     least = settings.min_relevance_score
     for limit in other_limits(signals, least, 0.0, 1.0):
@@ -65,7 +65,7 @@ def _of_thresholds(case: Case, settings: Settings) -> Iterator[Change]:
 
 
 def _of_scope(case: Case, settings: Settings, signals: Iterable[float]) -> Iterator[Change]:
-    """A question is in scope by its best candidate alone. `auto` may hold two limits, so its number is a change too."""
+    """The best candidate alone decides the scope. `auto` may hold two limits, so its number is a change too."""
     in_force = case.result.scope.value if case.result.scope is not None else settings.min_relevance_score
     best = max(signals, default=0.0)
     for limit in other_limits([best], in_force, 0.0, 1.0):
@@ -85,7 +85,7 @@ def _of_dedup(case: Case, settings: Settings) -> Iterator[Change]:
 
 
 def _likenesses(case: Case) -> set[float]:
-    """The word-set Jaccard of every two texts."""
+    """Return the word-set Jaccard similarity of every pair of texts."""
     words = [frozenset(candidate.text.body.tokens) for candidate in case.candidates.values()]
     likenesses = set()
     for first, second in combinations([tokens for tokens in words if tokens], 2):
@@ -95,7 +95,7 @@ def _likenesses(case: Case) -> set[float]:
 
 
 def _of_counts(case: Case, settings: Settings) -> Iterator[Change]:
-    """With a larger `stage2_top_k` nothing that was returned is lost, so a smaller one shows nothing more."""
+    """A larger `stage2_top_k` loses nothing that was returned, so a smaller one shows nothing more."""
     most, top_k, least = min(len(case.candidates), MAX_TOP_K), settings.stage2_top_k, settings.min_chunks
     for count in range(top_k + 1, most + 1):
         yield _change("stage2_top_k", top_k, count, float(count - top_k), "select")
@@ -135,7 +135,7 @@ def _on_grid(name: str, was: float, low: float, high: float, stage: str) -> Iter
 
 
 def _of_boosts(settings: Settings) -> Iterator[Change]:
-    """A boost stays between those of its neighbours, as they must not rise from tier 1 to tier 5."""
+    """A boost stays between those of its neighbours, because boosts must not rise from tier 1 to tier 5."""
     boosts = settings.authority_boosts
     for tier in TIERS:
         was, name = boosts.of(tier), f"tier_{tier}"
@@ -159,7 +159,7 @@ def _boost_change(boosts: AuthorityBoosts, name: str, was: float, now: float) ->
 
 
 def _grid(low: float, high: float) -> list[float]:
-    """The numbers of two decimals in [low, high], a rounding error of its ends put right."""
+    """Return the numbers with two decimals in [low, high], tolerating rounding errors at its ends."""
     hundredths = range(round(low * 100) - 1, round(high * 100) + 2)
     return [hundredth / 100 for hundredth in hundredths if low - 1e-9 <= hundredth / 100 <= high + 1e-9]
 
@@ -169,11 +169,11 @@ _MOST_DIGITS: Final = 17
 
 
 class OtherLimit(NamedTuple):
-    """A limit that other numbers reach than the one in force.
+    """A limit that other numbers reach than the present one.
 
     Attributes:
-        value: written with as few decimals as do, at least two.
-        distance: from the limit in force to the nearest number with the same effect; at most that of `value`.
+        value: with as few decimals as suffice, at least two.
+        distance: from the present limit to the nearest number with the same effect; at most that of `value`.
     """
 
     value: float
@@ -181,15 +181,14 @@ class OtherLimit(NamedTuple):
 
 
 def other_limits(numbers: Iterable[float], was: float, low: float, high: float) -> Iterator[OtherLimit]:
-    """Yield one limit for each set of numbers that a limit in [low, high] can be reached by, but that of `was`.
+    """Yield one limit for each set of numbers that reach a limit in [low, high], except the present set.
 
-    A number reaches a limit where number >= limit. So between two neighbouring numbers every limit has one effect, and
-    the limits with it are those above the lower number up to and with the upper one.
+    A number reaches a limit if number >= limit. So between two neighbouring numbers all limits have the same effect.
 
     Args:
         numbers: what is tested against the limit.
-        was: the limit in force.
-        low, high: the least and the greatest limit there may be.
+        was: the present limit.
+        low, high: the smallest and largest limit allowed.
 
     >>> [limit.value for limit in other_limits([0.1234, 0.3, 0.777], 0.2, 0.0, 1.0)]
     [0.12, 0.31, 0.78]
@@ -203,7 +202,7 @@ def other_limits(numbers: Iterable[float], was: float, low: float, high: float) 
 
 
 def _plain_at_most(upto: float, floor: float, beyond: bool) -> float:
-    """Return the plainest number up to `upto` and not below `floor`, with `beyond` above it."""
+    """Return the number with the fewest decimals <= upto and >= floor (> floor if `beyond`)."""
     for digits in range(_FEWEST_DIGITS, _MOST_DIGITS + 1):
         value = float(_cut(upto, digits))
         if value <= upto and (value > floor or (value == floor and not beyond)):
@@ -212,7 +211,7 @@ def _plain_at_most(upto: float, floor: float, beyond: bool) -> float:
 
 
 def _plain_above(below: float, upto: float) -> float:
-    """Return the plainest number above `below` and up to `upto`."""
+    """Return the number with the fewest decimals in (below, upto]."""
     for digits in range(_FEWEST_DIGITS, _MOST_DIGITS + 1):
         value = float(_cut(below, digits) + Decimal(1).scaleb(-digits))
         if below < value <= upto:

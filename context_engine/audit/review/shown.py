@@ -1,4 +1,4 @@
-"""The chunks that an answer showed, as far as its record still has them; its question is not needed for that."""
+"""The chunks that an answer showed, as far as its record still has them; does not need its question."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ class ShownChunk(NamedTuple):
 
     Attributes:
         rank: 1-based.
-        content_sha256: of its text, hex.
-        chunk: all that the record has of it; None where the record has no more than what stands here, or where that
-            was erased.
+        content_sha256: hex SHA-256 of its text.
+        chunk: the recorded chunk; None if the record never had it or it was erased.
     """
 
     rank: int
@@ -38,12 +37,11 @@ class ShownChunk(NamedTuple):
 
     @property
     def own_id(self) -> str:
-        """The id that its source gave it; an answer tells two texts of one id apart by another."""
+        """The id that its source gave it; an answer may give a second text of the same id another one."""
         return self.chunk_id if self.chunk is None or not self.chunk.chunk_id else self.chunk.chunk_id
 
     @classmethod
     def of(cls, ranked: RankedChunk) -> Self:
-        """Return a chunk of a result."""
         chunk = ranked.chunk
         return cls(
             rank=ranked.rank,
@@ -62,9 +60,9 @@ class ShownAnswer:
 
     Attributes:
         time: when it was given, UTC.
-        past_day: the day that was asked about, where that was past.
-        chunks: in their order.
-        listed_short: how many chunks are missing here: the entry had no room for them, and the rest was erased.
+        past_day: the day asked about, if in the past.
+        chunks: in order.
+        listed_short: number of chunks missing here, because the entry had no room and the rest was erased.
     """
 
     search_id: str
@@ -76,7 +74,6 @@ class ShownAnswer:
 
 
 def shown_chunks(result: SearchResult) -> tuple[ShownChunk, ...]:
-    """Return the chunks of a result, in their order."""
     return tuple(map(ShownChunk.of, result.chunks))
 
 
@@ -84,11 +81,11 @@ def recorded_answer(entry: bytes, addenda: Addenda) -> ShownAnswer:
     """Return what the record of a search shows.
 
     Args:
-        entry: as it is stored.
+        entry: stored bytes.
         addenda: the ledger.
 
     Raises:
-        InvalidRequest: the record is of something else than a search.
+        InvalidRequest: the record is not of a search.
         LedgerCorrupt: it cannot be read.
         LedgerVersionMismatch: a newer version of this package wrote it.
     """
@@ -113,14 +110,14 @@ def recorded_answer(entry: bytes, addenda: Addenda) -> ShownAnswer:
 
 
 def _candidates(entry: Mapping[str, Any], addenda: Addenda) -> dict[str, Any] | None:
-    """Return the candidates of a record; None where they were erased."""
+    """Return the candidates of a record; None if they were erased."""
     named = bytes.fromhex(entry["addenda"][CANDIDATES])
     data = _fetched([named], addenda).get(named)
     return None if data is None else read_candidates(data)
 
 
 def _known(candidates: Mapping[str, Any], addenda: Addenda) -> dict[int, Chunk]:
-    """Return the chunks that were returned, by rank, as far as text and card of them are there."""
+    """Return the returned chunks whose text and card are stored, by rank."""
     digests = [bytes.fromhex(digest) for digest in candidates["contents"]]
     rows = {chunk["rank"]: _row(candidates, chunk["chunk"]) for chunk in candidates["returned"]}
     wanted = {number: digests[number] for row in rows.values() for name in ("text", "card") for number in row[name]}
@@ -137,7 +134,7 @@ def _fetched(digests: Sequence[bytes], addenda: Addenda) -> dict[bytes, bytes]:
     """Return the data of the addenda that are there."""
     present = addenda.addenda(digests)
     if any(addendum.digest != digest for digest, addendum in present.items()):
-        raise Unreadable("an addendum is not the one that was recorded: 'audit verify' tells more")
+        raise Unreadable("an addendum is not the one that was recorded: run 'audit verify'")
     return {digest: addendum.data for digest, addendum in present.items()}
 
 

@@ -1,4 +1,4 @@
-"""The smallest change that shows a chunk, found by trying all changes in order of size."""
+"""Find the smallest change that shows a chunk, by trying all changes in order of size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from context_engine.core.ranking.scope import scope_threshold
 from context_engine.core.ranking.select import Contenders, choose, final_scores, order
 
 _AFTER_DEDUP: Final = STAGES.index("dedup") + 1
-_FIRST_STEPS: Final = 12  # So many changes that carry a chunk further are tried as the first of a pair.
+_FIRST_STEPS: Final = 12  # changes tried as the first of a pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,9 @@ class Counterfactual:
     Attributes:
         changes: one, or two to be made together.
         rank: of the chunk then.
-        left: chunks that are no longer shown then, in the order they had.
-        came: other chunks that are shown then and were not, in the order they have.
-        unscored: a model reranker took part, and has no score for the chunk: it stands by stage 1 alone.
+        left: chunks no longer shown then, in their former order.
+        came: other chunks newly shown then, in their new order.
+        unscored: a model reranker took part and has no score for the chunk, which is ranked by stage 1 alone.
     """
 
     changes: tuple[Change, ...]
@@ -44,12 +44,12 @@ class Counterfactual:
 
     @property
     def steps(self) -> float:
-        """The size of all together."""
+        """The total size of the changes."""
         return sum(change.steps for change in self.changes)
 
     @property
     def asks_otherwise(self) -> bool:
-        """Whether sources would have been asked something else, so that other candidates could have come."""
+        """Whether the sources would have been asked something else, which could give other candidates."""
         return any(change.kind is AnswerChangeKind.REQUEST for change in self.changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,12 +66,12 @@ class Counterfactual:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What a search for the smallest change found.
+    """The result of a search for the smallest change.
 
     Attributes:
-        single: the smallest change; None where no single one suffices.
-        pair: where none does, two that suffice together. The smallest of those tried, which are not all there are.
-        tried: how many changes of each name were tried in vain.
+        single: the smallest single change; None if none suffices.
+        pair: if none does, the smallest pair among those tried, which are not all.
+        tried: number of changes tried in vain, by name.
     """
 
     single: Counterfactual | None = None
@@ -88,18 +88,14 @@ class Search:
 
 
 def all_changes(case: Case) -> list[Change]:
-    """Return every change that may bring a dropped or merged chunk back, the smallest first."""
+    """Return every change that may bring a dropped or merged chunk back, smallest first."""
     last = case.progress
     changes = chain(settings_changes(case), other_changes(case))
     return sorted((change for change in changes if STAGES.index(change.stage) <= last), key=lambda change: change.order)
 
 
 def smallest_changes(case: Case) -> Search:
-    """Return the smallest change that shows a chunk; where no single one does, two together.
-
-    Args:
-        case: of a chunk that is not shown.
-    """
+    """Return the smallest change that shows a chunk that is not shown, or else a pair of changes."""
     changes = all_changes(case)
     trials = _Trials(case)
     for change in changes:
@@ -113,7 +109,7 @@ class _Trials:
     """Changes tried on a case.
 
     Attributes:
-        further: those that carry the chunk further without showing it, the first of each name.
+        further: those that take the chunk to a later stage without showing it, the first of each name.
     """
 
     def __init__(self, case: Case) -> None:
@@ -125,11 +121,11 @@ class _Trials:
 
     @property
     def counted(self) -> tuple[tuple[str, int], ...]:
-        """How many changes of each name were tried in vain."""
+        """The number of changes tried in vain, by name."""
         return tuple(sorted(self._tried.items()))
 
     def shown_by(self, change: Change) -> SearchResult | None:
-        """Return the search with a change, None where it does not show the chunk."""
+        """Return the search with a change, None if it does not show the chunk."""
         changed = change.applied(self._case.result)
         result = None
         line_up = self._line_up if STAGES.index(change.stage) >= _AFTER_DEDUP else None
@@ -144,7 +140,7 @@ class _Trials:
         return None
 
     def _carries(self, result: SearchResult | None) -> bool:
-        """Whether the chunk comes to a later stage in another result than it did."""
+        """Whether the chunk reaches a later stage in another result."""
         after = None if result is None else self._case.followed(result)
         return after is not None and after.progress > self._case.progress
 
@@ -154,7 +150,7 @@ def _name(change: Change) -> str:
 
 
 def _pair(case: Case, further: Iterable[Change]) -> Counterfactual | None:
-    """Return the smallest pair that begins with one of the changes that carry the chunk further."""
+    """Return the smallest pair that begins with a change that takes the chunk further."""
     best: Counterfactual | None = None
     for first in further:
         result = case.again(first.applied(case.result))
@@ -173,13 +169,7 @@ def _pair(case: Case, further: Iterable[Change]) -> Counterfactual | None:
 
 
 def counterfactual(case: Case, changes: tuple[Change, ...], after: SearchResult) -> Counterfactual:
-    """Return what changes make of an answer.
-
-    Args:
-        case: before them.
-        changes: made together.
-        after: the search with them; it shows the chunk.
-    """
+    """Describe the effect of changes on an answer, given the recomputed search `after`, which shows the chunk."""
     shown = case.shown_in(after)
     before = {
         identity_of(chunk.source_id, chunk.chunk): (chunk.source_id, chunk.chunk_id) for chunk in case.result.chunks
@@ -199,10 +189,9 @@ _ALL: Final = 10**9
 
 
 class LineUp:
-    """The texts that dedup kept, each with the best relevance and signal of those merged into it.
+    """The texts that dedup kept, each with the best relevance and signal of its duplicates.
 
-    Args:
-        case: of a chunk that is among them.
+    Decides quickly, without recomputing the search, whether a change after dedup shows the case's chunk.
     """
 
     def __init__(self, case: Case) -> None:
@@ -224,11 +213,11 @@ class LineUp:
         """Return whether the chunk is returned.
 
         Args:
-            changed: the search with something changed that is read after dedup.
-            uncut: however many are returned.
+            changed: the search with a change that takes effect after dedup.
+            uncut: return any number of chunks.
         """
         settings = changed.settings.values
-        if settings.learnt_blend is not None:  # it weighs each against all that are left: nothing less than a search
+        if settings.learnt_blend is not None:  # the blend compares each with all others: only a full search decides
             return self._case.again_shows(with_settings(changed, **NO_CUT) if uncut else changed)
         rows = self._within_limits(settings)
         if self._wanted not in rows:
@@ -282,7 +271,7 @@ class LineUp:
     def _order(
         self, rows: Sequence[int], relevance: Sequence[float], settings: Settings
     ) -> tuple[list[float], list[int]]:
-        """The final scores, descending, and the rows that have them."""
+        """The final scores, descending, and their rows."""
         chunks = [self._rows[row] for row in rows]
         tiers = [self._tiers[row] for row in rows]
         exact = exact_matches_first(
@@ -302,13 +291,13 @@ class LineUp:
 
 
 def _ranking_tier(chunk: RankedChunk, settings: Settings) -> int:
-    """Return the tier that a chunk ranks by: 5 where it is not trusted, or is demoted for its age."""
+    """Return the tier that a chunk ranks by: 5 if untrusted or demoted as expired."""
     demoted = settings.expired == "demote" and "expired" in chunk.flags
     return chunk.authority_tier if chunk.trust_class is TrustClass.TRUSTED and not demoted else 5
 
 
 def _best_score(case: Case, chunk: RankedChunk, kind: ScoreKind) -> float | None:
-    """Return the highest score of a kind among a text and those merged into it, None where its own has none."""
+    """Return the highest score of a kind of a text and its duplicates, None if the text itself has none."""
     own = chunk.chunk.score(kind)
     if own is None:
         return None

@@ -1,4 +1,4 @@
-"""One record of a ledger, with what is needed to read it."""
+"""Find one record of a ledger, with what is needed to read it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordBytes:
-    """A record as it is stored.
-
-    Attributes:
-        index: its place in the log, None while it waits.
-    """
+    """A stored record; its index is None while pending."""
 
     entry: bytes
     index: int | None
 
 
 def find_record(ledger: Ledger, record_id: str) -> RecordBytes:
-    """Return a record, after what waits was integrated.
+    """Return a record, after integrating pending ones.
 
     Raises:
         RecordNotFound: there is none of that id, or it was pruned.
@@ -44,12 +40,11 @@ def recorded_result(ledger: Ledger, record_id: str, entry: bytes, query: str | N
     """Return the result of a recorded search.
 
     Args:
-        entry: of the record.
-        query: the question, where only its digest was recorded.
+        query: the question, if only its digest was recorded.
 
     Raises:
-        AuditError: something that it was computed from is missing, erased or unreadable.
-        InvalidRequest: the record is of something else than a search.
+        AuditError: something needed to compute it is missing, erased or unreadable.
+        InvalidRequest: the record is not of a search.
     """
     from context_engine.audit.record.restored import restore
 
@@ -61,7 +56,7 @@ def recorded_result(ledger: Ledger, record_id: str, entry: bytes, query: str | N
 
 
 def context_entries(ledger: Ledger, search_id: str) -> list[bytes]:
-    """Return the entries of the contexts of a search, oldest first; those that were pruned are left out."""
+    """Return the entries of the contexts of a search, oldest first, without pruned ones."""
     from context_engine.audit.ledger.look_up import Criteria
 
     rows = ledger.rows(Criteria(kind="context", search_id=search_id, newest_first=False))
@@ -70,6 +65,6 @@ def context_entries(ledger: Ledger, search_id: str) -> list[bytes]:
 
 
 def ledger_pseudonyms(ledger: Ledger) -> list[Pseudonyms]:
-    """Return what callers and questions may have been named with: by each key, newest first, and without one."""
+    """Return the pseudonyms of every key, newest first, and those without a key."""
     keys = () if ledger.keyring is None else ledger.keyring.pseudonym_keys
     return [Pseudonyms(secret) for secret in (*keys, ledger.pseudonym_salt)]

@@ -1,4 +1,4 @@
-"""Why a chunk was shown or not, and the smallest change that would have shown it."""
+"""Explain why a chunk was shown or not, and find the smallest change that would have shown it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ from context_engine.errors import InvalidRequest, nearest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The numbers of a candidate that came as far as to be measured.
+    """The numbers of a candidate that was measured.
 
     Attributes:
-        tier: its authority tier.
-        relevance, absolute, boost, final, rerank_score: as in `RankedChunk`; of one that was merged into another its
-            own relevance alone is known.
-        place: among all that were ranked, from 1; None where it was dropped before.
-        ranked: how many were ranked.
-        last: the final score of the last chunk shown; None where none is.
-        supposed: it was dropped before it was ranked: relevance, boost and final are those that it would have had with
-            every limit lifted.
+        relevance, absolute, boost, final, rerank_score: as in `RankedChunk`; of a merged candidate only its own
+            relevance is known.
+        place: 1-based place among all ranked candidates; None if dropped before.
+        ranked: number of ranked candidates.
+        last: final score of the last chunk shown; None if none is.
+        supposed: dropped before ranking: relevance, boost and final are those without any limit.
     """
 
     tier: int
@@ -53,7 +51,7 @@ class Standing:
 
     @property
     def gap(self) -> float | None:
-        """The final score of the last chunk shown minus its own; negative where other rules passed it over."""
+        """The final score of the last chunk shown minus its own; negative if other rules passed it over."""
         return None if self.final is None or self.last is None else self.last - self.final
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,7 +60,7 @@ class Standing:
 
 
 def standing_of(case: Case) -> Standing | None:
-    """Return where a candidate stood; None where it was dropped before it was measured."""
+    """Return where a candidate stood; None if it was dropped before it was measured."""
     if case.fate.outcome is Outcome.MERGED:
         return _of_merged(case, case.fate.into)
     chunk, supposed = case.shown_in(case.uncut), False
@@ -88,7 +86,7 @@ def _of_ranked(case: Case, chunk: RankedChunk, supposed: bool) -> Standing:
 
 
 def _of_merged(case: Case, into: Key | None) -> Standing | None:
-    """Return the relevance that a text had before it was merged: the one that it was merged into lists it."""
+    """Return the relevance that a text had before it was merged, from the list of the chunk it was merged into."""
     for chunk in case.unlimited.chunks:
         if (chunk.source_id, chunk.chunk_id) == into:
             for member in chunk.also_in:
@@ -106,7 +104,7 @@ def _funnel(result: SearchResult, fate: Fate) -> tuple[StageTrace, ...]:
 
 
 def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: str | None) -> Key:
-    """Return the chunk that is meant: a candidate, one that was withheld, or else the very one that is named."""
+    """Return the chunk that is meant: a candidate, a withheld chunk, or else the exact one named."""
     of_source = [key for key in keys if source in (None, key[0])]
     matches = [key for key in of_source if key[1] == chunk] or [key for key in of_source if key[1].startswith(chunk)]
     if len(matches) == 1:
@@ -114,7 +112,7 @@ def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: st
     if matches:
         named = ", ".join(f"{key[0]}/{key[1]}" for key in sorted(matches)[:_MOST_NAMED])
         more = " and more" if len(matches) > _MOST_NAMED else ""
-        raise InvalidRequest(f"{chunk!r} may be one of several chunks: {named}{more}. Give one of them whole")
+        raise InvalidRequest(f"{chunk!r} matches several chunks: {named}{more}. Give one of these ids in full")
     if source is not None:
         return source, chunk
     named, slash, rest = chunk.partition("/")  # a chunk's id may hold a slash, a source's never does
@@ -122,13 +120,13 @@ def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: st
         return _meant(keys, sources, rest, named)
     hint = nearest(chunk, (key[1] for key in keys[:1000]))
     raise InvalidRequest(
-        f"no candidate of this search has an id that begins with {chunk!r}: name its source as SOURCE/CHUNK to learn "
-        f"why it did not give it.{hint if 'mean' in hint else ''}"
+        f"no candidate of this search has an id that begins with {chunk!r}: write SOURCE/CHUNK to learn why that "
+        f"source did not give it.{hint if 'mean' in hint else ''}"
     )
 
 
 class WhyAbsent(StrEnum):
-    """What kept a chunk from being a candidate."""
+    """Why a chunk was not a candidate."""
 
     WITHHELD = "withheld"
     SOURCE_DENIED = "source_denied"
@@ -141,11 +139,11 @@ class WhyAbsent(StrEnum):
 
 
 class AccessTaken(NamedTuple):
-    """What access control took from a search, as its record has it.
+    """What access control removed from a search, as recorded.
 
     Attributes:
-        denied: (source, reason) of each source that was not searched for the caller.
-        withheld: (source, chunk, classification) of each chunk that was taken out of an answer.
+        denied: (source, reason) of each source not searched for the caller.
+        withheld: (source, chunk, classification) of each chunk removed from an answer.
     """
 
     denied: Sequence[tuple[str, str]] = ()
@@ -153,7 +151,7 @@ class AccessTaken(NamedTuple):
 
     @classmethod
     def of_entry(cls, entry: Mapping[str, Any]) -> Self:
-        """Return what access control took, out of the whole entry of a search."""
+        """Return what access control removed, from the complete entry of a search."""
         denied = [(source, reason) for source, reason in entry.get("denied", ())]
         return cls(denied, [(source, chunk, needed) for source, chunk, needed in entry.get("withheld", ())])
 
@@ -165,13 +163,13 @@ def why(result: SearchResult, chunk: str, source: str | None = None, access: Acc
     """Return why a chunk was shown or not.
 
     Args:
-        result: of the search, with its request and answers.
-        chunk: the chunk's id, or the beginning of it that no other candidate has; SOURCE/CHUNK names its source too.
-        source: the source's id; needed where several have such a chunk, and for a chunk that was no candidate.
-        access: what access control took from the search.
+        result: the search, with its request and answers.
+        chunk: the chunk's id, or an unambiguous beginning of it; SOURCE/CHUNK also names its source.
+        source: the source's id; needed if several have such a chunk, and for a chunk that was not a candidate.
+        access: what access control removed from the search.
 
     Raises:
-        InvalidRequest: no chunk or several are meant, or the result does not hold its request.
+        InvalidRequest: no chunk or several match, or the result does not contain its request.
     """
     analyse = TextCache().analysed
     again = recompute(result, analyse)
@@ -218,13 +216,13 @@ def why(result: SearchResult, chunk: str, source: str | None = None, access: Acc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """Why a chunk was no candidate.
+    """Why a chunk was not a candidate.
 
     Attributes:
-        why: maybe_cut: the source gave more than it was asked for, and what was cut is not recorded. maybe_beyond: it
-            gave as many as it was asked for, and the chunk may have come next. maybe_refused: some of what it gave was
-            no chunk, and was refused. not_found: it gave fewer than it was asked for, and this was not among them.
-        detail: the classification, the reason of the rule, or what failed; "" where there is nothing to add.
+        why: maybe_cut: the source gave more than asked, and what was cut is not recorded. maybe_beyond: it gave as many
+            as asked, and the chunk may have come next. maybe_refused: some of what it gave was refused as invalid.
+            not_found: it gave fewer than asked, and this was not among them.
+        detail: the classification, the reason of the rule, or the failure; "" for none.
         asked, chunks, cut, rejected: as in `SourceStatus`.
     """
 
@@ -247,18 +245,15 @@ class Why:
     """What became of a chunk in a search.
 
     Attributes:
-        search_id: of the search.
-        source_id, chunk_id: of the chunk.
-        same: stage 2 computed again gives the bytes that were recorded. Where not, all that follows is of what it
-            gives now.
-        absence: why it was no candidate; None where it was one, and all else but `same` is empty where it was not.
-        fate: what became of it.
-        standing: its numbers; None where it was dropped before it was measured.
-        funnel: the stages it went through, the last the one that it ended at.
-        rank: where it is shown; None where it is not.
-        also_in: the texts that were merged into it, where it is shown.
-        swaps: pairs of it and another that the tier turned round, where it is shown.
-        changes: what would have shown it; None where it is shown.
+        same: recomputing stage 2 gives the recorded bytes; if not, everything below describes the recomputed search.
+        absence: why it was not a candidate; None if it was. If set, everything else except `same` is empty.
+        fate: its fate.
+        standing: its numbers; None if it was dropped before it was measured.
+        funnel: the stages it went through, the last being where it ended.
+        rank: its rank if shown.
+        also_in: texts merged into it, if shown.
+        swaps: pairs with another chunk whose order the tier reversed, if shown.
+        changes: what would have shown it; None if shown.
     """
 
     search_id: str
@@ -293,14 +288,7 @@ class Why:
 
 
 def absence_of(result: SearchResult, source_id: str, chunk_id: str, access: AccessTaken) -> Absence:
-    """Return why a chunk of a source was not among the candidates of a search.
-
-    Args:
-        result: whose candidates do not hold it.
-        source_id: the source.
-        chunk_id: the chunk.
-        access: what access control took.
-    """
+    """Return why a chunk of a source was not among the candidates of a search."""
     for source, chunk, classification in access.withheld:
         if (source, chunk) == (source_id, chunk_id):
             return Absence(why=WhyAbsent.WITHHELD, detail=str(classification))

@@ -112,11 +112,11 @@ class TestChanged:
 class TestGone:
     def test_a_document_that_is_not_there(self):
         found = become(chunk())
-        assert (found.state, found.why) == (ChunkState.GONE, "its document is not there")
+        assert (found.state, found.why) == (ChunkState.GONE, "its document no longer exists")
 
     def test_a_text_that_left_its_document(self):
         found = become(chunk(), chunk("L#2", REVIEW))
-        assert (found.state, found.why) == (ChunkState.GONE, "its document is there, its text is not")
+        assert (found.state, found.why) == (ChunkState.GONE, "its document exists without this text")
 
     def test_another_chunk_of_the_same_id_is_no_heir_of_a_chunk_without_a_document(self):
         assert become(chunk(document=None), chunk("L#9", document=None)).state is ChunkState.GONE

@@ -179,7 +179,7 @@ def test_a_later_part_of_an_answer_is_made_again_from_its_number(ask, chunk_of):
 def test_a_context_that_cannot_be_made_again_says_why(result):
     context = from_result(result, counter=Words(), budget=60)
     (plain,) = replay(result, code_version="0.9", contexts=[context_entry(context)]).contexts
-    assert (plain.identical, plain.reason) == (None, "there is no token counter")
+    assert (plain.identical, plain.reason) == (None, "no token counter is available")
     masked = context_entry(context, masked=True)
     (masked,) = replay(result, code_version="0.9", contexts=[masked], counter=lambda _: Words()).contexts
     assert masked.identical is None

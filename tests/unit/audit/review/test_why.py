@@ -83,9 +83,9 @@ def test_what_was_dropped_before_it_was_measured_has_no_numbers(ask, chunk_of):
 def test_a_chunk_is_named_by_the_beginning_of_its_id(result):
     assert why(result, "rec").chunk_id == "record"
     assert why(result, "sop-1").chunk_id == "sop-1"
-    with pytest.raises(InvalidRequest, match=r"t2/sop-1, t2/sop-2\. Give one of them whole"):
+    with pytest.raises(InvalidRequest, match=r"t2/sop-1, t2/sop-2\. Give one of these ids in full"):
         why(result, "sop")
-    with pytest.raises(InvalidRequest, match=r"name its source .* Did you mean 'record'\?"):
+    with pytest.raises(InvalidRequest, match=r"write SOURCE/CHUNK .* Did you mean 'record'\?"):
         why(result, "recrod")
 
 
