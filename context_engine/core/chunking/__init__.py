@@ -1,7 +1,7 @@
 """Documents cut by their type; pure functions on text.
 
 A chunk made of a piece carries in its metadata, beside `source_file`, the front matter of its document or, of a record,
-the fields that stand in the piece, what the record is known by, and what the manifest names under `fields`:
+the fields in the piece, the record's identifiers, and the fields that the manifest names under `fields`:
 
 =====================  ==============================================================================================
 key                    value
@@ -11,15 +11,15 @@ content_sha256         SHA-256 of the content
 previous_chunk_id      id of the chunk before it in the document; the first has none
 next_chunk_id          id of the chunk after it; the last has none
 section_title          innermost title above the text, without its number: "New products" for "4.1 New products"
-heading_only           true where nothing stands below its heading or headings; else left out
-defines                list of the terms that the content defines, as it writes them; left out where it defines none
+heading_only           true if there is no text below its heading or headings; else left out
+defines                list of the terms that the content defines, as it writes them; left out if none
 page, page_end         page (or slide) that the content begins on, and the one it ends on where that is another
 line                   line of a text, CSV or JSON Lines file that the content begins on
 sheet, row             sheet of a workbook, and the row of a record
-reference              what a clause of a numbered notice is cited by: "637(4.1)"
+reference              citation of a clause of a numbered notice: "637(4.1)"
 =====================  ==============================================================================================
 
-and the fields that the strategy names, where they are known: `section_number` and `version`, `date`; `jurisdiction`,
+and the fields that the strategy names, if known: `section_number` and `version`, `date`; `jurisdiction`,
 `regulator`, `id`; `template_id`; `entity_id`, `fetched_at`; the profile `funnel` names `source_file`, `section` (the
 number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. Section number, heading path, position
 and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.

@@ -5,7 +5,7 @@
     The desk head classifies the product ...
 
 A person and a model read it as a citation, an embedder sees where the text stands, and a search takes it off and has
-the fields back. `…` stands for what is not said here: first for the title, last for the headings that the text itself
+the fields back. `…` stands for omitted parts: first the title, last the headings that the text itself
 begins with. Signs that part the line are escaped by a backslash in what it says, but not `·` in titles and headings
 ("NPA-SOP-001 · Approval"): the document's id, or `…` in its place, is the last part without a name, and parts the two.
 
@@ -26,7 +26,7 @@ from context_engine.core.chunking.labels import label_of
 from context_engine.core.models import Chunk
 
 LINE_FORM: Final = "2"
-"""Raised whenever the line is written otherwise. One of form 1 is read as it was meant or is text; where it names
+"""Raised whenever the format of the line changes. One of form 1 is read as it was meant or is text; where it names
 neither title nor heading, headings that its text begins with count as its own."""
 
 _LEAD: Final = "› "
@@ -49,14 +49,14 @@ _STEP_SIGNS: Final = re.compile(r"[\\›]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _UNSEEN: Final = r"[\x00-\x09\x0b-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]*"
-_LIKE_OURS: Final = re.compile(rf"(?m)^({_UNSEEN})(\\*›)")  # a store may drop what is not seen before it
+_LIKE_OURS: Final = re.compile(rf"(?m)^({_UNSEEN})(\\*›)")  # a store may drop invisible characters before it
 _MADE_UNLIKE: Final = re.compile(rf"(?m)^({_UNSEEN})\\(\\*›)")
 _HEADING: Final = re.compile(r"#{2,6} +(\S.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLine:
-    """The contents of a chunk's first line; None and () for what it does not say. Falsy if it says nothing.
+    """The contents of a chunk's first line; None and () for omitted parts. Falsy if empty.
 
     White space and control characters in a text become single spaces.
 
@@ -65,7 +65,7 @@ class ChunkLine:
         path: headings from the top of the document down to the text, those that the text begins with included.
         section: the section's number.
         page: the page that the text begins on, 1-based.
-        reference: by what it is cited, such as "637(4)".
+        reference: its citation, such as "637(4)".
         effective_from, effective_to: first day in force, first day no longer in force; the line names the last one.
     """
 
@@ -114,7 +114,7 @@ def line_of(chunk: Chunk, *, document: bool = True, place: bool = True) -> Chunk
 
 
 def with_line(line: ChunkLine, content: str) -> str:
-    """Return a text below its line, its own lines of that form escaped; the escaped text alone where nothing is said.
+    """Return a text below its line, with its own lines of that form escaped; without a line if that is empty.
 
     >>> desks = ChunkLine(title="Rules", version="3.2", path=("4 Limits", "4.2 Desks"), section="4.2", page=7)
     >>> with_line(desks, "(a) No.")
@@ -210,7 +210,7 @@ def _parsed(first: str, content: str) -> ChunkLine | None:
 
 
 def _parted(first: str) -> tuple[str, list[str]]:
-    """Return title and headings of a line, and its other parts; what stands before the id is of the first."""
+    """Return title and headings of a line, and its other parts; all before the id belongs to the first."""
     parts = first[len(_LEAD) :].split(_ASIDE)
     unnamed = [place for place, part in enumerate(parts) if place and not _KEYWORD.match(part)]
     end = unnamed[-1] if unnamed else 1
@@ -221,7 +221,7 @@ def _aside(aside: str) -> dict[str, Any]:
     """Return the fields that a part of the line behind its headings says.
 
     Raises:
-        ValueError, OverflowError: a page or a day that is none.
+        ValueError, OverflowError: an invalid page or day.
     """
     for keyword, name in ((_VERSION, "version"), (_SECTION, "section"), (_REFERENCE, "reference")):
         if aside.startswith(keyword):

@@ -1,4 +1,4 @@
-"""Tables of contents in a text: lines that say where something stands, without content of their own.
+"""Finds tables of contents in a text: lines that give places, without content.
 
 Counted are lines that end in dots and a page ("4.1 Scope ....... 12"), lines that are links within the document alone,
 and below a heading such as "Contents" lines that end in a page, and lines that are headings further down. A list of
@@ -59,7 +59,7 @@ class ContentsTable(NamedTuple):
     """A table of contents.
 
     Attributes:
-        start, end: offsets in the text, from its heading, where it has one, to the end of its last line.
+        start, end: offsets in the text, from its heading, if any, to the end of its last line.
         lines: lines that are not blank.
     """
 
@@ -164,7 +164,7 @@ def _number(page: str) -> int | None:
 
 
 class _Later:
-    """Whether a title also stands as a line of its own further down."""
+    """Whether a title occurs again as a separate line further down."""
 
     def __init__(self, rows: Sequence[_Line]) -> None:
         self._rows = rows
@@ -227,7 +227,7 @@ def _goes_on(run: Sequence[_Entry], entry: _Entry, rows: Sequence[_Line]) -> boo
     if entry.kind == "linked":
         return not between
     if any(row.heading for row in between) and _heading_above(run[0].place, rows) is None:
-        return False  # "October 2026" on the title page is no entry of what the heading announces
+        return False  # "October 2026" on the title page is not an entry
     return len(between) <= _MOST_GAP and all(row.end - row.start <= _MOST_GAP_LINE for row in between)
 
 
@@ -269,7 +269,7 @@ def _named(rows: Sequence[_Line], later: _Later) -> Iterator[Span]:
 
 
 def _last_named(top: int, rows: Sequence[_Line], later: _Later) -> int:
-    """Return the last line below a heading that stands further down once more; the first that does so ends them."""
+    """Return the last line below a heading before the lines repeat as headings further down."""
     seen: set[str] = set()
     for place in range(top + 1, len(rows)):
         words = set(_wordings(rows[place].text))

@@ -38,7 +38,7 @@ def fixed_pieces(
         size: most tokens of a piece.
         overlap: most tokens that a window repeats from the one before; whole sentences, items or rows.
         count: counts tokens.
-        contents: tables of contents, which stand in no window and which no window reaches over.
+        contents: tables of contents; no window contains or spans one.
     """
     sections = outline(without_contents(text, contents))
     starts = [section.start for section in sections]
@@ -86,7 +86,7 @@ def section_pieces(
         size: most tokens of a piece.
         overlap: most tokens that a part of a section repeats from the part before; whole sentences, items or rows.
         count: counts tokens.
-        contents: tables of contents, which stand in no piece and which no piece reaches over.
+        contents: tables of contents; no piece contains or spans one.
     """
     pieces: list[Piece] = []
     tokens = cache(partial(_tokens, text, count))
@@ -188,7 +188,7 @@ def cut(text: str, strategy: ChunkingStrategy, count: Count, contents: Sequence[
         text: the document; for `field_level` a record as `record_text` gives it.
         strategy: method, size and overlap.
         count: counts tokens.
-        contents: tables of contents, which stand in no piece and which no piece reaches over; not for `field_level`.
+        contents: tables of contents; no piece contains or spans one. Not for `field_level`.
     """
     if strategy.method == "field_level":
         return field_pieces(text, strategy.chunk_size, count)

@@ -15,7 +15,7 @@ _MOST_DEPTH: Final = 8
 def record_text(title: str, fields: Mapping[str, Any]) -> str:
     """Return a record as text: the title, then one line `field name: value` a field; empty values are left out.
 
-    Nested fields are named by their path, lists of plain values stand on one line.
+    Nested fields are named by their path; lists of plain values are on one line.
 
     >>> record_text("Harbour Note (NPA-001)", {"risk_rating": "high", "limit": {"amount": 5, "currency": "USD"}})
     'Harbour Note (NPA-001)\\nrisk rating: high\\nlimit amount: 5\\nlimit currency: USD'
@@ -51,7 +51,7 @@ def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
 def field_pieces(text: str, size: int, count: Count) -> list[Piece]:
     """Return groups of a record's lines of at most `size` tokens, each readable alone: the title opens every piece.
 
-    The title is the first line. The span of a piece is that of its own lines, without the title that it repeats. A
+    The title is the first line. The span of a piece covers its lines without the repeated title. A
     line that does not fit is cut, and its field's name repeated.
 
     Args:
@@ -76,7 +76,7 @@ def _lead(text: str, title: Span, size: int, count: Count) -> str:
 
 
 def _grouped(text: str, rows: Sequence[Span], lead: str, size: int, count: Count) -> Iterator[tuple[str, Span]]:
-    """Yield (what the piece repeats, the span of its own lines)."""
+    """Yield (the repeated text, the span of the piece's own lines)."""
     index = 0
     while index < len(rows):
         before = lead if index else ""
@@ -91,7 +91,7 @@ def _grouped(text: str, rows: Sequence[Span], lead: str, size: int, count: Count
 
 
 def _parts(text: str, row: Span, lead: str, size: int, count: Count) -> Iterator[tuple[str, Span]]:
-    """Cut one line; from the second part on the field's name is repeated, where that leaves room for the value."""
+    """Cut one line; from the second part on the field's name is repeated if there is room for it."""
     start, end = row
     name, colon, _ = text[start:end].partition(": ")
     again = f"{lead}{name} (continued): "

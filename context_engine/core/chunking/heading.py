@@ -1,7 +1,7 @@
 """The headings of a text: those that Markdown or HTML marks, and plain lines with a number or a word before them.
 
 A heading is what a reader sees of it: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers".
-One that holds nothing but a placeholder or a templating tag (`# <%= title %>`) says nothing, and is none."""
+A line with only a placeholder or a templating tag (`# <%= title %>`) is not a heading."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Heading(NamedTuple):
     Attributes:
         start: offset of the line.
         body: offset of the text below it; `start` where the line itself goes on as a paragraph ("4.1 A bank shall").
-        rank: smaller stands above larger; comparable within one document.
-        label: the section's number ("4.2.1", "Article 5"), None where it has none.
+        rank: a smaller rank is a higher heading; comparable within one document.
+        label: the section's number ("4.2.1", "Article 5"), or None.
         text: the heading as it reads; the label alone where the line goes on as a paragraph.
         marked: whether Markdown or HTML says that it is one.
     """
@@ -56,7 +56,7 @@ class TextLine(NamedTuple):
 
     Attributes:
         start, end: offsets, without white space at the end.
-        text: the line as it stands, without white space at the end.
+        text: the line as written, without trailing white space.
         opens: whether it is the first of a paragraph.
         stopped: whether the line above ends a sentence.
         below: the next line of the paragraph, "" for none.

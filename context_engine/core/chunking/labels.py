@@ -1,6 +1,6 @@
 """The labels by which sections are cited ("4.2.1(b)", "Article 5", "12)", "第三条"), and the series that they form.
 
-Numbers that run through a document make headings; numbers that begin anew are those of its lists."""
+Numbers that run through a document are headings; numbers that restart belong to lists."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class Label(NamedTuple):
 
     Attributes:
         text: as it is cited, without the mark that closes it.
-        kind: a number; a word with a number; or a sign of its own: "A.", "IV.", "二、".
+        kind: a number; a word with a number; or a sign: "A.", "IV.", "二、".
         depth: how many numbers deep, 1 for "4" and "Article 4".
-        rank: smaller stands above larger.
+        rank: a smaller rank is a higher level.
         closed: the mark that follows it: ".", ")", ":" or "".
         rest: the line after it.
     """
@@ -91,7 +91,7 @@ def label_of(line: str) -> Label | None:
 
 
 def values(label: Label) -> tuple[int, ...]:
-    """Return the places in a series that a one-sign label may stand for: "C" is the third letter and roman 100."""
+    """Return the numbers that a one-sign label may mean: "C" is the third letter and roman 100."""
     sign = label.text
     if sign.isdecimal():
         return (int(sign),)
@@ -176,10 +176,10 @@ def follows(number: int, last: int | None, ahead: int | None) -> bool:
 
 
 def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
-    """Return the places in `numbers` that number a document's paragraphs; none where they are lists.
+    """Return the places in `numbers` that number a document's paragraphs; none if they are lists.
 
-    Numbered paragraphs run on from the first to the last without beginning anew, are many, and are paragraphs; the
-    few numbers beside them are lists.
+    Paragraph numbers are many, run on without restarting, and number whole paragraphs; the few other numbers are
+    lists.
 
     Args:
         numbers: of the lines that begin with a number in one style, in order.
@@ -198,7 +198,7 @@ def lettered(values: Sequence[tuple[int, ...]]) -> set[int]:
     """Return the places that form a series of letters or roman numerals: from the first one on, at least two.
 
     Args:
-        values: what each sign may stand for ("C": 3 or 100).
+        values: the possible numbers of each sign ("C": 3 or 100).
     """
     best: list[int] = []
     for reading in (min, max):

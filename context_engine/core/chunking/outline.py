@@ -18,7 +18,7 @@ class OutlineSection(NamedTuple):
     """The text from one heading to the next; the text before the first heading has no label and no path.
 
     Attributes:
-        path: the headings from the top of the document, its own last.
+        path: the headings from the top of the document down to its own.
         body: offset of the text below the heading.
     """
 
@@ -61,7 +61,7 @@ def headings(text: str) -> tuple[Heading, ...]:
 
 
 def section_title(path: Sequence[str]) -> str | None:
-    """Return the innermost title of a heading path without its number, None where no heading has a title.
+    """Return the innermost title of a heading path without its number; None if no heading has a title.
 
     >>> section_title(("4 Approval", "4.1 New products", "4.1.2"))
     'New products'
@@ -177,7 +177,7 @@ class QuestionAnswer(NamedTuple):
         question: without its mark or number.
         start: offset at which the question begins.
         answer: the span of the answer, without white space at its ends; never empty.
-        section: number of the section they stand in, None where it has none.
+        section: the number of their section, or None.
         path: headings above the question, from the top of the document.
     """
 

@@ -24,10 +24,10 @@ class Piece(NamedTuple):
         content: the text; `text[start:end]` of the document, except for the repeated title of a record.
         span: character offsets (start, end) in the document's text; spans come in order, and all that lies outside
             them is white space.
-        section: the section's number, None where it has none or the piece covers several.
+        section: the section's number; None if missing or if the piece covers several sections.
         heading_path: headings from the top of the document down to the piece.
         position: 0-based place in the document.
-        heading_only: whether there is nothing below its heading, or below any of them.
+        heading_only: whether there is no text below its heading or headings.
     """
 
     content: str
@@ -78,7 +78,7 @@ def pack(
     Args:
         atoms: each of at most `size` tokens, see `fit`.
         overlap: most tokens that a span repeats from the one before; whole atoms only.
-        keep_blocks: end a span between two blocks where that keeps the second whole.
+        keep_blocks: end a span between two blocks if that keeps the second whole.
     """
     runs = _Runs(text, atoms, size, count)
     ends = _block_ends(atoms)
@@ -250,7 +250,7 @@ def _needed(atoms: Sequence[Atom], ends: Sequence[int], runs: _Runs, index: int)
 
 
 def _between_blocks(atoms: Sequence[Atom], ends: Sequence[int], runs: _Runs, begin: int, index: int, last: int) -> int:
-    """Return where to end instead of inside a block: before the block, if it fits alone and no stub stays behind."""
+    """Return where to end instead of inside a block: before it, if it fits alone and leaves no stub behind."""
     if ends[last] == last:
         return last
     first = last

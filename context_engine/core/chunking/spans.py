@@ -1,4 +1,4 @@
-"""A text as blocks (paragraph, list, table) and those as atoms (sentence, item, row): where it may be cut."""
+"""Splits a text into blocks (paragraph, list, table) and atoms (sentence, item, row), between which it may be cut."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MOST_HEADING: Final = 100
 
 
 class Atom(NamedTuple):
-    """A span that is cut only if it does not fit by itself.
+    """A span that is cut only if it does not fit alone.
 
     Attributes:
         block: number of the block it belongs to.
         whole: whether the block is a table, a list or code, which a reader wants in one piece.
-        tokens: of it alone; 0 where nobody has counted.
+        tokens: its own tokens; 0 if not counted.
     """
 
     start: int

@@ -80,7 +80,7 @@ PROFILES: Final[Mapping[str, ChunkingStrategy]] = MappingProxyType(
         )
     }
 )
-"""Ways to cut that a source chooses by name, whatever the type of its documents."""
+"""Strategies that a source chooses by name, for documents of any type."""
 
 
 def get_profile(name: str, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
@@ -90,7 +90,7 @@ def get_profile(name: str, table: Mapping[str, ChunkingStrategy] | None = None) 
     800
 
     Raises:
-        ConfigError: there is none; the error lists those there are.
+        ConfigError: unknown; the error lists the known ones.
     """
     known = {**PROFILES, **(DEFAULT_STRATEGIES if table is None else table)}
     if name not in known:
@@ -113,7 +113,7 @@ def strategy_for(structure: TextStructure, table: Mapping[str, ChunkingStrategy]
 
     Records are cut as `entity_record` is. Sections are cut with the size and the overlap of the `default` row and carry
     the fields of `sop_document`; text without sections gets the `default` row, and so does every text where the table
-    gives that row a method of its own.
+    gives that row its own method.
 
     >>> strategy_for(TextStructure("sections", 3)).method, strategy_for(TextStructure("windows")).method
     ('section_aware', 'fixed_size')

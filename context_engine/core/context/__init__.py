@@ -1,4 +1,4 @@
-"""From a ranked result to what a language model reads, under a token budget."""
+"""Turns a ranked result into a context for a language model, within a token budget."""
 
 from context_engine.core.context.assemble import NOTHING_FOUND, assemble
 from context_engine.core.context.fence import fence, parse_fences

@@ -124,7 +124,7 @@ class Frame(NamedTuple):
 
     Attributes:
         share: the part of the budget, [0, 1], for untrusted blocks together.
-        mask: what the text of every block passes; None for a text as it is.
+        mask: applied to the text of every block; None: unmasked.
         part, first: the number of the text among those of one answer, and of its first label.
     """
 
@@ -149,7 +149,7 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
     """Return passages, best first, as a context within the frame.
 
     Args:
-        left_out: what was left out before.
+        left_out: the passages left out earlier.
     """
     if frame.mask is not None:
         mask = cache(frame.mask)  # a block is priced and shown several times
@@ -208,7 +208,7 @@ def _untrusted_tokens(blocks: Sequence[JoinedPassage], frame: Frame) -> int:
 def _placed(
     blocks: Sequence[JoinedPassage], named: Sequence[str], frame: Frame
 ) -> Iterator[tuple[int, JoinedPassage, str]]:
-    """Yield each block with its place in the answer, 1-based, and what it is cited as."""
+    """Yield each block with its 1-based place in the answer and its label."""
     yield from zip(range(frame.first, frame.first + len(blocks)), blocks, named)
 
 
@@ -242,7 +242,7 @@ def _shown(block: JoinedPassage, frame: Frame) -> str:
 
 
 def _without_blocks(frame: Frame, *, found: bool) -> str:
-    """Return the sentence that stands alone, with the notes if they fit; nothing if even the sentence does not."""
+    """Return the sentence for a context without passages, with the notes if they fit; "" if even it does not fit."""
     sentence = NOTHING_FITS if found else NOTHING_FOUND
     for text in ("\n".join([sentence, *frame.notes]), sentence):
         if frame.counter.count(text) <= frame.budget:

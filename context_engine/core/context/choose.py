@@ -18,7 +18,7 @@ Reason = Literal["budget", "untrusted_share"]
 
 
 class ChosenPassages:
-    """The passages chosen so far and what they cost.
+    """The passages chosen so far and their cost.
 
     Args:
         price: tokens of a block. The sum over all blocks is compared with the room; the whole text is counted later.
@@ -48,7 +48,7 @@ class ChosenPassages:
         )
 
     def added(self, passage: Passage) -> int:
-        """Return what a passage would add; less than its length where it continues a chosen one."""
+        """Return the tokens that a passage would add; fewer than its length if it continues a chosen one."""
         key = document_key(passage)
         return self._cost([*self._groups.get(key, ()), passage]) - self._costs.get(key, 0)
 
@@ -111,11 +111,11 @@ def choose(
 ) -> ChosenPassages:
     """Return the passages that fit, taken best first; one that does not is left out and the next ones are tried.
 
-    Only the best passage, where it alone is too long, is cut: after a sentence, or a word where no sentence fits.
+    Only the best passage is cut, if it is too long alone: after a sentence, or after a word if no sentence fits.
 
     Args:
         passages: best first.
-        mask: what the text of a block will pass; a passage is masked before it is cut, so that no cut goes through a
+        mask: applied to the text of a block; a passage is masked before it is cut, so that no cut goes through a
             number and leaves a part of it.
     """
     selection = ChosenPassages(price, room, untrusted_room)

@@ -105,7 +105,7 @@ def _break_run(match: re.Match[str]) -> str:
         return match[0]
     broken = _BRACKET.sub(lambda bracket: bracket[0] + BREAK, match[0])
     after = _BREAKS.match(match.string, match.end())
-    return broken.removesuffix(BREAK) if after and len(after[0]) % 2 else broken  # a break stands there already
+    return broken.removesuffix(BREAK) if after and len(after[0]) % 2 else broken  # there is a break already
 
 
 def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str:
@@ -149,12 +149,12 @@ def parse_fences(text: str, nonce: str) -> list[str]:
     fenced = re.findall(rf"{re.escape(opening)}\n(.*?)\n{re.escape(closing)}", text, re.DOTALL)
     if text.count(opening) != len(fenced) or text.count(closing) != len(fenced):
         raise InvalidRequest(f"half a fence: {opening!r} and {closing!r} do not pair up")
-    # A break that was put in stands single; those of the text come in pairs, with at most one put in before them.
+    # An inserted break is single; breaks of the text come in pairs, with at most one inserted before them.
     return [_BREAKS.sub(lambda run: BREAK * (len(run[0]) // 2), body) for body in fenced]
 
 
 _MARKS: Final = frozenset("<>|[](){}#:,=\"'_-*~+/")
-"""What marks are made of; a break beside each ends the mark."""
+"""The characters of marks; a break beside one ends the mark."""
 
 _ESCAPES: Final = "&%\\"
 
@@ -166,7 +166,7 @@ _Edits = dict[tuple[int, int], str]
 
 
 def inert(text: str) -> str:
-    """Return a text that claims nothing any more, itself where it claims nothing; doing so twice changes nothing.
+    """Return a text whose markers and instructions are broken; idempotent, and the text itself if it has none.
 
     Nothing is lost. In what `injection_findings` finds, a break, U+241B, ends each mark and stands before the first
     character that cannot be seen; text in invisible characters is shown in ⟦brackets⟧. Instructions in plain words stay
@@ -187,7 +187,7 @@ def inert_line(line: str) -> str:
 
 
 def _edits(text: str, findings: Iterable[InjectionFinding]) -> _Edits:
-    """Return what stands in the place of which characters."""
+    """Return the replacement of each character."""
     edits = {(start, end): f"\u27e6{says}\u27e7" for start, end, says in invisible(text)}
     for kind, start, end in (finding for finding in findings if finding.kind != "hidden_text"):
         places = () if kind == "instructions" else _in_mark(text[start:end])

@@ -1,4 +1,4 @@
-"""A search result as what a model reads: in one text, or in numbered parts that together hold every passage."""
+"""The context of a search result: one text, or numbered parts that together hold every passage."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _FOR_A_MODEL: Final = (
     NoticeCode.FILTER_LEFT_NOTHING,
     NoticeCode.DATES_UNKNOWN,
 )
-"""What a model must know of an answer beside its decision; none of these sentences holds words of a document but those
-that stand for misspelt ones."""
+"""Notices that a model must know besides the decision; their sentences hold no words of documents except spelling
+suggestions."""
 
 
 _AHEAD: Final = 12
@@ -57,7 +57,7 @@ def from_result(
         budget: tokens; None takes the result's `context_max_tokens`.
         nonce: of the fences; None derives it from the search id, which no document can know beforehand.
         mask: masks personal data where the domain sets `mask_contexts`: `Engine.mask`. Elsewhere it is not used.
-        part: which of `parts_of_result`; 1 is what has room in the budget.
+        part: the number of a part of `parts_of_result`; 1 is what fits the budget.
 
     Raises:
         InvalidRequest: as `assemble`, a result of a domain that masks contexts without a mask, and a part that there
@@ -132,10 +132,10 @@ def _share(result: SearchResult, chunks: Sequence[RankedChunk], number: int) -> 
 
 
 def for_a_model(result: SearchResult, mask: Mask | None) -> SearchResult:
-    """Return a result whose passages may go to a model: masked where its domain sets `mask_contexts`.
+    """Return a result whose passages may go to a model: masked if its domain sets `mask_contexts`.
 
     Raises:
-        InvalidRequest: its domain does, and no mask is given.
+        InvalidRequest: its domain masks contexts, and no mask is given.
         MaskingError: a masker failed.
     """
     mask = _context_mask(result, mask)
@@ -143,7 +143,7 @@ def for_a_model(result: SearchResult, mask: Mask | None) -> SearchResult:
 
 
 def _dealt(chunks: Sequence[RankedChunk], made: Context, decision: Decision) -> dict[Key, None]:
-    """Return the chunks that a text took, in their order; out of scope there is nothing to read, and it takes all."""
+    """Return the chunks in a text, in their order; out of scope nothing is read, and all chunks count as taken."""
     shown = {(block.source_id, chunk_id) for block in made.blocks for chunk_id in block.chunk_ids}
     keys = list(map(_key, chunks))
     if decision is not Decision.OUT_OF_SCOPE:
@@ -156,10 +156,10 @@ def _key(chunk: RankedChunk) -> Key:
 
 
 def _context_mask(result: SearchResult, mask: Mask | None) -> Mask | None:
-    """Return what masks what goes to a model of a result; None where its domain masks nothing.
+    """Return the mask for the texts of a result; None if its domain masks nothing.
 
     Raises:
-        InvalidRequest: its domain does, and no mask is given.
+        InvalidRequest: its domain masks contexts, and no mask is given.
     """
     if not result.settings.values.mask_contexts:
         return None

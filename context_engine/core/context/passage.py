@@ -29,8 +29,8 @@ class Passage(NamedTuple):
 
     Attributes:
         trusted: False puts the text inside a fence; unknown origin is not trusted, nor is text that wants to be obeyed.
-        confidence: strong, fair, weak or None. relevance: [0, 1] or None. final: what it was ranked by, or None.
-        url: the address of its place, None where it has none.
+        confidence: strong, fair, weak or None. relevance: [0, 1] or None. final: the final score, or None.
+        url: its address, or None.
         also_in: the duplicates that were merged into it, in words ("ORM-SOP-002 §9.1").
         truncated: its text was cut to fit.
     """
@@ -72,7 +72,7 @@ class Passage(NamedTuple):
         return self._replace(chunk=masked_labels(self.chunk, mask), also_in=tuple(mask(name) for name in self.also_in))
 
     def masked(self, mask: Mask) -> Passage:
-        """Return the passage with its text masked; where that changed it, it has no place in the document any more."""
+        """Return the passage with its text masked; a changed text loses its place in the document."""
         content = mask(self.chunk.content)
         changed = content != self.chunk.content
         return self._replace(chunk=self.chunk._replace(content=content, span=None)) if changed else self
@@ -85,7 +85,7 @@ class Passage(NamedTuple):
 
 
 def passage_of(ranked: RankedChunk) -> Passage:
-    """Return what is shown of a ranked chunk."""
+    """Return the passage of a ranked chunk."""
     basis = ranked.provenance.extra.get("fetched_at_basis")
     return Passage(
         rank=ranked.rank,
@@ -108,7 +108,7 @@ def passage_of(ranked: RankedChunk) -> Passage:
 
 
 def passages_from_dicts(dicts: Sequence[Mapping[str, Any]]) -> list[Passage]:
-    """Return what is shown of chunk dicts, best first; those that want to be more than text are flagged.
+    """Return the passages of chunk dicts, best first; texts with instructions are flagged.
 
     Raises:
         InvalidRequest: not a chunk dict.
@@ -126,7 +126,7 @@ def _is_suspected(passage: Passage) -> bool:
 
 
 def _passage_from_dict(fields: Mapping[str, Any], rank: int) -> Passage:
-    """Return what is shown of a chunk dict, with or without `_provenance`.
+    """Return the passage of a chunk dict, with or without `_provenance`.
 
     Trust is what the caller or the provenance tag states; a document's metadata may lower it, never raise it. Where no
     trust class, tier or source type is stated the text is not trusted.
@@ -192,7 +192,7 @@ class JoinedPassage(NamedTuple):
 
     Attributes:
         parts: in the order of the document.
-        text: where there are several, the document's text from the first start to the last end.
+        text: of several parts, the document's text from the first start to the last end.
     """
 
     parts: tuple[Passage, ...]
@@ -210,7 +210,7 @@ class JoinedPassage(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Where the text begins in the document; 0 where no span is known."""
+        """Where the text begins in the document; 0 without a known span."""
         return self.parts[0].chunk.span[0] if self.parts[0].chunk.span else 0
 
     @property
@@ -220,7 +220,7 @@ class JoinedPassage(NamedTuple):
 
 
 def document_key(passage: Passage) -> tuple[object, ...]:
-    """Return what passages must share to be neighbours; a passage that states no exact span is its own.
+    """Return the key that neighbours share; a passage without an exact span has no neighbours.
 
     A span is exact if the text is as long as the span says. Trust is part of the key: a fence holds all or nothing.
     """
@@ -246,7 +246,7 @@ def joined(passages: Sequence[Passage]) -> list[JoinedPassage]:
 
 
 def _continued(before: JoinedPassage, passage: Passage) -> str | None:
-    """Return the text of both, None if they do not touch or do not agree where they overlap."""
+    """Return the joined text; None if they do not touch, or differ in the overlap."""
     span = passage.chunk.span
     if span is None or span[0] > before.start + len(before.text):
         return None

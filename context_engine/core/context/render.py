@@ -34,12 +34,12 @@ def is_markdown(form: Form) -> bool:
 
 
 def separator(form: Form) -> str:
-    """Return what stands between two passages."""
+    """Return the separator of passages."""
     return "\n\n---\n\n" if is_markdown(form) else "\n\n----------\n\n"
 
 
 def render(block: JoinedPassage, heading: str, form: Form, nonce: str) -> str:
-    """Return a block as the reader sees it; text that is not trusted stands in a fence.
+    """Return a block as the reader sees it; untrusted text is fenced.
 
     Args:
         heading: label and attribution.
@@ -55,7 +55,7 @@ def render(block: JoinedPassage, heading: str, form: Form, nonce: str) -> str:
 
 
 def quoted(text: str, nonce: str, *, suspected: bool) -> str:
-    """Return a text in a fence, below a line that says why; one that is suspected claims nothing any more."""
+    """Return a fenced text below a line that says why; the marks of a suspicious text are broken."""
     return f"{QUOTED_SUSPECT}\n{fence(text, nonce, inert)}" if suspected else f"{QUOTED}\n{fence(text, nonce)}"
 
 
@@ -81,7 +81,7 @@ _FLAG_WORDS: Final = {
 
 
 def origin_line(block: JoinedPassage, nonce: str) -> str:
-    """Return the line about the origin: what the engine and the manifest say first, then the document's own fields."""
+    """Return the line about the origin: first fields of the engine and manifest, then the document's own."""
     best = block.best
     fields = [
         *_standing(block, nonce),
@@ -93,7 +93,7 @@ def origin_line(block: JoinedPassage, nonce: str) -> str:
 
 
 def fields_in_lines(block: JoinedPassage, nonce: str) -> list[str]:
-    """Return the lines of the form `full`: rank and scores, metadata, tags, origin; none for what is not known.
+    """Return the lines of the form `full`: rank and scores, metadata, tags, origin; unknown ones are left out.
 
     The year is that of the metadata, else the one the text came into force in; the content type that of the metadata,
     else the document's type.
@@ -118,7 +118,7 @@ def fields_in_lines(block: JoinedPassage, nonce: str) -> list[str]:
 
 
 def _standing(block: JoinedPassage, nonce: str) -> list[str | None]:
-    """Return what the engine and the manifest say of a block."""
+    """Return the fields of a block from engine and manifest."""
     best = block.best
     flags = dict.fromkeys(flag for part in block.parts for flag in part.flags)
     return [
@@ -157,7 +157,7 @@ def _authority(passage: Passage) -> str:
 
 
 def _file(passage: Passage, nonce: str) -> str | None:
-    """Return the document's file, where its title is not that already."""
+    """Return the document's file unless it is the title."""
     path = passage.chunk.path
     return f"file {one_line(path, nonce)}" if path and path != title(passage) else None
 
@@ -181,7 +181,7 @@ def _fetched(block: JoinedPassage, expired: bool, nonce: str) -> str | None:
 
 
 def _classification(block: JoinedPassage) -> str | None:
-    """The highest of the parts, where it is above internal."""
+    """The highest classification of the parts if above internal."""
     known = [part.classification for part in block.parts if part.classification]
     highest = max(known, key=lambda classification: classification.rank, default=None)
     return None if highest is None or highest.rank <= Classification.INTERNAL.rank else str(highest)
@@ -203,7 +203,7 @@ def _own_fields(passage: Passage, nonce: str) -> Iterable[str]:
 
 
 def also_in(block: JoinedPassage, nonce: str) -> list[str]:
-    """Return the line that names the duplicates, none where there are none."""
+    """Return the line that names the duplicates, if any."""
     names = dict.fromkeys(name for part in block.parts for name in part.also_in)
     return [f"Also in: {', '.join(one_line(name, nonce) for name in names)}"] if names else []
 
@@ -222,7 +222,7 @@ def sections(block: JoinedPassage) -> str | None:
 
 
 def page_range(block: JoinedPassage) -> str | None:
-    """Return "page 7" or "pages 7-9", None where there are no pages."""
+    """Return "page 7" or "pages 7-9", or None."""
     first = [page for part in block.parts if (page := part.chunk.page)]
     last = [page for part in block.parts if (page := part.chunk.last_page)]
     if not first:

@@ -18,7 +18,7 @@ _PIECE: Final = re.compile(
 
 _GAP: Final = re.compile(r"(?:[\n\t]|  )[ \n]*")
 
-_BREAK: Final = re.compile(r"[\n\t][ \n]*")  # the same where no two blanks stand together, and faster
+_BREAK: Final = re.compile(r"[\n\t][ \n]*")  # faster than the general pattern if no two blanks are adjacent
 
 _PERCENT_CJK: Final = 85
 
@@ -47,7 +47,7 @@ _percents: Final = _CountMemo()
 
 
 class ApproxTokenCounter:
-    """Estimates tokens by classes of characters; needs no vocabulary, no download and no state of its own.
+    """Estimates tokens by classes of characters; needs no vocabulary, download or state.
 
     One token is: up to ten small letters with the capital before them, three capitals, three digits, three marks, two
     other letters (Greek, Cyrillic, Arabic ...); a CJK character is 0.85 and a run of line breaks or of spaces 0.8.
@@ -99,7 +99,7 @@ class TextLimit(NamedTuple):
 
 
 class _Characters:
-    """Counts characters, and tokens where they bind harder: `most_tokens` tokens weigh as much as `most_chars`."""
+    """Counts the tighter of characters and tokens: `most_tokens` tokens weigh as much as `most_chars` characters."""
 
     def __init__(self, counter: TokenCounter | None, most_chars: int, most_tokens: int | None) -> None:
         self._counter, self._most_chars, self._most_tokens = counter, most_chars, most_tokens
@@ -113,7 +113,7 @@ class _Characters:
 
 
 def limited(counter: TokenCounter, max_tokens: int | None, max_chars: int | None) -> TextLimit | None:
-    """Return what keeps a text to both limits; None where there is none.
+    """Return a counter for both limits; None without limits.
 
     Args:
         counter: of the tokens.

@@ -1,7 +1,7 @@
 """What a store may offer beyond search, each an optional protocol.
 
-Whoever needs a capability asks for its protocol (`isinstance`), never for a certain store. A source offers what it
-implements itself, and what the object behind its `store` implements.
+Code that needs a capability asks for its protocol (`isinstance`), never for a certain store. A source offers the
+protocols that it implements, and those of the object behind its `store`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from context_engine.core.models import (
 class Calibratable(Protocol):
     """A store for which the scope threshold of a domain can be calibrated.
 
-    Its sources say in their answers what they were calibrated to (`SourceAnswer.calibration`).
+    Its sources report their calibration in their answers (`SourceAnswer.calibration`).
     """
 
     def calibration_plan(
@@ -35,13 +35,13 @@ class Calibratable(Protocol):
         anew: bool = False,
         adapter_id: str | None = None,
     ) -> CalibrationPlan:
-        """Return what is to be calibrated.
+        """Return the parts to calibrate.
 
         Args:
             domain: the domain.
             source_ids: its sources; those that the store does not hold are passed over.
             asked_ids: chunk and document ids, of which each part says which it holds.
-            anew: all of it; else what has changed enough since it was calibrated.
+            anew: all parts; else those that changed enough since their calibration.
             adapter_id: an adapter that is about to be put in force: calibrate under it too.
 
         Raises:
@@ -60,7 +60,7 @@ class Calibratable(Protocol):
     def keep_calibrations(
         self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
     ) -> None:
-        """Keep the calibrations of a plan in place of earlier ones; a part without one is uncalibrated from then.
+        """Replace earlier calibrations by those of a plan; a part without one becomes uncalibrated.
 
         Raises:
             StoreError: they cannot be kept.
@@ -70,7 +70,7 @@ class Calibratable(Protocol):
     def calibration(
         self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
     ) -> ScopeCalibration | None:
-        """Return the calibration that a search of a domain has now; None if there is none.
+        """Return the calibration in force for searches of a domain, or None.
 
         Args:
             by_vector: by vectors too, if the store has any; else by words alone.

@@ -51,7 +51,7 @@ Mask = Callable[[str], str]
 
 
 class AccessPolicy(Protocol):
-    """Decides who may search what. Safe for many threads; consulted before any source is called.
+    """Decides which sources a caller may search. Thread-safe; consulted before any source is called.
 
     Attributes:
         policy_hash: identifies the rules; policies with equal hashes decide alike.
@@ -61,7 +61,7 @@ class AccessPolicy(Protocol):
     def policy_hash(self) -> str: ...
 
     def decide(self, principal: Principal, domain: DomainSpec) -> AccessDecision:
-        """Return what a principal may search in a domain; fewer roles must never permit more."""
+        """Return the sources that a principal may search in a domain; fewer roles must never permit more."""
         ...
 
     def rules_of(self, source_id: str) -> str:
@@ -96,7 +96,7 @@ class Authenticator(Protocol):
 class Recorder(Protocol):
     """Records every search before its answer is returned. Safe for many threads.
 
-    Each method may raise `AuditUnavailable`; what was not recorded must not be returned. Any other error is logged, and
+    Each method may raise `AuditUnavailable`; an unrecorded answer must not be returned. Any other error is logged, and
     the search continues.
     """
 

@@ -54,14 +54,14 @@ class JointlySearchable(Protocol):
     def store(self) -> object: ...
 
     def search_together(self, sources: Sequence[Source], query: SourceQuery) -> Sequence[SourceAnswer | SourceError]:
-        """Return for each source, in order, what its own `search` returns or raises.
+        """Return for each source, in order, the result or exception of its own `search`.
 
         Args:
             sources: sources with the same `store` as this one, itself included.
             query: the query for all of them.
 
         Raises:
-            Exception: of any kind; each source is then searched by itself.
+            Exception: of any kind; each source is then searched alone.
         """
         ...
 
@@ -71,7 +71,7 @@ class Preparable(Protocol):
     """A source that must load something, such as a model, before its first answer; optional."""
 
     def prepare(self, query_text: str, seconds: float) -> None:
-        """Load what is missing. Called before each search; must return at once if everything is loaded.
+        """Load missing parts. Called before each search; must return at once if everything is loaded.
 
         The time it takes counts against the search's deadline, not against the source's own time limit.
 
@@ -87,7 +87,7 @@ class Preparable(Protocol):
 
 @runtime_checkable
 class Examinable(Protocol):
-    """A source that can say whether it can be searched and what it holds; optional.
+    """A source that can report whether it can be searched and what it holds; optional.
 
     A source without this method is only tried with a sample query.
     """
@@ -103,7 +103,7 @@ class Examinable(Protocol):
 
 @runtime_checkable
 class Listable(Protocol):
-    """A source that can list what it holds; optional.
+    """A source that can list its chunks; optional.
 
     An evaluation uses it to detect judged documents that the source does not hold, and to count all tokens.
     """
@@ -162,9 +162,9 @@ class SinkReport(NamedTuple):
     """A sink's report on a run, beyond the counts of documents and chunks.
 
     Attributes:
-        place: where it wrote, as shown to the user.
-        outcome: what was accepted, in one sentence; "" if the counts are enough.
-        advice: what the user should do or decide; all of it is shown.
+        place: where it wrote, for the user.
+        outcome: the accepted documents in one sentence; "" if the counts are enough.
+        advice: actions for the user; all are shown.
         remarks: notes on single documents; only the first few are shown.
         problems: documents that are not stored as written; any of them makes the run a failure.
         published: added to the JSON report under the adapter's name; None adds nothing.

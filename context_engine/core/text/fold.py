@@ -1,4 +1,4 @@
-"""A text as it reads, whatever it is disguised as, with the way back to the original characters."""
+"""Folds disguised text (look-alikes, invisible characters, escapes) to plain letters, with places in the original."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ class FoldedText:
     """A text in lower case without invisible characters, with the way back to the original.
 
     Args:
-        text: as it reads.
-        pieces: each with the characters [start, end) of the original that it stands for; None where the text is the
-            original. Asked for when a place is.
+        text: the folded text.
+        pieces: the folded pieces, each with the characters [start, end) of the original that it replaces; None if the
+            text is the original. Computed only when a place is needed.
 
     Attributes:
-        text: as it reads.
+        text: the folded text.
     """
 
     __slots__ = ("_ends", "_pieces", "_starts", "text")
@@ -174,7 +174,7 @@ def _of_characters(text: str, start: int, end: int) -> Iterator[_Piece]:
 
 
 def _meant(escape: re.Match[str]) -> str | None:
-    """Return the characters that an escape stands for; None if it is not an escape."""
+    """Return the characters of an escape; None if it is not one."""
     if escape["entity"]:
         written = f"&{escape['entity']};"
         meant = unescape(written)

@@ -1,4 +1,4 @@
-"""Text as tokens (what it says) and as search terms (what it is found by).
+"""Splits text into tokens (for comparison) and search terms (for the index).
 
 One analyser serves the embedded index and the engine's own lexical score, so that a term found is a term ranked."""
 
@@ -174,7 +174,7 @@ def tokens(text: str) -> list[str]:
 def terms(text: str) -> list[str]:
     """Return the search terms of a text in order: stop words left out, English stems, codes whole and in parts.
 
-    A code is followed by what a reader may call it by: `4.2.1(b)` by `4.2.1`, `637(4)(b)` by `637(4)` and `637`,
+    A code is followed by its shorter names: `4.2.1(b)` by `4.2.1`, `637(4)(b)` by `637(4)` and `637`,
     `npa-sop-001` by its parts. Neighbouring CJK characters become overlapping pairs.
 
     >>> terms("Criteria for approving NPA-001 under 4.2.1(b)")
@@ -186,8 +186,8 @@ def terms(text: str) -> list[str]:
 def term_weights(text: str) -> dict[str, float]:
     """Return each term of a query with its weight: 1, or LITTLE for a piece of a code and for a word that asks.
 
-    Who asks for `DCE-WEB-001` means that document, not every text with "DCE" and "001" in it; and who says "please
-    explain" wants no text that says so. Where there is nothing else, words that ask count 1.
+    A question for `DCE-WEB-001` means that document, not every text with "DCE" and "001" in it; "please explain"
+    looks for no text with these words. If there is nothing else, question words weigh 1.
 
     >>> term_weights("please explain the limits of DCE-WEB-001")
     {'pleas': 0.2, 'explain': 0.2, 'limit': 1.0, 'dce-web-001': 1.0, 'dce': 0.2, 'web': 0.2, '001': 0.2}
@@ -254,7 +254,7 @@ _TERMS: Final = _WordMemo(_terms_of)
 def _split(token: str) -> tuple[str, ...]:
     """Keep what has a digit whole (a code); split the rest at punctuation, and CJK into characters.
 
-    An English genitive and underscores around a token are no part of it.
+    An English genitive and underscores around a token are dropped.
     """
     if token.isascii() and token.isalnum():
         return (token,)
@@ -274,7 +274,7 @@ def _split(token: str) -> tuple[str, ...]:
 
 
 def _split_between(text: str) -> tuple[str, ...]:
-    """Split what stands between CJK characters: of `2024年-2025年` the number 2025, not -2025."""
+    """Split the text between CJK characters: `2024年-2025年` gives the number 2025, not -2025."""
     inner = text.strip("-./,'’")
     return _split(inner) if inner else ()
 

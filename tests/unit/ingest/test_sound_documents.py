@@ -16,7 +16,7 @@ def test_a_record_nested_50_deep_is_taken_to_the_depth_that_can_be_written(folde
     report = ingest(root, source({"*.json": "entity_record"}), sink)
     assert (report.documents, report.errors) == (1, ())
     assert report.warnings == (
-        f"rates.json:1: a field is nested deeper than {MOST_DEPTH} levels: what lies there is left out",
+        f"rates.json:1: a field is nested deeper than {MOST_DEPTH} levels: the rest is left out",
     )
     for chunk in sink.chunks("E1"):
         json.dumps(chunk.to_dict(), ensure_ascii=False).encode()
