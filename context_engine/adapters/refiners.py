@@ -1,7 +1,7 @@
-"""A language model as query refiner, behind the OpenAI chat API.
+"""Query refinement by a language model behind the OpenAI chat API.
 
-It words a question better for search and names its concepts. Its wording is searched for beside the question: a bad
-answer never loses a word of the user's."""
+The model words a question better for search and names its concepts. Its wording is an addition to the question: a bad
+answer loses no word of the user's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Answer with one JSON object and nothing else:
 
 
 class OpenAIRefinerOptions(ChatOptions):
-    """Options of the query refiner `openai`, beside those of the model.
+    """Options of the query refiner `openai`, in addition to those of the model.
 
     Attributes:
         max_concepts: concepts asked for.
@@ -41,13 +41,7 @@ class OpenAIRefinerOptions(ChatOptions):
 
 
 class OpenAIRefiner:
-    """Asks a language model.
-
-    Args:
-        server: asked.
-        options: of the model.
-        nonce: makes the word that closes the fence; never the same for two questions.
-    """
+    """Asks a language model; `nonce` makes the word that closes the fence, different for each question."""
 
     def __init__(
         self,
@@ -60,7 +54,7 @@ class OpenAIRefiner:
         self._server, self._options, self._nonce = server, options, nonce
 
     def refine(self, query: str, language: str) -> Refinement:
-        """Return another wording of a question and what it is about."""
+        """Return another wording of a question, and its concepts."""
         nonce, most = self._nonce(), self._options.max_concepts
         rules = _RULES.format(nonce=nonce, language=language, most=most)
         try:
@@ -74,13 +68,11 @@ class OpenAIRefiner:
 
 
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> QueryRefiner:
-    """Return a query refiner over a language model; nothing is asked yet."""
+    """Return a query refiner over a language model; nothing is sent yet."""
     chosen = read_options(OpenAIRefinerOptions, options)
-    server = open_server(
-        CHAT_API,
-        context,
-        chosen.connection,
-        lambda problem, _later: RefinerError(f"openai: {problem}"),
-        attempts=chosen.attempts,
-    )
+
+    def error(problem: str, _later: bool) -> RefinerError:
+        return RefinerError(f"openai: {problem}")
+
+    server = open_server(CHAT_API, context, chosen.connection, error, attempts=chosen.attempts)
     return OpenAIRefiner(server, chosen)

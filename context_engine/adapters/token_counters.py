@@ -20,23 +20,20 @@ if TYPE_CHECKING:
 
 
 ENCODINGS: Final = ("cl100k_base", "o200k_base", "p50k_base", "r50k_base")
-
 _FOLDER: Final = "TIKTOKEN_CACHE_DIR"
-
 _URL: Final = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
-
 _LOADER: Final = "load_tiktoken_bpe"
 
 
 class TiktokenCounter:
-    """Counts with one of tiktoken's encodings, read from a file; the network is never asked.
+    """Counts with one of tiktoken's encodings, read from a file; nothing is downloaded.
 
     Args:
-        path: the encoding's file, or a folder that holds it as `ENCODING.tiktoken` or as tiktoken's own cache does.
+        path: the encoding's file, or a folder with `ENCODING.tiktoken` or with tiktoken's own cache.
         encoding: one of ENCODINGS; the file's name without its suffix if None.
 
     Raises:
-        ConfigError: the encoding is not known, or its file is not there or cannot be read.
+        ConfigError: the encoding is unknown, or its file is missing or cannot be read.
         MissingExtra: the extra `tokens` is not installed.
     """
 
@@ -54,7 +51,7 @@ class TiktokenCounter:
 
     @classmethod
     def named(cls, name: str, *, env: Mapping[str, str] | None = None) -> TiktokenCounter:
-        """Return a counter by the name of an encoding, found where TIKTOKEN_CACHE_DIR says, or by its file.
+        """Return a counter by the name of an encoding, found in the folder TIKTOKEN_CACHE_DIR, or by its file.
 
         Raises:
             ConfigError: see the class; or the variable is not set.
@@ -64,16 +61,16 @@ class TiktokenCounter:
             return cls(name)
         folder = (os.environ if env is None else env).get(_FOLDER, "")
         if not folder:
-            raise ConfigError(f"where the file of {name} lies is not known. {_how(name)}")
+            raise ConfigError(f"the folder with the file of {name} is not set. {_how(name)}")
         return cls(folder, name)
 
     def count(self, text: str) -> int:
-        """Return the number of tokens; special tokens in the text count as the text they are."""
+        """Return the number of tokens; special tokens count as plain text."""
         return len(self._encoding.encode_ordinary(text))
 
 
 def _within(folder: Path, name: str) -> Path:
-    """Return the encoding's file in a folder: by its name, else by the name tiktoken's cache gives it."""
+    """Return the encoding's file in a folder: under the name of tiktoken's cache, else under its own."""
     cached = folder / sha1(_URL.format(name).encode(), usedforsecurity=False).hexdigest()
     return cached if cached.is_file() else folder / f"{name}.tiktoken"
 
@@ -96,11 +93,11 @@ def _opened(name: str, file: Path) -> Encoding:
     try:
         return Encoding(**parts)
     except (AssertionError, ValueError) as error:
-        raise ConfigError(f"{file} is not whole: it is not the vocabulary of {name}") from error
+        raise ConfigError(f"{file} is incomplete: it is not the vocabulary of {name}") from error
 
 
 def _offline(constructor: Any, ranks: Mapping[bytes, int]) -> Callable[[], dict[str, Any]]:
-    """Return tiktoken's own description of an encoding with the ranks of our file: its loader would ask the network."""
+    """Return tiktoken's own description of an encoding with the ranks of our file: its loader would use the network."""
     if _LOADER not in constructor.__code__.co_names:
         raise ConfigError(
             "this version of tiktoken describes its encodings in another way; install tiktoken 0.7 to 0.14"
@@ -110,7 +107,7 @@ def _offline(constructor: Any, ranks: Mapping[bytes, int]) -> Callable[[], dict[
 
 
 def _ranks(file: Path) -> dict[bytes, int]:
-    """Return the ranks of an encoding: a line is a token in base64, a blank, and its rank."""
+    """Read the ranks of an encoding: each line is a token in base64, a space, and its rank."""
     try:
         rows = (line.split() for line in file.read_bytes().splitlines() if line)
         ranks = {b64decode(token, validate=True): int(rank) for token, rank in rows}
@@ -119,20 +116,20 @@ def _ranks(file: Path) -> dict[bytes, int]:
     except (ValueError, binascii.Error):
         raise ConfigError(f"{file} is not an encoding of tiktoken: a line is a token in base64 and its rank") from None
     if len(ranks) < 256:
-        raise ConfigError(f"{file} is not whole: an encoding has a rank for each of the 256 bytes")
+        raise ConfigError(f"{file} is incomplete: an encoding has a rank for each of the 256 bytes")
     return ranks
 
 
 class TokenizersCounter:
     """Counts with a tokenizer of the Hugging Face library `tokenizers`, read from its file; nothing is downloaded.
 
-    Its truncation and padding are switched off, and no special tokens are added: what is counted is the text.
+    Truncation and padding are switched off and no special tokens are added: only the text is counted.
 
     Args:
         path: a `tokenizer.json`, or the folder of a model that holds one.
 
     Raises:
-        ConfigError: the file is not there or cannot be read.
+        ConfigError: the file is missing or cannot be read.
         MissingExtra: the extra `tokens` is not installed.
     """
 
@@ -166,15 +163,14 @@ COUNTERS: Final = ("approx", "tiktoken", "tokenizers")
 
 
 def open_counter(name: str, *, env: Mapping[str, str] | None = None) -> TokenCounter:
-    """Return the counter of a name; nothing is ever downloaded.
+    """Return a counter by its name; nothing is ever downloaded.
 
     Args:
-        name: `approx`; `tiktoken:cl100k_base` (its file in the folder TIKTOKEN_CACHE_DIR names) or
+        name: `approx`; `tiktoken:cl100k_base` (its file in the folder TIKTOKEN_CACHE_DIR) or
             `tiktoken:/models/cl100k_base.tiktoken`; `tokenizers:/models/minilm/tokenizer.json` or its folder.
-        env: the environment.
 
     Raises:
-        ConfigError: there is no such counter, or its file is not there or cannot be read.
+        ConfigError: the counter is unknown, or its file is missing or cannot be read.
         MissingExtra: the extra `tokens` is not installed.
     """
     kind, _, place = name.partition(":")

@@ -22,11 +22,8 @@ from context_engine.errors import (
 from context_engine.settings.connections import Connection
 
 _MOST_BYTES: Final = 256 * 1024
-
 _MOST_DIGITS: Final = 20
-
 _CONFLICT: Final = 409
-
 _STATUSES: Final[Mapping[int, Meaning]] = {
     400: Meaning(SourceProtocolError, "{name} cannot read the checkpoint (400)", "see whether it speaks tlog-witness"),
     403: Meaning(
@@ -45,18 +42,15 @@ _STATUSES: Final[Mapping[int, Meaning]] = {
         "the ledger was changed, rolled back or forked; run 'context-engine audit verify'",
     ),
 }
-
 _API: Final = Api(statuses=_STATUSES, good=frozenset({200, _CONFLICT}), max_bytes=_MOST_BYTES)
 
 
 class TlogWitness:
-    """Asks one witness; safe for several threads.
+    """A client of one witness. Thread-safe.
 
     Args:
-        name: of its connection; what messages call it.
-        vkey: its verifier key, NAME+HASH+KEY; a cosignature of another key counts for nothing.
-        connect: returns how it is reached; the submission prefix is its base URL.
-        clock: the time.
+        vkey: its verifier key, NAME+HASH+KEY; only cosignatures of this key count.
+        connect: returns its connection; the submission prefix is the base URL.
     """
 
     def __init__(self, name: str, vkey: str, connect: Callable[[], Connection], clock: Clock) -> None:
@@ -64,29 +58,28 @@ class TlogWitness:
         self._client, self._clock = ApiClient(_API, connect, clock), clock
 
     def add_checkpoint(self, note: str, old_size: int, proof: Sequence[bytes]) -> str | int:
-        """Return the signature lines of its cosignatures; or the size it last cosigned, where that is not the old one.
+        """Return the signature lines of its cosignatures; or the size it last cosigned, if `old_size` differs.
 
         Args:
             note: the signed checkpoint.
-            old_size: records that the checkpoint had that it cosigned last; 0 if none.
-            proof: consistency proof from there to the checkpoint, 32 bytes each; empty from 0.
+            old_size: records of the checkpoint that it cosigned last; 0 if none.
+            proof: consistency proof from `old_size` to the checkpoint, 32 bytes each; empty from 0.
 
         Raises:
-            AuditError: it refuses, cannot be asked, or answers what no witness does.
+            AuditError: it refuses, cannot be reached, or answers against the protocol.
         """
-        hashes = "".join(f"{base64.b64encode(one).decode()}\n" for one in proof)
+        hashes = "".join(f"{base64.b64encode(node).decode()}\n" for node in proof)
         problem = ""
         try:
             answer = self._post(f"old {old_size}\n{hashes}\n{note}")
         except (SourceError, ConfigError) as error:
             problem = f"witness {self.name!r}: {error}"
         if problem:
-            raise AuditError(problem)  # outside the except, so that it stands alone
+            raise AuditError(problem)  # outside the except, so that it carries no context
         text = answer.body.decode("utf-8", "replace")
         return text if answer.status != _CONFLICT else self._size(text)
 
     def close(self) -> None:
-        """Close connections; may be called twice."""
         self._client.close()
 
     def _post(self, body: str) -> HttpAnswer:
@@ -98,24 +91,23 @@ class TlogWitness:
     def _size(self, text: str) -> int:
         digits = text.removesuffix("\n")
         if not digits.isascii() or not digits.isdecimal() or len(digits) > _MOST_DIGITS:
-            raise AuditError(f"witness {self.name!r}: it answers 409 without the size that it last cosigned")
+            raise AuditError(f"witness {self.name!r}: its answer 409 does not state the size that it last cosigned")
         return int(digits)
 
 
 def open_witnesses(
     named: Sequence[str], connection: Callable[[str], Connection], clock: Clock
 ) -> tuple[TlogWitness, ...]:
-    """Return the witnesses of a setting; nothing is asked yet.
+    """Return the witnesses of a setting; nothing is sent yet.
 
     Args:
-        named: CONNECTION=NAME+HASH+KEY each: how it is reached, and its verifier key.
+        named: CONNECTION=NAME+HASH+KEY each: the connection and the witness's verifier key.
         connection: returns a connection by its name, read anew.
-        clock: the time.
 
     Raises:
-        ConfigError: one of another form, or a connection that cannot be used.
+        ConfigError: an entry has another form, or its connection cannot be used.
     """
-    return tuple(_opened(one, connection, clock) for one in named)
+    return tuple(_opened(witness, connection, clock) for witness in named)
 
 
 def _opened(named: str, connection: Callable[[str], Connection], clock: Clock) -> TlogWitness:
@@ -125,8 +117,8 @@ def _opened(named: str, connection: Callable[[str], Connection], clock: Clock) -
             raise FormatError("it is the key of a log, not of a witness")
     except FormatError as error:
         raise ConfigError(
-            f"{named!r} does not say whose cosignature counts ({error}): write CONNECTION=NAME+HASH+KEY, with the "
-            "verifier key that the witness's operator publishes",
+            f"{named!r} does not name the key whose cosignature counts ({error}): write CONNECTION=NAME+HASH+KEY, "
+            "with the verifier key that the witness's operator publishes",
             key="audit_witnesses",
         ) from None
     connection(name)

@@ -33,7 +33,6 @@ from context_engine.wiring import Setup
 from context_engine.wiring.embedded_base import base_path, in_embedded_base
 
 _MOST_NEW: Final = 12
-
 Told = Callable[[Principal, int], None]
 
 

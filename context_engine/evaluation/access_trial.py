@@ -39,10 +39,8 @@ from context_engine.wiring.embedded_base import base_path, open_base
 
 INSIDER_ROLE: Final = "access-proof-insider"
 """The role that the rules of new sources ask for."""
-
 Outputs = Mapping[str, Callable[[SearchResult], Any]]
 """Further forms of a result that its caller gets, by name; JSON-ready."""
-
 _ADAPTER: Final = "local"
 _DELETED: Final = "access-proof-deleted"
 _DELETED_CHUNK: Final = Chunk(content="The approval limit of the committee was deleted; a report is due in ten days.")

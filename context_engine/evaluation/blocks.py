@@ -123,7 +123,6 @@ def cut(text: str) -> str:
 
 
 MOST_ROWS: Final = 200
-
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|])")
 
 
@@ -164,9 +163,7 @@ def _escaped(text: str) -> str:
 
 
 _HERE: Final = Path(__file__).resolve().parent
-
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-
 _SCRIPT_POLICY: Final = "; script-src 'unsafe-inline'"
 
 

@@ -25,11 +25,8 @@ from context_engine.settings.messages import config_error
 from context_engine.wiring import Setup
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-
 _QUERIES: Final = ("queries.jsonl", "queries.tsv", "questions.jsonl", "questions.tsv")
-
 _QRELS: Final = ("qrels.tsv", "qrels.jsonl", "qrels.txt", "judgements.jsonl")
-
 Name = Annotated[str, Field(pattern=_NAME)]
 """What a collection is called; a run file is named after it."""
 

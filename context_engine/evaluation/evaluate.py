@@ -90,9 +90,7 @@ def _file(session: Session, path: Path, measures: Sequence[str]) -> Scored:
 
 Groups = Mapping[str, Mapping[str, Sequence[str]]]
 """Name of a grouping to value to question ids."""
-
 _MOST_VALUES: Final = 12
-
 _UNKNOWN: Final = "not known"
 
 

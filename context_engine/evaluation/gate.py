@@ -19,9 +19,7 @@ from context_engine.evaluation.trec import write_run
 from context_engine.settings.files import read_json
 
 Outcome = Literal["holds", "below_floor", "lost"]
-
 MOST_LOST: Final = 5
-
 _EVEN: Final = 1e-9
 """Differences of means that are rounding, not loss."""
 

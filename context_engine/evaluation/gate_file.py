@@ -20,7 +20,6 @@ _HEAD: Final = """\
 # What this installation must go on answering: 'context-engine eval gate {name}' measures it, in CI too.
 # Edit floors and limits here; 'context-engine eval gate {name} --write' measures the baseline anew.
 """
-
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 

@@ -18,7 +18,6 @@ from context_engine.evaluation.qrels import EXACT
 from context_engine.wiring import Setup, listed_chunks
 
 _HASH: Final = re.compile(r"(?:sha256:([0-9a-f]{8,64})|([0-9a-f]{12,64}))")
-
 _HEADING: Final = re.compile(r"^#+ (\d[\w.()]*) ", re.MULTILINE)
 
 

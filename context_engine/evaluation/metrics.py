@@ -27,7 +27,6 @@ _ALIASES: Final = {
 }
 _COUNTS: Final = ("NumQ", "NumRel", "NumRet")
 _NOTHING: Final = "nothing"
-
 Scores = Mapping[str, Mapping[str, float]]
 """Question id to measure to value."""
 

@@ -13,13 +13,10 @@ from context_engine.evaluation.questions import json_lines, lines_of, rejected
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Question id to gold id to grade; a grade above 0 is relevant."""
-
 Rejected = Mapping[str, Collection[str]]
 """Question id to the gold ids that were judged not to be relevant."""
-
 EXACT: Final = "="
 """Before a chunk id: that chunk alone, not what stands below it, though its id reads like that of a section."""
-
 _QUESTION: Final = ("query_id", "qid", "query-id", "id")
 _GOLD: Final = ("gold", "chunk_id", "passage_id", "doc_id", "document_id", "corpus-id", "content_sha256")
 _GRADE: Final = ("grade", "relevance", "score", "rel")

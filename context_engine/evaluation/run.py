@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, str], None]
 """Told of (questions done, questions in all, id of the question)."""
-
 SILENT: Final = (Notice(NoticeCode.ALL_SOURCES_FAILED, "every source", "no answer"),)
 """The troubles of a search that gave no result."""
-
 _NO_AUTHORITY: Final = {"authority_weight": Setting(0.0, "evaluation"), "relevance_weight": Setting(1.0, "evaluation")}
 
 

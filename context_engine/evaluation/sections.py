@@ -27,7 +27,6 @@ from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fa
 from context_engine.evaluation.statistics import SAMPLES
 
 _DEEPEST: Final = 20
-
 _MOST_EXTREMES: Final = 10
 
 _WORDS: Final = {

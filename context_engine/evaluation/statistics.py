@@ -10,7 +10,6 @@ from context_engine.errors import MissingExtra
 SAMPLES: Final = 2000
 FEWEST: Final = 6
 """Questions that must differ: five that all go one way do so by chance in 2 of 32 cases (sign test), six in 2 of 64."""
-
 _SEED: Final = 20_250_630
 _CHUNK: Final = 2_000_000
 

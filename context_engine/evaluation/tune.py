@@ -32,14 +32,11 @@ _WIDE: Final = {
     "reranking_enabled": True,
 }
 """With a reranker, what lets it score every candidate that any setting could let through."""
-
 _ONE_LOOK: Final = {"stage2_top_k": 1}
 """What keeps a search from asking the sources a second time, as some settings make it do and others do not."""
-
 _FOR_RELEVANCE: Final = frozenset({"relevance", "scope", "threshold"})
 _MOST_CANDIDATES: Final = 5000
 _BY_ROUNDING: Final = 1e-9
-
 Values = Mapping[str, float]
 """Question id to the value of the measure."""
 

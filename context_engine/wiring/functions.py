@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
+
+from cachetools import LRUCache
 
 from context_engine.adapters.sources.callable import source_of
 from context_engine.core.concurrency.forking import Lock
@@ -50,7 +51,7 @@ class FunctionEngines:
         self._recorder = recorder
         self._domains = domains
         self._access = access if isinstance(access, OpenAccess) else ManifestPolicy({})
-        self._kept: OrderedDict[Hashable, Engine] = OrderedDict()
+        self._kept: LRUCache[Hashable, Engine] = LRUCache(_MOST_KEPT)
         self._lock = Lock()
 
     def engine(self, function: Any, domain: str) -> Engine:
@@ -61,10 +62,9 @@ class FunctionEngines:
         """
         key = (_named(function), domain)
         with self._lock:
-            engine = self._kept.pop(key, None) or self._made(function, domain)
-            self._kept[key] = engine
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+            engine = self._kept.get(key)
+            if engine is None:
+                engine = self._kept[key] = self._made(function, domain)
             return engine
 
     def domain(self, name: str) -> DomainSpec:

@@ -6,7 +6,6 @@ import logging
 import sqlite3
 import threading
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Final
 
+from cachetools import LRUCache
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, Options
@@ -35,11 +35,8 @@ def embedded_queries(embedder: Embedder, texts: Sequence[str]) -> Sequence[Seque
 
 
 logger = logging.getLogger(__name__)
-
 QUERIES_KEPT: Final = 1024
-
-_AT_ONCE: Final = 500
-"""Parameters of one SQLite statement; old builds allow 999."""
+_AT_ONCE: Final = 500  # parameters of one SQLite statement; old builds allow 999
 
 
 class CacheOptions(Options):
@@ -97,7 +94,6 @@ class VectorFile:
         return out
 
     def put(self, vectors: dict[bytes, array[float]]) -> None:
-        """Store vectors."""
         with self._lock, self._guard():
             rows = [(key, vector.tobytes()) for key, vector in vectors.items()]
             database = self._database()
@@ -126,7 +122,6 @@ class VectorFile:
         return _LoggedFailure(self)
 
     def failed(self, error: BaseException) -> None:
-        """Stop using the file."""
         if not self._broken:
             self._broken = True
             logger.warning("the embedding cache %s is not used: %s; delete it to start a new one", self._path, error)
@@ -152,7 +147,6 @@ class CachedEmbedder:
     All vectors are rounded to 32 bits, cached or not, so that the cache changes no result.
 
     Args:
-        embedder: called for texts that are not cached.
         queries: number of query vectors kept, least recently used dropped first; 0 for none.
         file: of passages; None for none.
     """
@@ -166,7 +160,7 @@ class CachedEmbedder:
     def forget(self) -> None:
         """Empty the cache, and wait for no vector in progress: in a forked child nobody computes it."""
         self._lock = threading.Lock()
-        self._queries: OrderedDict[str, list[float]] = OrderedDict()
+        self._queries: LRUCache[str, list[float]] = LRUCache(self._most)
         self._asked: dict[str, Future[list[float]]] = {}
 
     @property
@@ -196,7 +190,6 @@ class CachedEmbedder:
             known, made = self._queries.get(text), self._asked.get(text)
             self._counts[0 if known is not None or made is not None else 1] += 1
             if known is not None:
-                self._queries.move_to_end(text)
                 return list(known)
             mine = made is None
             if made is None:
@@ -212,10 +205,9 @@ class CachedEmbedder:
             made.set_exception(error)
             raise
         with self._lock:
-            self._queries[text] = vector
+            if self._most:
+                self._queries[text] = vector
             del self._asked[text]
-            while len(self._queries) > self._most:
-                self._queries.popitem(last=False)
         made.set_result(vector)
         return vector
 

@@ -13,18 +13,12 @@ from context_engine.core.protocols import TokenVectors
 from context_engine.errors import ContextEngineError, EmbedderError
 
 logger = logging.getLogger(__name__)
-
 BATCH_SIZE: Final = 64
-
 R = TypeVar("R")
 
 
 class Encoder(Protocol):
-    """A loaded model.
-
-    Attributes:
-        dimension: length of a vector.
-    """
+    """A loaded model; `dimension` is the length of a vector."""
 
     dimension: int
 
@@ -44,7 +38,6 @@ class LocalEmbedder:
         name: returns the model's name, with a mark that distinguishes its weights from others of that name.
         load: loads the model; called at the first text or request for the dimension. Foreign exceptions become an
             `EmbedderError`, and the next call tries again.
-        prefixes: texts that the model expects before queries and passages.
         batch_size: texts given to the model at once.
     """
 
@@ -69,7 +62,7 @@ class LocalEmbedder:
 
     @property
     def model_id(self) -> str:
-        """The model's name; with a mark where prefixes change its vectors."""
+        """The model's name; with a mark if prefixes change its vectors."""
         with self._lock:
             if self._model_id is None:
                 self._model_id = self._name() + self._prefixes.mark
@@ -90,11 +83,11 @@ class LocalEmbedder:
         return self._each([self._prefixes.query + text for text in texts], lambda encoder: encoder.encode)
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector per text; long and short texts are fed apart, so that little is padding."""
+        """Return one vector per text; texts of similar length are batched, so that there is little padding."""
         return self._each([self._prefixes.document + text for text in texts], lambda encoder: encoder.encode)
 
     def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
-        """Return the tokens of each text with a vector each, those of a prefix among them."""
+        """Return the tokens of each text with a vector each, including those of a prefix."""
         prefix = self._prefixes.query if query else self._prefixes.document
         return self._each([prefix + text for text in texts], lambda encoder: encoder.encode_tokens)
 

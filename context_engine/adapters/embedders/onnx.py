@@ -1,7 +1,7 @@
 """Embedding models in ONNX form, without torch; needs the extra `onnx`.
 
-The folder is what a model's repository holds: `tokenizer.json`, `model.onnx` or `onnx/model.onnx`, and
-`1_Pooling/config.json` that says how token vectors become one (their mean where it is not there).
+The folder holds the files of a model's repository: `tokenizer.json`, `model.onnx` or `onnx/model.onnx`, and
+`1_Pooling/config.json`, which says how token vectors are pooled (by their mean if it is missing).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class OnnxOptions(CacheOptions):
 
     Attributes:
         folder: holds the model's files.
-        pooling: how token vectors become one; as the folder says if None.
-        threads: of the CPU; the runtime's own choice if None.
-        max_tokens: a text is cut there.
-        query_prefix, document_prefix: in place of those that its files name, or that are known for its name.
+        pooling: how token vectors are pooled; as the folder says if None.
+        threads: CPU threads; the runtime's own choice if None.
+        max_tokens: longer texts are cut.
+        query_prefix, document_prefix: override the prefixes in the model's files, or those known for its name.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ def load_encoder(chosen: OnnxOptions) -> Encoder:
 
     Raises:
         MissingExtra: onnxruntime or tokenizers is not installed.
-        EmbedderError: the files are not there or cannot be read.
+        EmbedderError: the files are missing or cannot be read.
     """
     model = OnnxModel(
         chosen.folder.expanduser(),

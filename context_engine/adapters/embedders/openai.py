@@ -1,4 +1,4 @@
-"""An embedder behind the OpenAI embeddings API (POST /v1/embeddings), and how much an embedder was used."""
+"""An embedder behind the OpenAI embeddings API (POST /v1/embeddings), and the use of an embedder."""
 
 from __future__ import annotations
 
@@ -18,15 +18,9 @@ from context_engine.core.protocols import Embedder
 from context_engine.errors import EmbedderError
 
 BATCH_SIZE: Final = 100
-
 EMBEDDINGS_API: Final = model_api("v1", max_bytes=64 * 1024 * 1024)
 """2048 texts of 1536 numbers, each of some 20 characters, are 60 MiB of JSON."""
-
-_DIMENSIONS: Final = {
-    "text-embedding-3-large": 3072,
-    "text-embedding-3-small": 1536,
-    "text-embedding-ada-002": 1536,
-}
+_DIMENSIONS: Final = {"text-embedding-3-large": 3072, "text-embedding-3-small": 1536, "text-embedding-ada-002": 1536}
 
 
 class OpenAIOptions(CacheOptions):
@@ -35,11 +29,11 @@ class OpenAIOptions(CacheOptions):
     Attributes:
         connection: name of the connection; its base URL is a host, or ends where `/embeddings` follows.
         model: the server's name for the model.
-        dimensions: ask for shorter vectors, where the model can.
+        dimensions: request shorter vectors, if the model can give them.
         batch_size: texts in one call.
         attempts: calls for one batch before it counts as failed.
         price_per_million_tokens: price of a million tokens, for `usage`.
-        query_prefix, document_prefix: in place of the known ones.
+        query_prefix, document_prefix: override the known prefixes.
     """
 
     connection: Annotated[str, Field(min_length=1)]
@@ -54,13 +48,7 @@ class OpenAIOptions(CacheOptions):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The requests to the server since it was opened.
-
-    Attributes:
-        calls: answered calls.
-        tokens: as the server counted them.
-        cost: in the currency of the price; None where no price is given.
-    """
+    """The requests to the server since it was opened; tokens by its own count, `cost` None without a price."""
 
     calls: int
     tokens: int
@@ -68,12 +56,7 @@ class Usage:
 
 
 class OpenAIEmbedder:
-    """Embeds through a server; safe for several threads.
-
-    Args:
-        server: asked.
-        options: of the model.
-    """
+    """Embeds through a server. Thread-safe."""
 
     def __init__(self, server: ModelServer, options: OpenAIOptions) -> None:
         self._server, self._options = server, options
@@ -84,13 +67,13 @@ class OpenAIEmbedder:
 
     @property
     def model_id(self) -> str:
-        """The model's name, with the number of dimensions asked for, and a mark where prefixes change its vectors."""
+        """The model's name, with requested dimensions, and a mark if prefixes change its vectors."""
         asked = f"/{self._options.dimensions}" if self._options.dimensions else ""
         return f"{self._options.model}{asked}{self._prefixes.mark}"
 
     @property
     def dimension(self) -> int:
-        """Length of a vector; of a model that is not known the server is asked."""
+        """Length of a vector; of an unknown model, measured with a call to the server."""
         if self._dimension is None:
             self._embed(["dimension"])
         assert self._dimension is not None
@@ -109,15 +92,15 @@ class OpenAIEmbedder:
         return self._all([text], self._prefixes.query)[0]
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the vector of each query, asked for in batches."""
+        """Return the vector of each query, requested in batches."""
         return self._all(texts, self._prefixes.query)
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector per text, asked for in batches."""
+        """Return one vector per text, requested in batches."""
         return self._all(texts, self._prefixes.document)
 
     def _all(self, texts: Sequence[str], prefix: str) -> list[list[float]]:
-        """The API refuses empty texts, so they are not sent: their vector is all zeros."""
+        """Return one vector per text; an empty text, which the API refuses, gets a zero vector."""
         places = [place for place, text in enumerate(texts) if text.strip()]
         by_place: dict[int, list[float]] = {}
         for start in range(0, len(places), self._options.batch_size):
@@ -145,7 +128,7 @@ class OpenAIEmbedder:
 
 
 def _vectors(answer: Any, count: int) -> list[list[float]]:
-    """Return the vectors in the order of the texts, of unit length; every text must be there once."""
+    """Return the unit vectors in the order of the texts; every text must be answered once."""
     rows = {int(row["index"]): [float(value) for value in row["embedding"]] for row in answer["data"]}
     if len(answer["data"]) != count or sorted(rows) != list(range(count)):
         raise ValueError
@@ -160,7 +143,7 @@ def _unit(vector: list[float]) -> list[float]:
 
 
 def open_openai(options: Mapping[str, Any], context: ModelContext) -> Embedder:
-    """Return an embedder behind the OpenAI embeddings API; nothing is asked yet."""
+    """Return an embedder behind the OpenAI embeddings API; nothing is sent yet."""
     chosen = read_options(OpenAIOptions, options)
     server = open_server(EMBEDDINGS_API, context, chosen.connection, _failed, attempts=chosen.attempts)
     return cached(OpenAIEmbedder(server, chosen), chosen, context)
@@ -175,11 +158,11 @@ _LEAST_COST: Final = 0.0001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderUse:
-    """How much an embedder was used since it was opened; None if unknown.
+    """The use of an embedder since it was opened; None if unknown.
 
     Attributes:
         embedded: texts the model embedded, questions and passages.
-        from_cache: texts it did not have to.
+        from_cache: texts found in the cache.
         tokens: as the server counted them.
         cost: in the currency of `price_per_million_tokens`.
     """
@@ -208,9 +191,9 @@ class EmbedderUse:
 
 
 def embedder_use(embedder: Embedder) -> EmbedderUse:
-    """Return how much an embedder, cached or not, was used since it was opened.
+    """Return the use of an embedder, cached or not, since it was opened.
 
-    A text that appears twice in one call counts as one that the cache gave.
+    A text that appears twice in one call counts once as cached.
     """
     stats = embedder.stats if isinstance(embedder, CachedEmbedder) else None
     model = embedder.inner if isinstance(embedder, CachedEmbedder) else embedder

@@ -1,4 +1,4 @@
-"""The prefixes that models expect before a question and a passage; without them they find less."""
+"""The prefixes that models expect before a question and a passage; without them they retrieve worse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Prefixes(NamedTuple):
-    """Texts put in front, spaces and all."""
+    """Texts put in front, including their spaces."""
 
     query: str = ""
     document: str = ""
@@ -25,8 +25,7 @@ class KnownModel(NamedTuple):
     """What the maker of a model documents about it.
 
     Attributes:
-        prefixes: texts that it was trained to read before queries and passages.
-        shortest: its vectors may be cut to this many leading numbers, or to more, and made unit again (Kusupati et al.
+        shortest: its vectors may be cut to this many leading numbers, or to more, and normalised again (Kusupati et al.
             2022, "Matryoshka Representation Learning"); 0: it was not trained for that.
     """
 
@@ -44,7 +43,6 @@ _GEMMA: Final = KnownModel(Prefixes(query="task: search result | query: ", docum
 _QWEN3: Final = KnownModel(Prefixes(query=f"{_WEB}\nQuery:"), 32)
 _ARCTIC_2: Final = KnownModel(Prefixes(query="query: "), 256)
 _STELLA: Final = KnownModel(Prefixes(query=f"{_WEB}.\nQuery: "))
-
 _SIZES: Final = ("small", "base", "large")
 _KNOWN: Final = {
     **{f"bge-{size}-en{version}": KnownModel(_SENTENCE) for size in _SIZES for version in ("", "-v1.5")},
@@ -70,29 +68,27 @@ _KNOWN: Final = {
     "text-embedding-3-small": KnownModel(shortest=512),
     "text-embedding-3-large": KnownModel(shortest=256),
 }
-"""By the model's name in small letters, without its owner, as its card on the hub (or Ollama's library) calls it.
+"""By the model's lower-case name without its owner, as on its card on the hub (or in Ollama's library).
 
 Prefixes and lengths are those of each maker's own card: BAAI/bge-*, intfloat/*e5*, Alibaba-NLP/gte-*, Qwen/Qwen3-*,
 google/embeddinggemma-300m, nomic-ai/nomic-embed-text-*, Snowflake/snowflake-arctic-embed-*,
-mixedbread-ai/mxbai-embed-*, NovaSearch/stella_en_*, and OpenAI's guide to embeddings. bge-m3, gte v1.5 and jina v2 want
-none and are not here. Qwen3's ends without a blank, Stella's instruction with a full stop. Of jina v3 a task chooses
-weights, not a text: its server must be told the task. Stella's shorter vectors come of weights of their own, so none of
+mixedbread-ai/mxbai-embed-*, NovaSearch/stella_en_*, and OpenAI's guide to embeddings. bge-m3, gte v1.5 and jina v2 need
+none and are not listed. Qwen3's ends without a space, Stella's instruction with a full stop. For jina v3 a task selects
+weights, not a text: its server must be told the task. Stella's shorter vectors come from separate weights, so none of
 its vectors may be cut.
 """
 
 _PACKED: Final = re.compile(r"([-_](onnx|gguf))?(:[^:]*)?$")
-"""What copies of a model add to its name: the form of its weights, and Ollama's tag."""
-
-
+"""Additions to the names of copies: the format of the weights, and Ollama's tag."""
 _DOCUMENT_PROMPTS: Final = ("document", "passage", "corpus")
-"""What sentence-transformers takes for a passage, the first that there is."""
+"""Names of sentence-transformers' passage prompt; the first one present counts."""
 
 
 def known_model(model: str) -> KnownModel:
     """Return what is known of a model by its name or the path of its folder; an empty entry if unknown.
 
-    Of a path the last part that names a known model counts, so that a hub's cache (`models--owner--model/snapshots/…`)
-    and a folder within the model's (`model/onnx`) are known too, and so is a copy named `model-onnx` or `model:tag`.
+    In a path, the last part that names a known model counts: a hub's cache (`models--owner--model/snapshots/…`), a
+    folder below the model's (`model/onnx`) and a copy named `model-onnx` or `model:tag` are recognised.
 
     >>> known_model("Snowflake/snowflake-arctic-embed-m-v1.5").shortest
     256
@@ -102,7 +98,7 @@ def known_model(model: str) -> KnownModel:
 
 
 def known_prefixes(model: str) -> Prefixes:
-    """Return the prefixes of a model by its name or the path of its folder; none where it is not known.
+    """Return the prefixes of a model by its name or the path of its folder; none if it is unknown.
 
     >>> known_prefixes("intfloat/multilingual-e5-large")
     Prefixes(query='query: ', document='passage: ')
@@ -133,19 +129,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _model_of(part: str) -> str:
-    """Return the model's name in one part of a path, in small letters."""
+    """Return the model's lower-case name in one part of a path."""
     name = part.rpartition("--")[2] if part.startswith("models--") else part
     return _PACKED.sub("", name, count=1)
 
 
 def chosen_prefixes(model: str, query: str | None, document: str | None, *, folder: Path | None = None) -> Prefixes:
-    """Return the prefixes given, those of the model where None is.
-
-    Args:
-        model: its name, or the path of its folder.
-        query, document: those given.
-        folder: the folder of its files; prefixes in them take precedence over the table.
-    """
+    """Return the given prefixes, replacing None by the model's own; those in the files of `folder` come first."""
     known = (None if folder is None else _own_prefixes(folder)) or known_prefixes(model)
     if folder is not None and not any(known):
         known = known_prefixes(str(_read(folder / "config.json").get("_name_or_path", "")))

@@ -22,11 +22,11 @@ class SentenceTransformersOptions(CacheOptions):
     Attributes:
         model: a name of the hub, or a folder.
         revision: of the hub's model; a commit makes runs repeatable.
-        download: fetch missing files from the hub; off, so that nothing leaves the machine unasked.
-        device: "cpu", "cuda", ...; the best one there if None.
-        threads: threads of the CPU for one text batch; the library's own choice if None.
-        max_tokens: a text is cut there; the model's own limit if None.
-        query_prefix, document_prefix: in place of the known ones.
+        download: fetch missing files from the hub; off by default, so that nothing leaves the machine unasked.
+        device: "cpu", "cuda", ...; the best available one if None.
+        threads: CPU threads for one batch; the library's own choice if None.
+        max_tokens: longer texts are cut; the model's own limit if None.
+        query_prefix, document_prefix: override the known prefixes.
     """
 
     model: Annotated[str, Field(min_length=1)] = "BAAI/bge-small-en-v1.5"
@@ -57,11 +57,11 @@ def _name(chosen: SentenceTransformersOptions) -> str:
 
 
 def load_encoder(chosen: SentenceTransformersOptions) -> Encoder:
-    """Load the model; only weights as safetensors, and no code that comes with a model.
+    """Load the model; only safetensors weights, and no code that comes with a model.
 
     Raises:
         MissingExtra: the library is not installed.
-        EmbedderError: the files are not there.
+        EmbedderError: the files are missing.
     """
     model = load_torch_model(
         "SentenceTransformer", chosen, purpose="embedder 'sentence_transformers'", error=EmbedderError

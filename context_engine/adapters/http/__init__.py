@@ -1,8 +1,8 @@
-"""The one way out: every server is asked over HTTP from here, with the same care for time, size and keys.
+"""All outbound HTTP: every server is called from here, with the same bounds on time and size and the same key handling.
 
-A server is an `Api`: its address, the header of its key, its limits and a table of what its statuses mean. An
-`ApiClient` asks it over a connection of the configuration: in time to the last byte, at most so many bytes, without
-cookies or redirects, within the rate of the plan, with a key that is read again when it is refused and shows nowhere.
+An `Api` describes a kind of server: its address, key header, limits and the meaning of its statuses. An `ApiClient`
+calls it over a connection of the configuration: with a deadline to the last byte and a bound on the answer's size,
+without cookies or redirects, within the rate of the plan. A refused key is read again, and no key is ever shown.
 """
 
 from context_engine.adapters.http.api import Api, Meaning, below_host, refusal, versioned

@@ -25,21 +25,16 @@ from context_engine.errors import (
 from context_engine.secrecy import redacted
 
 logger = logging.getLogger(__name__)
-
 _MOST_LOGGED: Final = 500
-
 _MOST_CODE: Final = 64
 
 
 class Meaning(NamedTuple):
-    """What a status stands for; `{name}` in its words is the server's name, `{status}` the status.
+    """The error that a status means; `{name}` in its words is the server's name, `{status}` the status.
 
     Attributes:
-        error: the class of the error.
-        problem: what happened.
-        remedy: what to do about it.
         retryable: whether the same call may succeed later.
-        pause_s: seconds until it may, where the answer has no Retry-After.
+        pause_s: seconds to wait if the answer has no Retry-After.
     """
 
     error: type[SourceError]
@@ -50,16 +45,11 @@ class Meaning(NamedTuple):
 
 
 Statuses = Mapping[int, Meaning | Callable[[str, str], Meaning]]
-"""{status: what it means, or (code, message) of the answer's body -> what it means}."""
-
+"""{status: its meaning, or a function from (code, message) of the answer's body to the meaning}."""
 _DEBUG: Final = "the debug log holds its words"
-
 _REFUSED: Final = Meaning(SourceProtocolError, "{name} refused the request ({status})", _DEBUG)
-
 _TOO_MANY: Final = Meaning(SourceRateLimited, "too many requests ({status})", "lower the load", retryable=True)
-
 _FAILED: Final = Meaning(SourceUnavailable, "{name} failed inside ({status})", "its log says why", retryable=True)
-
 _CANNOT: Final = Meaning(
     SourceUnavailable, "{name} cannot do what it was asked ({status})", "check that base_url is the API's"
 )
@@ -75,30 +65,24 @@ USUAL: Final[Mapping[int, Meaning]] = {
     501: _CANNOT,
     505: _CANNOT,
 }
-"""Beside these any other 5xx is a failure inside that may pass, and anything else a request that was refused."""
+"""Any other 5xx means a failure that may pass, any other status a refused request."""
 
 
 def refusal(
-    answer: HttpAnswer,
-    statuses: Statuses,
-    *,
-    name: str,
-    now: datetime,
-    hide: Callable[[str], str] = redacted,
+    answer: HttpAnswer, statuses: Statuses, *, name: str, now: datetime, hide: Callable[[str], str] = redacted
 ) -> SourceError:
-    """Return the error that an answer stands for, without a source id.
+    """Return the error that an unsuccessful answer means, without a source id.
 
     Args:
-        answer: any but a success.
         statuses: the server's own.
-        name: what messages call the server.
+        name: the server's name in messages.
         now: for a Retry-After that is a date.
-        hide: takes keys out of the words that go to the debug log.
+        hide: removes keys from text for the debug log.
     """
     code, message = _code_and_message(answer)
     logger.debug("%s answered %d %s: %s", name, answer.status, hide(code), hide(message)[:_MOST_LOGGED])
-    found = statuses.get(answer.status) or USUAL.get(answer.status) or (_FAILED if answer.status >= 500 else _REFUSED)
-    meaning = found if isinstance(found, Meaning) else found(code, message)
+    meaning = statuses.get(answer.status) or USUAL.get(answer.status) or (_FAILED if answer.status >= 500 else _REFUSED)
+    meaning = meaning if isinstance(meaning, Meaning) else meaning(code, message)
     words = f"{meaning.problem}: {meaning.remedy}" if meaning.remedy else meaning.problem
     asked = retry_after(answer.headers, now) if meaning.retryable else None
     return meaning.error(
@@ -115,10 +99,10 @@ def _code_and_message(answer: HttpAnswer) -> tuple[str, str]:
     except (ValueError, RecursionError):
         body = None
     inner = body.get("error") if isinstance(body, Mapping) else None
-    held = inner if isinstance(inner, Mapping) else body
-    if not isinstance(held, Mapping) or not {"code", "message"} & held.keys():
+    fields = inner if isinstance(inner, Mapping) else body
+    if not isinstance(fields, Mapping) or not {"code", "message"} & fields.keys():
         return "", answer.body[:_MOST_LOGGED].decode("utf-8", "replace")
-    return str(held.get("code", ""))[:_MOST_CODE], str(held.get("message", ""))
+    return str(fields.get("code", ""))[:_MOST_CODE], str(fields.get("message", ""))
 
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -130,21 +114,20 @@ def _as_written(base_url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """How one kind of server is asked.
+    """How one kind of server is called.
 
     Attributes:
-        name: what messages call it; None: the host of the connection.
-        root: base URL of a connection -> the URL below which its paths lie.
-        statuses: what its statuses mean where that is not the usual.
+        name: its name in messages; None: the host of the connection.
+        root: maps the base URL of a connection to the URL below which the paths lie.
+        statuses: meanings that differ from the usual ones.
         good: statuses of success.
-        key_header: where it wants the key.
-        key_required: where it needs a key, how to give the connection one; empty: a key is optional.
+        key_required: if it needs a key, how to give the connection one; empty: a key is optional.
         max_bytes: longest answer that is read.
-        counted_methods: methods that its rate limit counts.
-        counts_refusals: statuses by which it says that its rate limit is used up, where refused calls count too: then
-            no further search calls it until the window has passed.
+        counted_methods: methods that count towards its rate limit.
+        counts_refusals: statuses that say that its rate limit is used up, if refused calls count too: then no further
+            search calls it until the window has passed.
         waits_for_rate: whether a call waits until the plan's rate allows it; else it is refused at once.
-        bounded_elsewhere: whether a queue before this client keeps to `max_connections`; else this client does.
+        bounded_elsewhere: whether a queue in front of this client enforces `max_connections`; else this client does.
     """
 
     name: str | None = None
@@ -161,7 +144,7 @@ class Api:
 
 
 def versioned(version: str) -> Callable[[str], str]:
-    """Return a root that ends in the API's version, whether or not the base URL does.
+    """Return a function from a base URL to a root that ends in the API's version.
 
     >>> versioned("v1")("https://kb.example"), versioned("v1")("https://kb.example/v1")
     ('https://kb.example/v1', 'https://kb.example/v1')
@@ -170,7 +153,7 @@ def versioned(version: str) -> Callable[[str], str]:
 
 
 def below_host(prefix: str) -> Callable[[str], str]:
-    """Return a root that has the API's prefix where the base URL is only a host; one with a path is taken as it is.
+    """Return a function that adds the API's prefix to a base URL that is only a host; one with a path stays as it is.
 
     >>> below_host("v1")("https://models.example"), below_host("v1")("https://models.example/openai")
     ('https://models.example/v1', 'https://models.example/openai')

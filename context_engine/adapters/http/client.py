@@ -29,21 +29,13 @@ from context_engine.secrecy import redacted
 from context_engine.settings.connections import Connection
 
 PHASES: Final = 3
-"""To connect, to wait, to read: each may take the longest silence borne, and all of them no longer than three."""
-
+"""Connecting, waiting and reading may each take the longest allowed silence; all together at most three of them."""
 Turn = Callable[[Callable[[], HttpAnswer]], HttpAnswer]
-"""Makes a call when its turn has come, and returns its answer."""
+"""Makes a call when its turn comes, and returns its answer."""
 
 
 class ApiClient:
-    """Asks a server. Safe for several threads.
-
-    Args:
-        api: what kind of server it is.
-        connect: returns the connection, its variables and files read anew.
-        clock: the time.
-        sleep: waits for the rate.
-    """
+    """A client of one server. Thread-safe; `connect` returns its connection, with variables and files read anew."""
 
     def __init__(
         self, api: Api, connect: Callable[[], Connection], clock: Clock, sleep: Callable[[float], None] = time.sleep
@@ -54,7 +46,7 @@ class ApiClient:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have no connection open: a forked child would share them with its parent."""
+        """Drop open connections: a forked child would share them with its parent."""
         self._lock = threading.Lock()
         self._clients: dict[Connection, httpx.Client] = {}
 
@@ -80,28 +72,26 @@ class ApiClient:
         silence_s: float = 0.0,
         turn: Turn = lambda make: make(),
     ) -> HttpAnswer:
-        """Make one call and return the answer, a good one; once more with a key that has changed since it was read.
+        """Make one call and return its good answer; once more if the key was refused and has changed since.
 
         Args:
-            call: what is asked.
-            access: as read for this search or question; it takes on a key that has changed.
-            left: seconds until the answer is of no use any more.
-            silence_s: the longest silence borne, where it is longer than the connection's own.
-            turn: makes the call when its turn has come.
+            access: as read for this search or question; a changed key is stored in it.
+            left: returns the seconds until the answer is useless.
+            silence_s: longest silence allowed, if longer than the connection's own.
+            turn: makes the call when its turn comes.
 
         Raises:
-            SourceError: the server gave no good answer, or may not be asked yet.
+            SourceError: the server gave no good answer, or may not be called yet.
         """
         used = access.key
-        found = self._exchange(call, access, left, silence_s, turn)
-        if isinstance(found, SourceAuthError | SourceForbidden):
-            found = self._rotate(access, used, found) or self._exchange(call, access, left, silence_s, turn)
-        if isinstance(found, SourceError):
-            raise found  # not where it was found: the frames there hold the answer, which may repeat the key
-        return found
+        answer = self._exchange(call, access, left, silence_s, turn)
+        if isinstance(answer, SourceAuthError | SourceForbidden):
+            answer = self._rotate(access, used, answer) or self._exchange(call, access, left, silence_s, turn)
+        if isinstance(answer, SourceError):
+            raise answer  # here, because the frames of the exchange hold the answer, which may repeat the key
+        return answer
 
     def close(self) -> None:
-        """Close the connections; a later call opens new ones."""
         with self._lock:
             clients, self._clients = list(self._clients.values()), {}
         for client in clients:
@@ -117,7 +107,7 @@ class ApiClient:
         raise ConfigError(problem)
 
     def _rotate(self, access: Access, used: ApiKey | None, refused: SourceError) -> SourceError | None:
-        """Read the connection again after a refusal; return it, or None where the key has changed."""
+        """Read the connection again after a refusal; return the refusal, or None if the key has changed."""
         try:
             fresh = self.access()
         except ConfigError as error:
@@ -130,7 +120,7 @@ class ApiClient:
     def _exchange(
         self, call: HttpCall, access: Access, left: Callable[[], float], silence_s: float, turn: Turn
     ) -> HttpAnswer | SourceError:
-        """Return the good answer of one call, or the error that any other is."""
+        """Make one call; return its good answer or the error that any other means."""
         connection, key, name = access.connection, access.key, self._name(access.connection)
         longest_s = max(connection.timeout_s, silence_s)
         client, url = self._client(connection), self.api.root(connection.base_url)
@@ -151,7 +141,7 @@ class ApiClient:
         return error
 
     def _take(self, call: HttpCall, access: Access, left: Callable[[], float]) -> None:
-        """Count the call within the plan's rate; wait for it where the API's calls do."""
+        """Count the call within the plan's rate; wait for it if the API's calls do."""
         if call.method not in self.api.counted_methods:
             return
         budget = _budget(access)
@@ -166,7 +156,7 @@ class ApiClient:
             self._sleep(wait)
 
     def _client(self, connection: Connection) -> httpx.Client:
-        """Return the client of a connection; a new key needs no new one."""
+        """Return the client of a connection; a new key needs no new client."""
         keyless = connection.model_copy(update={"api_key": None})
         with self._lock:
             if keyless not in self._clients:
@@ -178,7 +168,7 @@ class ApiClient:
             return self._clients[keyless]
 
     def _name(self, connection: Connection) -> str:
-        """Return what messages call the server: the expression of its URL where it came from a variable."""
+        """Return the server's name in messages: the expression of its URL if it came from a variable."""
         shown = connection.shown_url
         return self.api.name or (shown if "${" in shown else str(urlsplit(shown).hostname))
 
@@ -191,7 +181,7 @@ WINDOW_S: Final = 60.0
 
 
 class RateBudget:
-    """The calls of one key in the last 60 s. Safe for several threads."""
+    """The calls made with one key in the last 60 s. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -199,7 +189,7 @@ class RateBudget:
         self._refused: float | None = None
 
     def free(self, limit: int | None, now: float) -> int | None:
-        """Return how many calls may be made now; None: as many as wanted."""
+        """Return how many calls may be made now; None: any number."""
         with self._lock:
             if self._silence(now, now) > 0:
                 return 0
@@ -207,13 +197,13 @@ class RateBudget:
             return None if limit is None else max(limit - len(self._made), 0)
 
     def take(self, limit: int | None, now: float, planned: float) -> float:
-        """Count a call before it is made and return 0; or the seconds until it may be made, and it does not count.
+        """Count a call before it is made and return 0; or return the seconds until it may be made, uncounted.
 
         Args:
             limit: calls in 60 s that this process may make; None for no limit.
-            now: seconds that never go back.
-            planned: when the search began that makes it. A refusal since then stops the searches after it: the server
-                alone knows which of the calls of one search it has room for.
+            now: monotonic seconds.
+            planned: when the search that makes the call began. A refusal since then stops only later searches: the
+                server alone knows how many calls of one search it accepts.
         """
         with self._lock:
             self._forget(now)
@@ -227,12 +217,12 @@ class RateBudget:
             return 0.0
 
     def refused(self, now: float) -> None:
-        """Remember that a call was refused for the rate limit: the window has to pass in silence."""
+        """Record a refusal for the rate limit: no calls are made until the window has passed."""
         with self._lock:
             self._refused = now
 
     def _silence(self, now: float, planned: float) -> float:
-        """Return how long to be silent yet."""
+        """Return the seconds without calls that remain."""
         if self._refused is None or planned <= self._refused:
             return 0.0
         return self._refused + WINDOW_S - now
@@ -243,11 +233,10 @@ class RateBudget:
 
 
 _LOCK: Final = Lock()
-
 _BUDGETS: Final[dict[tuple[str, str], RateBudget]] = {}
 
 
 def shared_budget(server: str, fingerprint: str) -> RateBudget:
-    """Return the budget of a key at a server, one in this process."""
+    """Return this process's budget of a key at a server."""
     with _LOCK:
         return _BUDGETS.setdefault((server, fingerprint), RateBudget())

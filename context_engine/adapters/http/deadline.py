@@ -1,8 +1,8 @@
 """The total time of a call, kept at the socket.
 
-httpx bounds the silence between two bytes, not the answer: a server that sends a byte now and then is never done, in
-its headers as in its body. Here every read and write of a socket is given what is left of the whole call, and a
-connection is opened in a thread, because looking up a host has no time limit of its own.
+httpx bounds the silence between two bytes, not the whole answer: a server that sends a byte now and then is never
+finished, in its headers or its body. Here every read and write of a socket gets only what is left of the whole call,
+and a connection is opened in a thread, because a host lookup has no time limit of its own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,7 @@ _WRITTEN_AT_ONCE: Final = 64 * 1024
 
 
 class TimeLimit(float):
-    """The longest silence in seconds, which ends with the call it belongs to.
-
-    Args:
-        silence_s: longest silence.
-        left: seconds until the whole call must be done.
-    """
+    """The longest silence in seconds; it also ends with the whole call, in `left` seconds."""
 
     left: Callable[[], float]
 
@@ -36,7 +31,7 @@ class TimeLimit(float):
 
 
 def keep_deadlines(client: httpx.Client) -> None:
-    """Have a client's connections keep the `TimeLimit` of each request, through a proxy too."""
+    """Make a client's connections keep the `TimeLimit` of each request, also through a proxy."""
     for transport in (client._transport, *client._mounts.values()):
         if isinstance(transport, httpx.HTTPTransport):
             pool: Any = transport._pool
@@ -44,7 +39,7 @@ def keep_deadlines(client: httpx.Client) -> None:
 
 
 class _TimedNetwork:
-    """Opens connections in time; a network backend of httpcore."""
+    """Opens connections in time; an httpcore network backend."""
 
     def __init__(self, network: Any) -> None:
         self._network = network
@@ -59,27 +54,25 @@ class _TimedNetwork:
         return _TimedStream(_in_time(connect, seconds))
 
     def connect_unix_socket(self, path: str, timeout: float | None = None, **options: Any) -> _TimedStream:
-        """Connect to a socket of this machine."""
+        """Connect to a local socket."""
         seconds = _seconds(timeout, httpx.ConnectTimeout)
         return _TimedStream(self._network.connect_unix_socket(path, timeout=seconds, **options))
 
     def sleep(self, seconds: float) -> None:
-        """Wait."""
         self._network.sleep(seconds)
 
 
 class _TimedStream:
-    """Reads and writes in time; a network stream of httpcore."""
+    """Reads and writes in time; an httpcore network stream."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:
-        """Return the next bytes."""
         return self._stream.read(max_bytes, timeout=_seconds(timeout, httpx.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Send bytes, a part at a time: a server may be as slow to read."""
+        """Send bytes in parts, because a server may also be slow to read."""
         for start in range(0, len(buffer), _WRITTEN_AT_ONCE):
             part = buffer[start : start + _WRITTEN_AT_ONCE]
             self._stream.write(part, timeout=_seconds(timeout, httpx.WriteTimeout))
@@ -92,16 +85,14 @@ class _TimedStream:
         return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, seconds))
 
     def close(self) -> None:
-        """Close the connection."""
         self._stream.close()
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what the stream knows of its socket."""
         return self._stream.get_extra_info(info)
 
 
 def _seconds(limit: float | None, late: type[httpx.TimeoutException]) -> float | None:
-    """Return the seconds that may pass now."""
+    """Return the seconds that are left now."""
     if not isinstance(limit, TimeLimit):
         return limit
     seconds = min(float(limit), limit.left())
@@ -111,7 +102,7 @@ def _seconds(limit: float | None, late: type[httpx.TimeoutException]) -> float |
 
 
 def _in_time(connect: Callable[[], Any], seconds: float | None) -> Any:
-    """Return a connection opened within so many seconds; one that comes later is closed."""
+    """Return a connection opened within some seconds; one that comes later is closed."""
     if seconds is None:
         return connect()
     try:

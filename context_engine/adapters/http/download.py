@@ -1,8 +1,8 @@
-"""A file fetched once from an address that is a secret: whoever has it may read the file.
+"""Download a file once from a secret address: whoever has the address may read the file.
 
-The address goes on the wire alone: the client's log knows its origin, and no error holds it. Nothing else is asked than
-what it names: no redirect is followed, no cookie kept, no key sent. An address that a stranger may have chosen is
-fetched from outside of the network alone, whatever its host's name leads to.
+The address appears only on the wire: the client's log shows its origin alone, and no error contains it. No redirect is
+followed, no cookie kept, no key sent. An address that a stranger may have chosen may be required to lie outside the
+network, whatever its host resolves to.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _HEADERS: Final = {"Accept": "*/*", "Accept-Encoding": "identity", "User-Agent":
 
 
 class TooLarge(SourceProtocolError):
-    """The file has more bytes than are fetched."""
+    """The file exceeds the size limit."""
 
 
 class Untrusted(SourceUnavailable):
-    """The server's certificate is of no authority that is trusted."""
+    """The server's certificate is not signed by a trusted authority."""
 
 
 class InsideAddress(SourceUnavailable):
-    """The host lies inside of the network, and only one outside may be asked."""
+    """The host lies inside the network, and only outside hosts are allowed."""
 
 
 def download(
@@ -51,24 +51,22 @@ def download(
     authorities: str | None = None,
     outside_only: bool = False,
 ) -> None:
-    """Write what an address gives to an open file.
+    """Write the content of an address to an open file.
 
     Args:
         address: http or https URL.
-        target: takes the bytes.
-        most_bytes: more are not fetched.
-        seconds: to the last byte.
-        authorities: PEM of certificates to trust beside the usual ones. A proxy of the environment is used.
-        outside_only: whether a host with a private or link-local address is refused; a proxy is asked whatever its own.
+        seconds: time limit to the last byte.
+        authorities: PEM certificates to trust in addition to the usual ones. A proxy of the environment is used.
+        outside_only: refuses a host with a private or link-local address; the address of a proxy does not matter.
 
     Raises:
-        InsideAddress: the host has one.
-        TooLarge: there are more bytes.
-        SourceError: the file could not be fetched; says why, without the address.
+        InsideAddress: the host has such an address.
+        TooLarge: the file has more than `most_bytes` bytes.
+        SourceError: the file could not be fetched; the message does not contain the address.
     """
     problem = _fetched(address, target, most_bytes, seconds, authorities, outside_only)
     if problem is not None:
-        raise problem  # not where it was found: the transport's error and its frames hold the address
+        raise problem  # here, because the transport's error and its frames hold the address
 
 
 def _fetched(
@@ -101,34 +99,34 @@ def _trusting(authorities: str | None) -> ssl.SSLContext:
 
 
 def _keep_outside(client: httpx.Client) -> None:
-    """Have a client's own connections, those through a proxy aside, end where they lead inside."""
+    """Make a client refuse connections to inside hosts; connections through a proxy are not affected."""
     transport: Any = client._transport
     transport._pool._network_backend = _Outside(transport._pool._network_backend)
 
 
 class _Outside:
-    """Opens connections to hosts outside; a network backend of httpcore."""
+    """Opens connections to outside hosts; an httpcore network backend."""
 
     def __init__(self, network: Any) -> None:
         self._network = network
 
     def connect_tcp(self, *where: Any, **options: Any) -> Any:
-        """Connect, and let go again before a byte is sent where the host turns out to be inside."""
+        """Connect, and close the connection before a byte is sent if the host turns out to be inside."""
         stream = self._network.connect_tcp(*where, **options)
         peer = ip_address(stream.get_extra_info("server_addr")[0].partition("%")[0])
         peer = getattr(peer, "ipv4_mapped", None) or peer
-        if peer.is_global or peer.is_loopback:  # on loopback stands nothing but the caller's own container
+        if peer.is_global or peer.is_loopback:  # loopback is only the caller's own container
             return stream
         stream.close()
         raise InsideAddress("its host has an address inside of the network")
 
 
 def _request(address: str, limit: TimeLimit) -> httpx.Request:
-    """Return the request: its URL is the origin, path and query are what is sent in its place."""
-    whole = httpx.URL(address)
+    """Return the request: its URL is the origin alone, and the real path and query are set as its target."""
+    url = httpx.URL(address)
     timeout = {"connect": TimeLimit(_CONNECT_S, limit.left), "read": limit, "write": limit, "pool": limit}
-    extensions = {"timeout": timeout, "target": whole.raw_path}
-    return httpx.Request("GET", whole.copy_with(raw_path=b"/"), headers=_HEADERS, extensions=extensions)
+    extensions = {"timeout": timeout, "target": url.raw_path}
+    return httpx.Request("GET", url.copy_with(raw_path=b"/"), headers=_HEADERS, extensions=extensions)
 
 
 def _refused(response: httpx.Response) -> SourceError | None:
@@ -147,8 +145,8 @@ def _refused(response: httpx.Response) -> SourceError | None:
 
 
 def _written(response: httpx.Response, target: BinaryIO, most_bytes: int, limit: TimeLimit) -> SourceError | None:
-    said = response.headers.get("content-length", "")
-    expected = int(said) if said.isdecimal() and len(said) < 20 else None
+    length = response.headers.get("content-length", "")
+    expected = int(length) if length.isdecimal() and len(length) < 20 else None
     size = 0
     if expected is not None and expected > most_bytes:
         return TooLarge(f"has {expected:,} bytes")

@@ -19,7 +19,7 @@ _SENDABLE: Final = re.compile(r"[\x21-\x7e]+")
 
 
 class KeyHeader(NamedTuple):
-    """Where a server wants the key: in a header, behind a word or by itself."""
+    """The header in which a server expects the key, and the word before it."""
 
     name: str
     scheme: str = ""
@@ -29,7 +29,7 @@ BEARER: Final = KeyHeader("Authorization", "Bearer")
 
 
 class ApiKey(httpx.Auth):
-    """Authorises requests; shows itself as a mask and can't be pickled.
+    """Authorises requests; shown masked, and cannot be pickled.
 
     Raises:
         ConfigError: the key cannot stand in a header.
@@ -52,11 +52,10 @@ class ApiKey(httpx.Auth):
 
     @property
     def fingerprint(self) -> str:
-        """What tells keys apart without being one; for dictionary keys in memory."""
+        """Tells keys apart without revealing them; for dictionary keys in memory."""
         return sha256(self._secret.get_secret_value().encode()).hexdigest()[:16]
 
     def hide(self, text: str) -> str:
-        """Return a text without this key in it."""
         return redacted(text.replace(self._secret.get_secret_value(), MASK))
 
     def __eq__(self, other: object) -> bool:
@@ -74,10 +73,10 @@ class ApiKey(httpx.Auth):
 
 @dataclass(slots=True)
 class Access:
-    """A connection as it was read for one search or question; read again when its key is refused.
+    """A connection as read for one search or question; read again when its key is refused.
 
     Attributes:
-        key: None where the server is asked without one.
+        key: None if the server needs none.
         since: monotonic seconds when it was read.
     """
 
@@ -98,5 +97,5 @@ class Access:
 
     @property
     def fingerprint(self) -> str:
-        """The key's, empty where there is none."""
+        """The key's; empty without a key."""
         return "" if self.key is None else self.key.fingerprint

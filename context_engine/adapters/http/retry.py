@@ -1,4 +1,4 @@
-"""What is tried again, and when: after a pause that grows, or the one the server asks for, while there is time."""
+"""Retries after a growing pause, or the one the server asks for, while there is time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from tenacity.nap import sleep as nap
 from context_engine.errors import SourceError, SourceRateLimited, SourceTimeout, SourceUnavailable
 
 OUTAGES: Final = (SourceUnavailable, SourceTimeout, SourceRateLimited)
-"""What may pass by itself."""
-
+"""Errors that may pass by themselves."""
 _LONGEST_S: Final = 86_400.0
-
 T = TypeVar("T")
 
 
 class Backoff(NamedTuple):
-    """Pauses between tries, in seconds: the first, doubled each time up to the most, and at most the first on top."""
+    """Seconds between tries: `first_s`, doubled each time up to `most_s`, plus at most `first_s` at random."""
 
     first_s: float
     most_s: float
@@ -31,11 +29,11 @@ class Backoff(NamedTuple):
 
 @dataclass(slots=True)
 class RetryBudget:
-    """How often one question is tried, and how many further tries there are for all questions of one search.
+    """The tries of one question, and the further tries shared by all questions of one search.
 
     Attributes:
         attempts: most tries of one question.
-        spare: tries beyond the first that are left, shared by the search's threads; None: as many as attempts allow.
+        spare: remaining tries beyond the first, shared by the search's threads; None: only `attempts` limits them.
     """
 
     attempts: int
@@ -60,18 +58,15 @@ def retried(
     outages: tuple[type[SourceError], ...] = OUTAGES,
     tell: Callable[[str], None] = lambda _problem: None,
 ) -> T:
-    """Return what a call returns, made again through an outage while tries and time are left.
+    """Return a call's result, repeating the call through an outage while tries and time are left.
 
-    A server that asks for a longer pause than there is time is not asked again: it would refuse.
+    A server that asks for a longer pause than there is time is not called again: it would refuse.
 
     Args:
-        call: made at least once.
-        budget: how often.
-        left: seconds until the answer is of no use any more.
-        backoff: pauses where the server asks for none, or for shorter ones.
-        sleep: waits.
-        outages: errors after which a call is made again, if they are retryable.
-        tell: told of each of these before the wait.
+        left: returns the seconds until the answer is useless.
+        backoff: pauses if the server asks for none, or for shorter ones.
+        outages: errors after which a call is repeated, if they are retryable.
+        tell: receives each error message before the wait.
 
     Raises:
         SourceError: the last one.
@@ -97,13 +92,9 @@ def retried(
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds that a Retry-After header asks for, in [0, 86400]; None where it cannot be read.
+    """Return the seconds that a Retry-After header asks for, in [0, 86400]; None if it cannot be read.
 
-    An HTTP date is read against the answer's own Date, for the server's clock and ours need not agree.
-
-    Args:
-        headers: of the answer, their names in lower case.
-        now: our time, where the answer has no Date.
+    An HTTP date is compared with the answer's own Date, else with `now`, as the server's clock may differ from ours.
     """
     value = headers.get("retry-after", "").strip()
     if value.isdecimal():

@@ -36,17 +36,13 @@ def tls_context(connection: Connection) -> ssl.SSLContext:
 
 
 _CONNECT_S: Final = 5.0
-
 _KEEP_ALIVE_S: Final = 5.0
-
-_MOST_IDLE: Final = 32
-"""Every call goes through every idle connection."""
-
+_MOST_IDLE: Final = 32  # httpx goes through every idle connection on each call
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "context-engine"}
 
 
 class HttpCall(NamedTuple):
-    """What is asked: a method, a path below the API's root; a body of JSON, of plain text or none."""
+    """A method and a path below the API's root; the body is JSON, plain text or none."""
 
     method: str
     path: str
@@ -54,14 +50,14 @@ class HttpCall(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """What came back; the names of headers are in lower case."""
+    """A server's answer; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def __repr__(self) -> str:
-        """Return no word of it: a server may repeat the key."""
+        """Show nothing of the body: a server may repeat the key."""
         return f"HttpAnswer({self.status}, {len(self.body)} bytes)"
 
     def json(self) -> Any:
@@ -73,7 +69,7 @@ class HttpAnswer(NamedTuple):
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
-            pass  # raised below: the parser's error holds the body
+            pass  # raised below, because the parser's error holds the body
         raise SourceProtocolError(self._no_json())
 
     def _no_json(self) -> str:
@@ -85,18 +81,14 @@ class HttpAnswer(NamedTuple):
 
 
 class _NoCookies(httpx.Cookies):
-    """Stays empty."""
-
     def extract_cookies(self, response: httpx.Response) -> None:
-        """Keep nothing of a response."""
+        """Store nothing."""
 
 
 class _Client(httpx.Client):
-    """A client that keeps no cookies."""
-
     @property
     def cookies(self) -> httpx.Cookies:
-        """None, always."""
+        """Always empty."""
         return _NO_COOKIES
 
     @cookies.setter
@@ -108,14 +100,13 @@ _NO_COOKIES: Final = _NoCookies()
 
 
 def make_client(connection: Connection, *, max_connections: int | None = None) -> httpx.Client:
-    """Return a client for a connection; the key is not in it.
+    """Return a client with a connection's certificates and proxy, without its key.
 
     Args:
-        connection: its certificates and its proxy.
-        max_connections: parallel calls; None where something else bounds them.
+        max_connections: parallel calls; None if something else bounds them.
 
     Raises:
-        ConfigError: a certificate file that cannot be used.
+        ConfigError: a certificate file cannot be used.
     """
     client = _Client(
         verify=tls_context(connection),
@@ -132,52 +123,35 @@ def make_client(connection: Connection, *, max_connections: int | None = None) -
 
 
 def send(
-    client: httpx.Client,
-    url: str,
-    call: HttpCall,
-    key: ApiKey | None,
-    *,
-    limit: TimeLimit,
-    max_bytes: int,
-    name: str,
+    client: httpx.Client, url: str, call: HttpCall, key: ApiKey | None, *, limit: TimeLimit, max_bytes: int, name: str
 ) -> HttpAnswer:
     """Make one call and return the answer, whatever its status.
 
     Args:
-        client: from `make_client`.
-        url: below which the call's path lies.
-        call: what is asked.
-        key: goes on the request.
-        limit: the longest silence borne, and when the answer must be there to its last byte.
+        url: the API's root.
+        limit: the longest silence allowed, and the time until the last byte.
         max_bytes: longest answer that is read.
-        name: what messages call the server.
+        name: the server's name in messages.
 
     Raises:
         SourceTimeout, SourceUnavailable: no answer.
-        SourceProtocolError: a redirect, a compressed or an overlong answer.
+        SourceProtocolError: a redirect, a compressed answer or one that is too long.
     """
     if min(limit.left(), limit) <= 0:
         raise SourceTimeout("no time was left to ask", retryable=True)
     answer = _exchange(client, url, call, key, limit, max_bytes, name)
     if isinstance(answer, SourceError):
-        raise answer  # not where it was found: the transport's error and its frames hold the request, and so the key
+        raise answer  # here, because the transport's error and its frames hold the request with the key
     return answer
 
 
 def _exchange(
-    client: httpx.Client,
-    url: str,
-    call: HttpCall,
-    key: ApiKey | None,
-    limit: TimeLimit,
-    max_bytes: int,
-    name: str,
+    client: httpx.Client, url: str, call: HttpCall, key: ApiKey | None, limit: TimeLimit, max_bytes: int, name: str
 ) -> HttpAnswer | SourceError:
     connect, pool = TimeLimit(min(limit, _CONNECT_S), limit.left), max(min(limit, limit.left()), 0.0)
     timeout = {"connect": connect, "read": limit, "write": limit, "pool": pool}
     try:
-        whole = _url(f"{url}/{call.path}")
-        request = _request(call, whole, {"timeout": timeout})
+        request = _request(call, _url(f"{url}/{call.path}"), {"timeout": timeout})
         response = client.send(request, stream=True, auth=key)
         try:
             return _read(response, limit, max_bytes, name)
@@ -196,7 +170,7 @@ def _request(call: HttpCall, url: httpx.URL, extensions: Mapping[str, Any]) -> h
 
 @lru_cache(maxsize=1024)
 def _url(text: str) -> httpx.URL:
-    """Return the whole URL; reading one takes a tenth of a call."""
+    """Parse a URL; this takes a tenth of a call, so results are cached."""
     return httpx.URL(text)
 
 
@@ -223,7 +197,7 @@ def _failure(error: Exception, name: str, limit: TimeLimit) -> SourceError:
 
 
 def _tls_problem(error: BaseException | None) -> str | None:
-    """Return why TLS failed below an error of the transport, None where it did not."""
+    """Return the TLS problem behind a transport error, None if there is none."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted ({error.verify_message}): give its authority as ca_bundle"

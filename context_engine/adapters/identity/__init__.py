@@ -1,1 +1,1 @@
-"""Who calls, as identity providers say it."""
+"""Callers as identity providers describe them."""

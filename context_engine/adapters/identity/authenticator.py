@@ -13,20 +13,12 @@ from context_engine.errors import NotAuthenticated, TokensUnchecked
 from context_engine.settings.principals import token_hash
 
 logger = logging.getLogger(__name__)
-
 REFUSED: Final = "no token, or one that opens nothing: send a good one as 'Authorization: Bearer TOKEN'"
-
 UNCHECKED: Final = "tokens cannot be checked now: ask again later with the same one"
 
 
 class ShownToken(NamedTuple):
-    """A token that a request carries.
-
-    Attributes:
-        token: its bytes.
-        sha256: their hash in hexadecimal.
-        now: when it was shown.
-    """
+    """A token that a request carries; `sha256` is hexadecimal."""
 
     token: bytes
     sha256: str
@@ -34,42 +26,37 @@ class ShownToken(NamedTuple):
 
 
 class TokenKind(Protocol):
-    """One kind of token. Safe for many threads; never waits for the network."""
+    """One kind of token. Thread-safe; never waits for the network."""
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return who shows a token; None where it is no good one of this kind, which is logged where it says more.
+        """Return who presents a token; None if it is not valid for this kind. A refusal of its own kind is logged.
 
         Raises:
-            TokensUnchecked: it is of this kind, and what it would be checked with is not there.
+            TokensUnchecked: it is of this kind, and cannot be checked now.
         """
         ...
 
     def problems(self) -> tuple[str, ...]:
-        """Return why tokens of this kind cannot be checked now, each in a sentence."""
+        """Return why tokens of this kind cannot be checked now, one sentence each."""
         ...
 
     def close(self) -> None:
-        """Stop what runs beside it; may be called twice."""
+        """Stop background work; may be called twice."""
         ...
 
 
 class TokenAuthenticator:
-    """Says who a request comes from; one message refuses whatever opens nothing.
-
-    Args:
-        kinds: asked in turn.
-        clock: the time.
-    """
+    """Authenticates requests by several kinds of token in turn; every refusal has the same message."""
 
     def __init__(self, kinds: Sequence[TokenKind], clock: Clock) -> None:
         self._kinds, self._clock = tuple(kinds), clock
 
     def authenticate(self, authorization: str | None) -> Authenticated:
-        """Return who calls; see `Authenticator`.
+        """Return the caller; see `Authenticator`.
 
         Raises:
-            NotAuthenticated: no token, or one that opens nothing.
-            TokensUnchecked: no kind knows it, and one of them cannot tell now.
+            NotAuthenticated: there is no token, or no kind accepts it.
+            TokensUnchecked: no kind accepts it, and one of them cannot check it now.
         """
         token = bearer_token(authorization)
         if token is not None:
@@ -89,23 +76,20 @@ class TokenAuthenticator:
         raise NotAuthenticated(REFUSED)
 
     def problems(self) -> tuple[str, ...]:
-        """Return why some tokens cannot be checked now."""
         return tuple(problem for kind in self._kinds for problem in kind.problems())
 
     def close(self) -> None:
-        """Stop what runs beside it; may be called twice."""
         for kind in self._kinds:
             kind.close()
 
 
 MOST_BYTES: Final = 16_384
-"""Longest header that is looked at."""
-
+"""Longest header that is examined."""
 _BLANK: Final = " \t"
 
 
 def bearer_token(authorization: str | None) -> bytes | None:
-    """Return the token of a header as its bytes; None where there is none.
+    """Return the token of a header as its bytes, None if there is none.
 
     Args:
         authorization: the header's bytes read as Latin-1, as a server gives them; a text with other characters is taken
@@ -124,17 +108,13 @@ def bearer_token(authorization: str | None) -> bytes | None:
 
 
 class NoAuthentication:
-    """Lets everybody in as nobody in particular; for loopback alone.
-
-    Args:
-        caller: who everybody is.
-    """
+    """Accepts every request as the same caller; for loopback only."""
 
     def __init__(self, caller: Authenticated = ANYBODY) -> None:
         self._caller = caller
 
     def authenticate(self, authorization: str | None) -> Authenticated:
-        """Return the caller; a token that is shown all the same is refused, for it would not be checked.
+        """Return the caller; a token is refused, because it would not be checked.
 
         Raises:
             NotAuthenticated: there is a token.

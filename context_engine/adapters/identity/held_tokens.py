@@ -1,4 +1,4 @@
-"""Tokens that the deployment itself knows: of the environment, of its store, of `access.yaml`."""
+"""Tokens that the deployment itself knows: from the environment, its token store and `access.yaml`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from context_engine.settings.principals import Principals, id_in, token_hash
 from context_engine.settings.token_store import StoredToken, TokenStore
 
 logger = logging.getLogger(__name__)
-
 _USED_EVERY: Final = timedelta(minutes=1)
 _MOST_NOTED: Final = 10_000
 
@@ -25,22 +24,18 @@ _MOST_NOTED: Final = 10_000
 class ApiToken:
     """The token of the environment.
 
-    Where no `access.yaml` is in force, whoever has it is an operator, as everybody is at the command line. Where there
-    is one, the principal `api` is what the file says, and without an entry of its own no more than a caller.
-
-    Args:
-        token: the token.
-        principals: those of the configuration.
+    Without an `access.yaml` in force, its bearer is an operator, like everybody at the command line. With one, the
+    principal `api` has the rights that the file gives it, by default those of a plain caller.
     """
 
     def __init__(self, token: str, principals: Principals) -> None:
         self._sha256 = token_hash(token)
         caller = principals.caller(API_PRINCIPAL.id, API_PRINCIPAL.id)
-        assert caller is not None  # that principal is always there
+        assert caller is not None  # this principal always exists
         self._caller = caller if principals.in_force else replace(caller, operator=True)
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return the principal `api` where the token is shown."""
+        """Return the principal `api` if the token is shown."""
         return self._caller if hmac.compare_digest(self._sha256, shown.sha256) else None
 
     def problems(self) -> tuple[str, ...]:
@@ -52,11 +47,7 @@ class ApiToken:
 
 
 class FileTokens:
-    """The tokens of `access.yaml`.
-
-    Args:
-        principals: those of the configuration.
-    """
+    """The tokens of `access.yaml`."""
 
     def __init__(self, principals: Principals) -> None:
         self._principals = principals
@@ -74,11 +65,9 @@ class FileTokens:
 
 
 class StoredTokens:
-    """The tokens that `context-engine token add` made; when one was used is noted beside the request.
+    """The tokens made by `context-engine token add`; their use is recorded in the background.
 
-    Args:
-        store: of the deployment.
-        principals: those of the configuration; a token of one that is not there any more opens nothing.
+    A token of a principal that no longer exists opens nothing.
     """
 
     def __init__(self, store: TokenStore, principals: Principals) -> None:
@@ -95,21 +84,21 @@ class StoredTokens:
         if token_id is None:
             return None
         try:
-            held = self._store.matching(token_id, shown.sha256)
+            token = self._store.matching(token_id, shown.sha256)
         except ConfigError as error:
             logger.error("tokens cannot be checked: %s", error)
             raise TokensUnchecked(UNCHECKED) from error
-        if held is None:
+        if token is None:
             return None
-        caller = self._principals.caller(held.principal, held.id)
-        if caller is None or not held.opens(shown.now):
-            logger.warning("token %s was refused: %s", held.id, _why(held, shown.now))
+        caller = self._principals.caller(token.principal, token.id)
+        if caller is None or not token.opens(shown.now):
+            logger.warning("token %s was refused: %s", token.id, _why(token, shown.now))
             return None
-        self._note(held.id, shown.now)
+        self._note(token.id, shown.now)
         return caller
 
     def problems(self) -> tuple[str, ...]:
-        """Return why the store cannot be read."""
+        """Return the reason if the store cannot be read."""
         try:
             self._store.matching("", "")
         except ConfigError as error:
@@ -117,11 +106,10 @@ class StoredTokens:
         return ()
 
     def close(self) -> None:
-        """Close the store."""
         self._store.close()
 
     def _note(self, token_id: str, now: datetime) -> None:
-        """Have the use noted, where that of the last minute was not; a process that ends may lose it."""
+        """Record the use at most once a minute; a process that ends may lose it."""
         before = self._noted.get(token_id)
         if before is not None and before <= now < before + _USED_EVERY:
             return
@@ -140,9 +128,9 @@ class StoredTokens:
             logger.warning("the use of token %s could not be noted: %s", token_id, error)
 
 
-def _why(held: StoredToken, now: datetime) -> str:
-    if held.revoked is not None and held.revoked <= now:
+def _why(token: StoredToken, now: datetime) -> str:
+    if token.revoked is not None and token.revoked <= now:
         return "it is revoked"
-    if held.expires is not None and held.expires <= now:
+    if token.expires is not None and token.expires <= now:
         return "it is expired"
-    return f"access.yaml names no principal {held.principal!r}"
+    return f"access.yaml names no principal {token.principal!r}"

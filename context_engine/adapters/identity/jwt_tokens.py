@@ -1,9 +1,9 @@
-"""Access tokens of an OpenID Connect provider (RFC 7519, RFC 9068), checked without asking anybody.
+"""Access tokens of an OpenID Connect provider (RFC 7519, RFC 9068), checked locally.
 
-Taken is what the provider signed with one of its keys for this service, that is good now and is no other kind of token:
-`alg` among those of the configuration and of the key's own kind, `kid` known, no `crit`, `iss` and `aud` as configured,
-`exp` and `nbf` there and kept, `iat` (where it stands) not ahead. Refused as another kind are tokens of another `typ`,
-ID tokens that show it (`at_hash`, `c_hash`), and tokens bound to a key (`cnf`), which a bearer need not have.
+Accepted are access tokens that the provider signed for this service and that are valid now: `alg` is configured and
+fits the key, `kid` is known, there is no `crit`, `iss` and `aud` are as configured, `exp` and `nbf` are present and
+kept, `iat` (if present) is not in the future. Refused are tokens of another `typ`, ID tokens recognised by `at_hash` or
+`c_hash`, and tokens bound to a key (`cnf`), which a bearer need not have.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from context_engine.settings.access_file import Oidc
 from context_engine.settings.principals import Principals
 
 logger = logging.getLogger(__name__)
-
 _FORM: Final = re.compile(rb"eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
 _ACCESS_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
@@ -40,11 +39,11 @@ _SHOWN_ID: Final = re.compile(r"[\x21-\x7e]{1,100}")
 
 
 class _RefusedToken(Exception):
-    """Why a token opens nothing, for the log alone."""
+    """The reason for a refusal, for the log only."""
 
 
 class _Good(NamedTuple):
-    """A token that was checked: who shows it, from when and until when."""
+    """A checked token: its caller and its time of validity."""
 
     caller: Authenticated
     begins: float
@@ -53,13 +52,7 @@ class _Good(NamedTuple):
 
 
 class JwtTokens:
-    """Access tokens of one provider; a good one is checked once and then known by its hash until it ends.
-
-    Args:
-        oidc: whose tokens are taken.
-        keys: of the provider.
-        principals: those of the configuration: they say as whom claims act.
-    """
+    """Access tokens of one provider; a valid one is checked once and then known by its hash until it expires."""
 
     def __init__(self, oidc: Oidc, keys: RemoteKeys, principals: Principals) -> None:
         self._oidc, self._keys, self._principals = oidc, keys, principals
@@ -67,10 +60,10 @@ class JwtTokens:
         self._checked: LRUCache[str, _Good] = LRUCache(_MOST_CACHED)
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return who shows a token; None where it is no good one of the provider, and the log says why.
+        """Return who presents a token; None if it is not a valid token of the provider, with the reason in the log.
 
         Raises:
-            TokensUnchecked: it has the form of one, and the provider's keys are not there yet.
+            TokensUnchecked: it has the form of a token, and the provider's keys are not available yet.
         """
         keys, now = self._keys.current, shown.now.timestamp()
         with self._lock:
@@ -96,13 +89,13 @@ class JwtTokens:
         return good.caller
 
     def problems(self) -> tuple[str, ...]:
-        """Return why no token can be checked: there are no keys yet."""
+        """Return the reason if no token can be checked: there are no keys yet."""
         if self._keys.current is not None:
             return ()
         return (f"the keys of the identity provider are not there: {self._keys.problem}",)
 
     def close(self) -> None:
-        """Fetch no more keys."""
+        """Stop fetching keys."""
         self._keys.close()
 
     def _check(self, shown: ShownToken, header: Mapping[str, Any], keys: KeySet | None, now: datetime) -> _Good:
@@ -127,7 +120,7 @@ class JwtTokens:
             raise _RefusedToken("it is expired, or not yet good")
         if other := next((name for name in _OF_OTHERS if name in claims), None):
             raise _RefusedToken(f"it is no access token for a bearer: it has {other!r}")
-        assert keys is not None  # one of them checked the signature
+        assert keys is not None  # one of them has checked the signature
         return _Good(self._who(shown, claims), begins, ends, keys)
 
     def _algorithm(self, header: Mapping[str, Any]) -> str:
@@ -149,14 +142,14 @@ class JwtTokens:
         kid = header.get("kid")
         if not isinstance(kid, str):
             raise _RefusedToken("it does not name its key")
-        found = None if keys is None else keys.find(kid, algorithm)
-        if found is None:
+        key = None if keys is None else keys.find(kid, algorithm)
+        if key is None:
             self._keys.want()
             raise _RefusedToken("its key is not known; the keys are fetched again")
-        return found
+        return key
 
     def _span(self, claims: Mapping[str, Any]) -> tuple[float, float]:
-        """Return from when and until when a token is good, as unix seconds, the leeway included."""
+        """Return when a token's validity begins and ends, in Unix seconds including the leeway."""
         moments = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
         for name, value in moments.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LAST_MOMENT:
@@ -165,7 +158,7 @@ class JwtTokens:
         return max(moments["nbf"], moments.get("iat", moments["nbf"])) - leeway, moments["exp"] + leeway
 
     def _who(self, shown: ShownToken, claims: Mapping[str, Any]) -> Authenticated:
-        """Return who the claims say it is; never an operator, a gateway or a principal that the file names."""
+        """Return the caller by the claims; never an operator, a gateway or a principal that the file names."""
         principal = self._principals.for_claims(claims)
         if not principal.id or len(principal.id) > _LONGEST_NAME or not principal.id.isprintable():
             raise _RefusedToken("the claim that names the principal is missing, or cannot be used")

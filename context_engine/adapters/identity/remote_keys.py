@@ -20,22 +20,18 @@ from context_engine.errors import ContextEngineError
 from context_engine.settings.connections import Connection, sends_unencrypted
 
 _API: Final = Api(max_bytes=1024 * 1024)
-
 _CLOSE_S: Final = 1.0
-
 _MOST_DOUBLINGS: Final = 16
 
 
 def fetch_keys(connection: Connection, path: str, clock: Clock) -> Any:
-    """Return the document that a provider publishes its keys in.
+    """Return the document with a provider's keys.
 
     Args:
-        connection: how the server is reached.
         path: of the document, below the connection's base URL.
-        clock: the time.
 
     Raises:
-        ContextEngineError: the server gave no good answer, or is not to be asked in plain text.
+        ContextEngineError: the server gave no good answer, or its address is not encrypted.
     """
     client = ApiClient(_API, lambda: connection, clock)
     try:
@@ -48,14 +44,14 @@ def fetch_keys(connection: Connection, path: str, clock: Clock) -> Any:
 
 
 class RemoteKeys:
-    """Keeps the keys of a provider fresh in a thread of its own. Safe for many threads.
+    """Keeps the keys of a provider fresh in a background thread. Thread-safe.
 
-    What was fetched last stays where the provider cannot be asked, or answers without one usable key.
+    The last keys stay if the provider cannot be reached, or answers without a usable key.
 
     Args:
         fetch: returns the provider's document.
-        refresh_s: seconds after which it is fetched again.
-        min_refresh_s: never sooner than this after the last time, whoever wants it.
+        refresh_s: seconds between two fetches.
+        min_refresh_s: shortest time between two fetches, also on demand.
     """
 
     def __init__(self, fetch: Callable[[], Any], *, refresh_s: float, min_refresh_s: float) -> None:
@@ -69,30 +65,30 @@ class RemoteKeys:
         self._start()
 
     def forget(self) -> None:
-        """Have no thread: a forked child has none of its parent's; the keys stay until one is unknown."""
+        """Drop the thread: a forked child does not have its parent's; the keys stay until one is unknown."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._wanted = False
 
     @property
     def current(self) -> KeySet | None:
-        """The keys as they were fetched last, the same object as long as they are the same; None: none ever were."""
+        """The last keys, the same object as long as they are unchanged; None if none were ever fetched."""
         return self._current
 
     @property
     def problem(self) -> str:
-        """Why they could not be fetched the last time; "" where they were."""
+        """Why the last fetch failed; "" if it succeeded."""
         return self._problem
 
     def want(self) -> None:
-        """Have them fetched, as soon as they may be: a token names a key that is not among them."""
+        """Request a fetch as soon as one is allowed, because a token names an unknown key."""
         with self._changed:
             self._wanted = True
             self._changed.notify_all()
         self._start()
 
     def close(self) -> None:
-        """End the thread; may be called twice. A call to the provider is left to end by itself."""
+        """End the thread; may be called twice. A call to the provider is not interrupted."""
         with self._changed:
             self._closed, thread = True, self._thread
             self._changed.notify_all()
@@ -116,14 +112,14 @@ class RemoteKeys:
             self._wait(self._pause(failures))
 
     def _pause(self, failures: int) -> float:
-        """Return the seconds to the next time: twice as many after each failure, few as long as there are no keys."""
+        """Return the seconds to the next fetch: doubled after each failure, short as long as there are no keys."""
         if self._current is None:
             return self._min_refresh_s
         soon = self._min_refresh_s * 2.0 ** min(failures - 1, _MOST_DOUBLINGS) if failures else self._refresh_s
         return min(soon, self._refresh_s)
 
     def _wait(self, seconds: float) -> None:
-        """Wait so long; when they are wanted, only until they may be fetched."""
+        """Wait; if a fetch is requested, only until it is allowed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed, min(self._min_refresh_s, seconds))
             left = seconds - self._min_refresh_s
@@ -134,7 +130,7 @@ class RemoteKeys:
             document = self._fetch()
             if document != self._document:
                 self._current, self._document = read_key_set(document), document
-        except Exception as error:  # noqa: BLE001  whatever it is: the thread goes on, and the keys stay
+        except Exception as error:  # noqa: BLE001  the thread must go on, and the keys stay
             known = isinstance(error, ContextEngineError | ValueError)
             self._problem = str(error) if known else f"failed with {type(error).__name__}"
             kept = "the ones fetched before stay" if self._current else "there are none yet"
@@ -145,9 +141,7 @@ class RemoteKeys:
 
 
 logger = logging.getLogger(__name__)
-
 _MOST_KEYS: Final = 200
-
 _LEAST_RSA_BITS: Final = 2048
 
 _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -157,24 +151,19 @@ _FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "ES512": ("P-521",),
     "EdDSA": ("Ed25519", "Ed448"),
 }
-"""What a key must be for an algorithm: an RSA key, or one on a curve."""
-
+"""The key that an algorithm needs: an RSA key, or one on a curve."""
 _READERS: Final[Mapping[str, Any]] = {"RSA": RSAAlgorithm, "EC": ECAlgorithm, "OKP": OKPAlgorithm}
 
 
 class _PublicKey(NamedTuple):
-    """A public key and the one algorithm it is for, None where the provider does not say."""
+    """A public key and its one algorithm, None if the provider does not say."""
 
     public: Any
     algorithm: str | None
 
 
 class KeySet:
-    """Public keys by their ids.
-
-    Args:
-        keys: by the id, and by RSA or the curve.
-    """
+    """Public keys by their id, and RSA or the curve."""
 
     def __init__(self, keys: Mapping[tuple[str, str], _PublicKey]) -> None:
         self._keys = dict(keys)
@@ -183,7 +172,7 @@ class KeySet:
         return len(self._keys)
 
     def find(self, kid: str, algorithm: str) -> Any:
-        """Return the public key of an id that an algorithm can use; None where there is none."""
+        """Return the public key with an id that fits an algorithm, None if there is none."""
         for family in _FAMILIES[algorithm]:
             key = self._keys.get((kid, family))
             if key is not None and key.algorithm in (None, algorithm):
@@ -192,26 +181,26 @@ class KeySet:
 
 
 def read_key_set(document: Any) -> KeySet:
-    """Return the keys of a document that can check a signature; any others are left out.
+    """Return the keys of a document that can check a signature; others are left out.
 
     Raises:
-        ValueError: it is no key set, or holds none of them.
+        ValueError: it is not a key set, or holds no such key.
     """
     rows = document.get("keys") if isinstance(document, Mapping) else None
     if not isinstance(rows, list):
-        raise ValueError("it is no JSON Web Key Set: check that the address is the provider's jwks_uri")
+        raise ValueError("it is not a JSON Web Key Set: check that the address is the provider's jwks_uri")
     keys: dict[tuple[str, str], _PublicKey] = {}
     for row in rows[:_MOST_KEYS]:
-        found = _read(row) if isinstance(row, Mapping) else None
-        if found is not None:
-            keys.setdefault(found[0], found[1])
+        placed = _read(row) if isinstance(row, Mapping) else None
+        if placed is not None:
+            keys.setdefault(*placed)
     if not keys:
-        raise ValueError(f"none of its {len(rows)} keys can check a signature of a kind that is taken")
+        raise ValueError(f"none of its {len(rows)} keys can check a signature of an accepted kind")
     return KeySet(keys)
 
 
 def _read(row: Mapping[str, Any]) -> tuple[tuple[str, str], _PublicKey] | None:
-    """Return a key with its place; None where it is no public key for signatures, has no id, or is too short."""
+    """Return a key with its place; None if it is not a public key for signatures, has no id, or is too short."""
     kid, kind, operations = row.get("kid"), row.get("kty"), row.get("key_ops", ["verify"])
     verifies = row.get("use", "sig") == "sig" and isinstance(operations, list) and "verify" in operations
     if not isinstance(kid, str) or not isinstance(kind, str) or kind not in _READERS or not verifies or "d" in row:

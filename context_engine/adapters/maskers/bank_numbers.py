@@ -13,9 +13,7 @@ from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
 CARD: Final = "CARD"
-
 _GAP: Final = r"(?:[ -]{1,2}|\n)"
-
 _WRITTEN: Final = re.compile(
     rf"(?<!\w)(?<!\d[-.,/])(?<![A-Z]{{2}}\d\d[ -])(?=("
     rf"[2-6]\d{{11,18}}"
@@ -24,7 +22,7 @@ _WRITTEN: Final = re.compile(
     rf"|62\d{{4}}{_GAP}\d{{13}}"
     rf")(?!\w)(?![.,]\d))"
 )
-"""Unbroken, in fours with three digits more or none, 4-6-5 and 4-6-4, 6-13; not a part of a longer number."""
+"""Unbroken; in fours, perhaps with three more digits; 4-6-5, 4-6-4 or 6-13; never a part of a longer number."""
 
 _ISSUERS: Final = (
     ("Visa", "4", "4", (13, 16, 19)),
@@ -41,12 +39,8 @@ _ISSUERS: Final = (
     ("UnionPay", "62", "62", (16, 17, 18, 19)),
     ("RuPay", "60", "60", (16,)),
     ("Mir", "2200", "2204", (16, 17, 18, 19)),
-    ("Maestro", "5018", "5018", (12, 13, 14, 15, 16, 17, 18, 19)),
-    ("Maestro", "5020", "5020", (12, 13, 14, 15, 16, 17, 18, 19)),
-    ("Maestro", "5038", "5038", (12, 13, 14, 15, 16, 17, 18, 19)),
-    ("Maestro", "5893", "5893", (12, 13, 14, 15, 16, 17, 18, 19)),
-    ("Maestro", "6304", "6304", (12, 13, 14, 15, 16, 17, 18, 19)),
-    ("Maestro", "6759", "6763", (12, 13, 14, 15, 16, 17, 18, 19)),
+    *(("Maestro", prefix, prefix, tuple(range(12, 20))) for prefix in ("5018", "5020", "5038", "5893", "6304")),
+    ("Maestro", "6759", "6763", tuple(range(12, 20))),
 )
 """Name, first and last prefix, lengths in digits."""
 
@@ -62,7 +56,7 @@ def find_cards(plain: PlainText) -> Iterator[PersonalData]:
 
 
 def _end_of_card(written: str) -> int:
-    """Return how much of a candidate is a card number, 0 for nothing: a short last group may be the security code."""
+    """Return the length of the card number in a candidate, 0 for none: a short last group may be the security code."""
     shorter = len(re.sub(r"\D+\d{3}$", "", written))
     return next((end for end in (len(written), shorter) if _is_card(_digits(written[:end]))), 0)
 
@@ -79,16 +73,13 @@ def _digits(written: str) -> str:
 
 
 IBAN: Final = "IBAN"
-
 _START: Final = re.compile(r"(?:(?<![^\W_])|(?<=iban))([a-z]{2})(?=(?:[ -]?\d){2}[ \n-]?[a-z0-9])", re.IGNORECASE)
-
 _PART: Final = re.compile(r"(?:[ -]{1,2}|\n)?[A-Za-z0-9]", re.ASCII)
-
 _LENGTHS: Final = re.compile(r"(\d+)!")
 
 
 def find_ibans(plain: PlainText) -> Iterator[PersonalData]:
-    """Yield the account numbers of a text; the value is the number without blanks, in capitals."""
+    """Yield the account numbers of a text; the value is the number in capitals without spaces."""
     text, done = plain.text, 0
     for match in _START.finditer(text):
         start, length = match.start(), _length(match[1].upper())
@@ -104,7 +95,7 @@ def find_ibans(plain: PlainText) -> Iterator[PersonalData]:
 
 
 def _end_of_iban(text: str, start: int, length: int) -> int | None:
-    """Return where that many letters and digits end, with at most a blank, a hyphen or a line's end between two."""
+    """Return where `length` letters and digits end, with at most a space, hyphen or line end between two."""
     place = start
     for _ in range(length):
         part = _PART.match(text, place)
@@ -116,7 +107,7 @@ def _end_of_iban(text: str, start: int, length: int) -> int | None:
 
 @cache
 def _length(country: str) -> int | None:
-    """Return how long a country's numbers are, None for a country that has none."""
+    """Return the length of a country's numbers, None if it has none."""
     entries = numdb.get("iban").info(f"{country}00")
     structure = entries[0][1].get("bban", "") if entries else ""
     return 4 + sum(map(int, _LENGTHS.findall(structure))) if structure else None

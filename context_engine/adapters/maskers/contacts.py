@@ -1,8 +1,8 @@
-"""Telephone numbers that a country's numbering plan has, and e-mail addresses.
+"""Telephone numbers that exist in a country's numbering plan, and e-mail addresses.
 
-A number with `+` or `00` before it is read as it is. One without counts as a number of the configured regions, and then
-it stands behind a word such as "tel" or "call", or is written in the groups of its region with no other digits beside
-it: eight digits alone are as often an account, a date or an amount, and a row of a table is full of them."""
+A number with `+` or `00` before it is taken as it is. Any other is read as a number of the configured regions, and must
+follow a word such as "tel" or "call", or be grouped as in its region without other digits beside it: eight plain digits
+are as often an account, a date or an amount, and table rows are full of them."""
 
 from __future__ import annotations
 
@@ -17,37 +17,25 @@ from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
 PHONE: Final = "PHONE"
-
 SUPPORTED_REGIONS: Final[frozenset[str]] = frozenset(_REGIONS)
-
 _WRITTEN: Final = re.compile(
     r"(?<![\w+/=])(?<!\d[-.,/])(?:\+ ?|\(\+?|0)?\(?\d(?:[\d ().\-]|/(?=\d)){4,22}\d(?!\w)"
     r"(?:,? ?(?:ext|x)\.? ?\d{1,5}\b)?"
 )
-
 _INTERNATIONAL: Final = re.compile(r"\(?\+|00(?=[1-9])")
-
 _WORD_BEFORE: Final = re.compile(
     r"(?:\b(?:t[ée]l(?:[ée]phone|efon|[ée]fono)?|phone|mobile?|cell|hand(?:y|phone)|fax|call|dial|ring|hotline|"
     r"helpline|whats ?app|sms)s?\b|电话|電話|手机|手機|热线|熱線|传真|傳真)[^\n\d]{0,20}$",
     re.IGNORECASE,
 )
-
 _MORE_DIGITS: Final = re.compile(r"[ .\-]{1,2}\d")
-
 _BEFORE: Final = 40
-
 _Number = tuple[int, int, str]
-"""Where a number begins and ends, and itself in E.164."""
-
+"""(start, end, number in E.164)."""
 _LEAST_DIGITS: Final = 7
-
 _MOST_DIGITS: Final = 15
-
 _MOST_PAGES: Final = 100
-
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
-
 _DATE: Final = re.compile(r"\d{1,2}[-./]\d{1,2}[-./]\d{2,4}|\d{4}[-./]\d{1,2}[-./]\d{1,2}")
 
 
@@ -63,11 +51,8 @@ def find_phones(plain: PlainText, regions: Sequence[str]) -> Iterator[PersonalDa
         elif regions and _WORD_BEFORE.search(text, max(0, start - _BEFORE), start):
             numbers = _national(written, regions, Leniency.VALID)
         elif regions and not (_is_other(written) or _MORE_DIGITS.match(text, match.end())):
-            numbers = [
-                number
-                for number in _national(written, regions, Leniency.STRICT_GROUPING)
-                if _is_all_of(written, number)
-            ]
+            national = _national(written, regions, Leniency.STRICT_GROUPING)
+            numbers = [number for number in national if _is_all_of(written, number)]
         else:
             continue
         for first, last, value in numbers:
@@ -75,7 +60,7 @@ def find_phones(plain: PlainText, regions: Sequence[str]) -> Iterator[PersonalDa
 
 
 def _international(written: str) -> list[_Number]:
-    """Return the numbers in what begins with `+`, or with `00` in its place."""
+    """Return the numbers in a text that begins with `+` or `00`."""
     if not written.startswith("00"):
         return _matched(written, None, Leniency.VALID)
     numbers = _matched(f"+{written[2:]}", None, Leniency.VALID)
@@ -88,12 +73,12 @@ def _national(written: str, regions: Sequence[str], leniency: int) -> list[_Numb
 
 
 def _is_all_of(written: str, number: _Number) -> bool:
-    """Return whether a number in groups is all of the written text, except a bracket around it."""
+    """Return whether a grouped number is the whole text, except for brackets around it."""
     return not written.isdigit() and number[0] <= 1 and number[1] == len(written)
 
 
 def _is_other(written: str) -> bool:
-    """Return whether grouped digits are too many, a date, years, a range of pages, or parts of a path."""
+    """Return whether grouped digits are too many, a date, years, a page range, or parts of a path."""
     groups = re.findall(r"\d+", written)
     first, second = (*map(int, groups[:2]), 0)[:2]
     pages = len(groups) == 2 and len(groups[0]) == len(groups[1]) and first < second < first + _MOST_PAGES
@@ -107,22 +92,19 @@ def _matched(written: str, region: str | None, leniency: int) -> list[_Number]:
 
 
 def _first(match: PhoneNumberMatch) -> int:
-    """Return where a number begins; a bracket that does not close in it is around the whole."""
+    """Return where a number begins; an unclosed bracket at its start belongs to the surrounding text."""
     opened = match.raw_string.startswith("(") and ")" not in match.raw_string
     return int(match.start) + opened
 
 
 EMAIL: Final = "EMAIL"
-
 _LONGEST_NAME: Final = 64
-
 _NAME: Final = re.compile(r"(?<![\w.+%'~-])[\w+%~](?:[\w+%'~-]|\.(?!\.)){0,63}(?<![.'])$")
-
 _DOMAIN: Final = re.compile(r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?![\w-])")
 
 
 def find_emails(plain: PlainText) -> Iterator[PersonalData]:
-    """Yield the addresses of a text; the value is the address in small letters."""
+    """Yield the addresses of a text; the value is the address in lower case."""
     at = plain.text.find("@")
     while at >= 0:
         first = max(0, at - _LONGEST_NAME - 1)

@@ -1,8 +1,8 @@
-"""Numbers that countries give to persons: written as that country writes them, and valid by its rules.
+"""Identity numbers of persons: written as the country writes them, and valid by its rules.
 
-The rules are those of python-stdnum. It lacks Singapore and Hong Kong; of China it knows too few districts and refuses
-numbers that people have. Their rules are here. Of numbers without a check digit (United States, Denmark) only the form
-with hyphens is taken."""
+The rules are those of python-stdnum, except for Singapore and Hong Kong, which it lacks, and China, where it knows too
+few districts and refuses valid numbers. Numbers without a check digit (United States, Denmark) are recognised only with
+hyphens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from context_engine.adapters.maskers.plain_text import PlainText
 from context_engine.core.protocols import PersonalData
 
 _SG_WEIGHTS: Final = (2, 7, 6, 5, 4, 3, 2)
-
 _SG_SERIES: Final = {
     "S": (0, "JZIHGFEDCBA"),
     "T": (4, "JZIHGFEDCBA"),
@@ -28,15 +27,14 @@ _SG_SERIES: Final = {
     "G": (4, "XWUTRQPNMLK"),
     "M": (3, "KLJNPQRTUWX"),
 }
-"""What a series adds to the weighted sum, and its check letters by the remainder of 11 (for M counted from the end)."""
-
+"""For each series the offset of the weighted sum, and its check letters by the remainder of 11 (for M from the end)."""
 _HK_BLANK: Final = 36
 
 
 def nric(number: str) -> bool:
     """Return whether the check letter of a Singapore NRIC or FIN (`S1234567D`) is right.
 
-    Seven digits are weighted 2, 7, 6, 5, 4, 3, 2; the sum, with an offset of the series, modulo 11 names the letter.
+    Seven digits are weighted 2, 7, 6, 5, 4, 3, 2; the sum plus the series' offset, modulo 11, selects the letter.
     """
     match = re.fullmatch(r"([STFGM])(\d{7})([A-Z])", number.upper(), re.ASCII)
     if match is None:
@@ -49,8 +47,8 @@ def nric(number: str) -> bool:
 def hkid(number: str) -> bool:
     """Return whether the check digit of a Hong Kong identity card (`A123456(3)`) is right.
 
-    One or two letters (A is 10; a blank before a single one 36) and six digits are weighted 9 to 2; with the check
-    digit (A is 10) the sum is divisible by 11.
+    One or two letters (A is 10; a missing first one is 36) and six digits are weighted 9 to 2; with the check digit (A
+    is 10) the sum is divisible by 11.
     """
     plain = re.sub(r"[\s()]", "", number.upper())
     match = re.fullmatch(r"([A-Z]{1,2})(\d{6})([0-9A])", plain, re.ASCII)
@@ -63,9 +61,9 @@ def hkid(number: str) -> bool:
 
 
 def resident_number(number: str) -> bool:
-    """Return whether a Chinese resident identity number has a birthday and the right check character (GB 11643).
+    """Return whether a Chinese resident identity number has a valid birthday and check character (GB 11643).
 
-    Six digits of a district, eight of the birthday, three of an order and the check character of ISO 7064 mod 11-2.
+    It has six digits of a district, eight of the birthday, three of an order, and an ISO 7064 mod 11-2 check character.
     """
     plain = re.sub(r"[ -]", "", number.upper())
     match = re.fullmatch(r"[1-9]\d{5}((?:18|19|20)\d{2})(\d{2})(\d{2})\d{3}[\dX]", plain, re.ASCII)
@@ -79,23 +77,16 @@ def resident_number(number: str) -> bool:
 
 
 NATIONAL_ID: Final = "ID"
-
 _OWN: Final[Mapping[str, Callable[[str], bool]]] = {"nric": nric, "hkid": hkid, "resident_number": resident_number}
 
 
 def _groups(*lengths: int, last: str = "") -> str:
-    """Return a pattern of digits, unbroken or all in these groups; more groups make it another number.
-
-    Args:
-        lengths: digits of each group.
-        last: what stands at the end of the last group.
-    """
+    """Return a pattern of digits, unbroken or in groups of these lengths; more groups make another number."""
     first, *others = (rf"\d{{{length}}}" for length in lengths)
     return rf"{first}(?P<gap>[ -]?){'(?P=gap)'.join(others)}{last}(?!(?P=gap)\d)"
 
 
 _FRENCH: Final = r"[12](?P<gap>[ -]?)\d{2}(?P=gap)\d{2}(?P=gap)(?:\d{2}|2[AB])(?P=gap)\d{3}(?P=gap)\d{3}(?P=gap)\d{2}"
-
 COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "AR": {"stdnum.ar.cuit": r"\d{2}-?\d{8}-?\d"},
@@ -157,19 +148,14 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 
 
 class _NationalNumber(NamedTuple):
-    """One number of a country: how it is written, and what decides."""
+    """One kind of number of a country: its pattern and its validator."""
 
     written: re.Pattern[str]
     is_valid: Callable[[str], bool]
 
 
 def find_national_ids(plain: PlainText, countries: Sequence[str]) -> Iterator[PersonalData]:
-    """Yield the personal numbers of these countries; the value is letters and digits, in capitals.
-
-    Args:
-        plain: the text.
-        countries: keys of `COUNTRIES`.
-    """
+    """Yield the identity numbers of these countries; the value is letters and digits, in capitals."""
     for country in countries:
         for number in _numbers(country):
             for match in number.written.finditer(plain.text):
@@ -180,11 +166,11 @@ def find_national_ids(plain: PlainText, countries: Sequence[str]) -> Iterator[Pe
 
 @cache
 def _numbers(country: str) -> tuple[_NationalNumber, ...]:
-    return tuple(_NationalNumber(_whole(written), _validator(name)) for name, written in COUNTRIES[country].items())
+    return tuple(_NationalNumber(_pattern(written), _validator(name)) for name, written in COUNTRIES[country].items())
 
 
-def _whole(written: str) -> re.Pattern[str]:
-    """Return a pattern that takes no part of a longer code, number or date."""
+def _pattern(written: str) -> re.Pattern[str]:
+    """Return a pattern that matches no part of a longer code, number or date."""
     return re.compile(rf"(?<!\w)(?<!\w[-/.,])(?:{written})(?!\w)(?![-/.,]\w)", re.IGNORECASE | re.ASCII)
 
 

@@ -14,11 +14,8 @@ from context_engine.errors import ConfigError, MissingExtra, nearest
 if TYPE_CHECKING:
     from context_engine.adapters.maskers.plain_text import PlainText
 
-
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
-
 _LONGEST: Final = 1000
-
 _REPEAT_IN_REPEAT: Final = re.compile(r"\((?:[^()\\]|\\.)*(?<!\\)(?:[+*]|\{\d*,\})\??\)(?:[+*]|\{\d*,\})")
 
 
@@ -30,19 +27,16 @@ class OwnPattern(NamedTuple):
 
 
 def read_patterns(patterns: Mapping[str, str]) -> tuple[OwnPattern, ...]:
-    """Return patterns ready for use.
-
-    Args:
-        patterns: name -> regular expression; the name, in capitals, stands in the pseudonym.
+    """Compile {name: regular expression}; the name, in capitals, appears in the pseudonym.
 
     Raises:
-        ConfigError: a name or an expression that cannot be used; `key` is the name.
+        ConfigError: a name or an expression cannot be used; `key` is the name.
     """
     return tuple(OwnPattern(_checked_name(name).upper(), _compiled(name, text)) for name, text in patterns.items())
 
 
 def find_own(text: str, patterns: Sequence[OwnPattern]) -> Iterator[PersonalData]:
-    """Yield the matches of the patterns in the text as written; the value is in lower case without blanks."""
+    """Yield the matches of the patterns in the text as written; the value is in lower case without spaces."""
     for pattern in patterns:
         for match in pattern.written.finditer(text):
             yield PersonalData(match.start(), match.end(), pattern.kind, "".join(match[0].casefold().split()))
@@ -50,7 +44,7 @@ def find_own(text: str, patterns: Sequence[OwnPattern]) -> Iterator[PersonalData
 
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        problem = f"{name!r} is no name of a pattern: a letter, then letters, digits, _ or -, 32 at most"
+        problem = f"{name!r} cannot name a pattern: use a letter, then letters, digits, _ or -, at most 32"
         raise ConfigError(problem, key=name)
     return name
 
@@ -72,7 +66,6 @@ def _compiled(name: str, text: str) -> re.Pattern[str]:
 
 
 _EXTRA: Final = "privacy"
-
 Find = Callable[["PlainText"], Iterator[PersonalData]]
 
 
@@ -82,7 +75,7 @@ class PersonalDataOptions:
 
     Attributes:
         kinds: of `PERSONAL_DATA_KINDS`.
-        countries: ISO 3166 codes, whose national ids are.
+        countries: ISO 3166 codes of the countries whose identity numbers are masked.
         phone_regions: ISO 3166 codes; numbers without `+` are read as theirs.
         patterns: name -> regular expression.
     """
@@ -94,12 +87,7 @@ class PersonalDataOptions:
 
 
 class _PersonalDataMasker:
-    """Looks for each kind in turn; a `Masker`.
-
-    Args:
-        numbers: look around digits alone.
-        others: look through the whole text.
-    """
+    """Finds each kind in turn; a `Masker`. `numbers` search only around digits, `others` the whole text."""
 
     def __init__(self, numbers: tuple[Find, ...], others: tuple[Find, ...], patterns: tuple[OwnPattern, ...]) -> None:
         self._numbers, self._others, self._patterns = numbers, others, patterns
@@ -122,9 +110,8 @@ def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
 
     Raises:
         MissingExtra: the extra `privacy` is not installed.
-        ConfigError: an option that cannot be used; `key` is the setting that holds it.
+        ConfigError: an option cannot be used; `key` is its setting.
     """
-
     try:
         numbers, others = _finds(options)
     except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
-"""A text in plain characters, in which numbers and addresses are searched, with the way back to the original places.
+"""A text in plain characters, searched for numbers and addresses, with the way back to the original positions.
 
-Digits of every script become 0 to 9, full-width letters and signs their ASCII ones, all blanks a space, all dashes a
-hyphen; characters that show nothing (zero-width, soft hyphens, direction marks) are left out. An HTML entity
-(`&nbsp;`, `&#64;`) is read as its character.
+Digits of every script become 0 to 9, full-width letters and signs become ASCII, every kind of space and dash a space
+and a hyphen; invisible characters (zero-width, soft hyphens, direction marks) are left out. An HTML entity (`&nbsp;`,
+`&#64;`) is read as its character.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});
 _AROUND: Final = 64
 _MINUS: Final = "\u2212"
 _OTHERS: Final = "".join(map(chr, (*range(0x80, 0x20000), *range(0xE0000, 0xE0080))))
-"""The non-ASCII range in which Unicode has digits, blanks, dashes and invisible characters."""
+"""The non-ASCII range in which Unicode has digits, spaces, dashes and invisible characters."""
 
 
 class PlainText(NamedTuple):
-    """A text to search.
+    """A text to search, or a part of it.
 
     Attributes:
-        text: the plain characters.
-        places: of every character of the whole its place as it was written; None where they are the same.
+        places: the original position of every character of the whole text; None if unchanged.
         first: where this part begins in the whole.
-        ends: of every character where it ends, as it was written; None where each is one character long.
+        ends: the original end of every character; None if each is one character long.
     """
 
     text: str
@@ -46,7 +45,7 @@ class PlainText(NamedTuple):
         return self.places[start], self.places[end - 1] + 1 if self.ends is None else self.ends[end - 1]
 
     def around_digits(self) -> Iterator[PlainText]:
-        """Yield the parts with digits close together and their surroundings: no number is elsewhere."""
+        """Yield the parts around digits that stand close together: no number is elsewhere."""
         start = end = 0
         for match in _DIGITS.finditer(self.text):
             if match.start() - _AROUND > end:
@@ -62,7 +61,6 @@ class PlainText(NamedTuple):
 
 
 def plain_text(text: str) -> PlainText:
-    """Return a text in plain characters."""
     entities = [match for match in _ENTITY.finditer(text) if len(unescape(match[0])) == 1] if "&" in text else []
     return _without_entities(text, entities) if entities else _plain(text)
 
@@ -87,7 +85,7 @@ def _without_entities(text: str, entities: Sequence[re.Match[str]]) -> PlainText
 
 
 def _plain(text: str) -> PlainText:
-    """Return a text in plain characters, one for each or none."""
+    """Return a text in plain characters, at most one for each."""
     if text.isascii():
         return PlainText(text)
     plain, unseen = _tables()

@@ -1,6 +1,6 @@
 """Shared by embedders and rerankers: their options and context, and access to models on disk or over HTTP.
 
-The HTTP client comes with `model_access.server` alone: most set-ups name no model.
+The HTTP client is imported with `model_access.server` only: most set-ups use no model server.
 """
 
 from context_engine.adapters.model_access.context import (

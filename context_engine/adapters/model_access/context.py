@@ -1,7 +1,7 @@
-"""What an embedder or a reranker is opened with: its options, read strictly, and its context.
+"""The options and the context with which an embedder or a reranker is opened.
 
-Each is opened by a function `(options, context)`, published by its package in the entry-point group
-`context_engine.embedders` or `context_engine.rerankers` under the name that the settings give."""
+Each is opened by a function `(options, context)`, published in the entry-point group `context_engine.embedders` or
+`context_engine.rerankers` under the name used in the settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from context_engine.settings.messages import config_error
 
 
 class Options(BaseModel):
-    """Base of the options of an adapter: frozen, and a key that is not known is refused."""
+    """Base of an adapter's options: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,10 +28,10 @@ O = TypeVar("O", bound=Options)  # noqa: E741
 
 
 def read_options(model: type[O], options: Mapping[str, Any]) -> O:
-    """Return the options as values.
+    """Validate the options.
 
     Raises:
-        ConfigError: the first key that is not known, missing or out of range; `key` names it.
+        ConfigError: a key is unknown, missing or out of range; `key` names the first one.
     """
     try:
         return model.model_validate(dict(options))
@@ -57,10 +57,9 @@ class ModelContext:
 
     Attributes:
         connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
-        clock: the time.
         data_dir: returns the folder for what may be kept between runs.
-        embedder: returns the engine's embedder, the same each time; raises ConfigError where none is configured.
-        reranker: (name, options) -> another reranker, for one that asks several.
+        embedder: returns the engine's embedder, the same each time; raises ConfigError if none is configured.
+        reranker: (name, options) -> another reranker, for one that combines several.
     """
 
     connection: Callable[[str], Connection]
@@ -71,15 +70,6 @@ class ModelContext:
 
 
 EmbedderFactory = Callable[[Mapping[str, Any], ModelContext], Embedder]
-"""Opens an embedder from its options; loads no model and asks no server yet.
-
-Raises:
-    ConfigError: the options cannot be used.
-"""
-
+"""Opens an embedder from its options, before any model is loaded or server called; may raise ConfigError."""
 RerankerFactory = Callable[[Mapping[str, Any], ModelContext], Reranker]
-"""Opens a reranker from its options; loads no model and asks no server yet.
-
-Raises:
-    ConfigError: the options cannot be used.
-"""
+"""Opens a reranker from its options, before any model is loaded or server called; may raise ConfigError."""

@@ -11,16 +11,14 @@ from typing import Any, Final, Protocol
 from context_engine.errors import ContextEngineError, MissingExtra
 
 _EDGE: Final = 1 << 20
-
 _SMALL: Final = ("config.json", "tokenizer.json", "modules.json", "1_Pooling/config.json")
-
 _WEIGHTS: Final = ("model.safetensors", "model.onnx", "onnx/model.onnx", "pytorch_model.bin")
 
 
 def as_folder(model: str) -> Path | None:
-    """Return the folder that a model's name stands for; None for a hub name ("owner/model").
+    """Return the folder that a model's name denotes; None for a hub name ("owner/model").
 
-    A name that begins with / ./ ../ or ~ is a path, whether or not it is there.
+    A name that begins with / ./ ../ or ~ is a path, whether or not it exists.
     """
     path = Path(model).expanduser()
     return path if path.is_dir() or model.startswith(("/", "./", "../", "~")) else None
@@ -29,8 +27,8 @@ def as_folder(model: str) -> Path | None:
 def model_name(model: str, revision: str | None = None) -> str:
     """Return a name that two models share only if their vectors are comparable.
 
-    A hub's name with its revision; for a folder its name and a hash of its small files, the sizes of the weights and
-    their first and last MiB.
+    A hub's name has its revision; a folder's name has a hash of its small files, and of the sizes, first and last MiB
+    of the weights.
     """
     folder = as_folder(model)
     if folder is None:
@@ -64,7 +62,6 @@ def how_to_get(model: str) -> str:
 
 
 _PLACES: Final = ("model.onnx", "onnx/model.onnx")
-
 LONGEST: Final = 512
 
 
@@ -74,7 +71,7 @@ class OnnxRun:
     Attributes:
         outputs: arrays by the names the model gives them.
         ids, mask, special: int64 arrays [texts, tokens]; `special` is 1 at the model's own marks and at padding.
-        tokens: the tokens of each text, padding and all.
+        tokens: the tokens of each text, including padding.
     """
 
     def __init__(self, outputs: dict[str, Any], encodings: Sequence[Any]) -> None:
@@ -93,9 +90,9 @@ class OnnxModel:
     Args:
         folder: holds the files.
         purpose: what the model is for, in messages.
-        error: makes the error for files that are not there or cannot be read.
-        threads: of the CPU; the runtime's own choice if None.
-        max_tokens: texts are cut there.
+        error: makes the error for files that are missing or cannot be read.
+        threads: CPU threads; the runtime's own choice if None.
+        max_tokens: longer texts are cut.
 
     Raises:
         MissingExtra: onnxruntime or tokenizers is not installed.
@@ -135,7 +132,7 @@ class OnnxModel:
         self._tokenizer.enable_padding(**(kept or self._pad()))
 
     def _pad(self) -> dict[str, Any]:
-        """Return what a tokenizer that has never padded would pad with."""
+        """Return the padding of a tokenizer that defines none."""
         for token in ("[PAD]", "<pad>"):
             number = self._tokenizer.token_to_id(token)
             if number is not None:
@@ -178,11 +175,9 @@ def load_torch_model(
 
     Args:
         kind: the library's class, SentenceTransformer or CrossEncoder.
-        chosen: which model.
         purpose: what the model is for, in messages.
-        error: the class of the error where the files are not there.
-        options: further ones of the class.
-
+        error: the class of the error if the files are missing.
+        options: further arguments of the class.
     Raises:
         MissingExtra: the library is not installed.
         ContextEngineError: of the class given.
@@ -213,10 +208,7 @@ def load_torch_model(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Show no progress bar while weights are read from disk: it takes a moment, and standard error is for messages.
-
-    Other programs of the process may want bars: afterwards they have them again.
-    """
+    """Show no progress bar while weights are read from disk; other code of the process keeps its bars."""
     from transformers.utils import logging
 
     bars: Any = logging

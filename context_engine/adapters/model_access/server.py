@@ -36,12 +36,8 @@ from context_engine.errors import (
 from context_engine.settings.connections import Connection
 
 _BACKOFF: Final = Backoff(first_s=0.5, most_s=60.0)
-
-_PAUSE_S: Final = 60.0
-"""Allowed for the pause that goes with each attempt."""
-
+_PAUSE_S: Final = 60.0  # allowed for the pause before each attempt
 _ABOUT_THE_MODEL: Final = "check the model's name and options; the debug log holds its words"
-
 _STATUSES: Final = {
     400: Meaning(SourceProtocolError, "{name} refused the request (400)", _ABOUT_THE_MODEL),
     403: Meaning(SourceForbidden, "{name} refused access (403)", "the key may not use this model"),
@@ -63,28 +59,20 @@ _STATUSES: Final = {
 
 
 def model_api(prefix: str, **limits: Any) -> Api:
-    """Return how a server of models is asked.
-
-    Args:
-        prefix: of the API, where the connection's base URL is only a host.
-        limits: further attributes of the `Api`.
-    """
+    """Return the description of a model server's API; `prefix` is added to a base URL that is only a host."""
     return Api(root=below_host(prefix), statuses=_STATUSES, waits_for_rate=True, **limits)
 
 
 class ModelServer:
-    """Asks one server; safe for several threads.
+    """A client of one server. Thread-safe.
 
     A question is answered or has failed within `attempts` times three times the connection's timeout_s and a minute,
-    pauses and the wait for the plan's rate included.
+    including pauses and the wait for the plan's rate.
 
     Args:
-        api: how it is asked.
-        connect: returns how it is reached, its key read at the call.
-        error: (problem, whether it may pass) -> the error that a failure becomes.
-        attempts: calls made at most for one question; what cannot succeed later is not asked again.
-        clock: the time.
-        sleep: waits.
+        connect: returns the connection, with its key read at the call.
+        error: (problem, whether it may pass) -> the error that is raised.
+        attempts: most calls for one question; a failure that cannot pass is not repeated.
     """
 
     def __init__(
@@ -104,7 +92,7 @@ class ModelServer:
         """Return the parsed answer of a POST to a path of the API.
 
         Raises:
-            ContextEngineError: the one that `error` makes; the connection cannot be read, or the server failed,
+            ContextEngineError: the one that `error` makes: the connection cannot be read, or the server failed,
                 refused or did not answer.
         """
         failure: ContextEngineError
@@ -115,7 +103,7 @@ class ModelServer:
         except SourceError as error:
             pause = f"; it asks for a pause of {error.retry_after_s:.0f} s" if error.retry_after_s else ""
             failure = self._error(f"{error}{pause}", error.retryable)
-        raise failure  # outside the except, so that it stands alone
+        raise failure  # outside the except, so that it carries no context
 
     def access(self) -> Access:
         """Read the connection.
@@ -126,7 +114,6 @@ class ModelServer:
         return self._client.access()
 
     def close(self) -> None:
-        """Close connections; may be called twice."""
         self._client.close()
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Any:
@@ -143,17 +130,12 @@ class ModelServer:
 
 
 def open_server(
-    api: Api,
-    context: ModelContext,
-    connection: str,
-    error: Callable[[str, bool], ContextEngineError],
-    *,
-    attempts: int,
+    api: Api, context: ModelContext, connection: str, error: Callable[[str, bool], ContextEngineError], *, attempts: int
 ) -> ModelServer:
-    """Return the server of a connection by its name; nothing is asked yet.
+    """Return the server of a connection by its name; nothing is sent yet.
 
     Raises:
-        ConfigError: there is no such connection, or one that cannot be used.
+        ConfigError: the connection does not exist or cannot be used.
     """
     server = ModelServer(api, lambda: context.connection(connection), error, clock=context.clock, attempts=attempts)
     server.access()
@@ -169,7 +151,7 @@ class ChatOptions(Options):
     Attributes:
         connection: name of the connection.
         model: the server's name for the model.
-        json_mode: ask the server for a JSON object; off for one that does not know `response_format`.
+        json_mode: request a JSON object; off for a server that does not know `response_format`.
     """
 
     connection: Annotated[str, Field(min_length=1)]
@@ -181,13 +163,11 @@ def ask_json(server: ModelServer, options: ChatOptions, rules: str, text: str) -
     """Return the JSON value that a model answers with.
 
     Args:
-        server: asked; its failures are its own errors.
-        options: the model.
-        rules: what to do, the system's message.
-        text: what to do it with, the user's message.
+        rules: the task, as the system message.
+        text: the input, as the user message.
 
     Raises:
-        ValueError: the answer is no JSON, or has an object with one key twice.
+        ValueError: the answer is not JSON, or an object in it has a key twice.
     """
     messages = [{"role": "system", "content": rules}, {"role": "user", "content": text}]
     body: dict[str, Any] = {"model": options.model, "messages": messages, "temperature": 0}

@@ -1,4 +1,4 @@
-"""Rerankers over others: the weighted mean of several, and one that is asked only where it can change something."""
+"""Rerankers over others: the weighted mean of several, and one that is called only if it can change something."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class _MemberOptions(Options):
-    """One member: its name, its own options, its share."""
+    """One member: its name, its own options and its weight."""
 
     reranker: Annotated[str, Field(min_length=1)]
     options: Mapping[str, Any] = Field(default_factory=dict)
@@ -36,7 +36,7 @@ class EnsembleOptions(Options):
 
 
 class EnsembleMember(NamedTuple):
-    """A reranker and its share, above 0."""
+    """A reranker and its weight, above 0."""
 
     reranker: Reranker
     weight: float = 1.0
@@ -45,11 +45,8 @@ class EnsembleMember(NamedTuple):
 class EnsembleReranker:
     """Score = sum of weight * score / sum of weight, over the members that gave scores.
 
-    If a member fails, that is logged and the others decide. If all fail, the ensemble fails.
-    Members are asked one after the other.
-
-    Args:
-        members: at least one.
+    If a member fails, that is logged and the others decide. If all fail, the ensemble fails. Members are called one
+    after the other.
     """
 
     def __init__(self, members: Sequence[EnsembleMember]) -> None:
@@ -57,7 +54,7 @@ class EnsembleReranker:
         self._members = tuple(members)
 
     def under(self, adapter: VectorAdapter) -> EnsembleReranker | None:
-        """Return the ensemble with those members under an adapter that compare vectors; None where none does."""
+        """Return the ensemble with the members that compare vectors under an adapter; None if no member does."""
         adapted = [reranker_under(member.reranker, adapter) for member in self._members]
         if all(other is None for other in adapted):
             return None
@@ -110,7 +107,7 @@ def open_ensemble(options: Mapping[str, Any], context: ModelContext) -> Reranker
     """Return an ensemble of rerankers, each opened by its name.
 
     Raises:
-        ConfigError: a member that is not installed, is an ensemble itself, or whose options cannot be used.
+        ConfigError: a member is not installed, is an ensemble itself, or its options cannot be used.
     """
     chosen = read_options(EnsembleOptions, options)
     return EnsembleReranker(
@@ -129,7 +126,6 @@ def _opened(place: int, member: _MemberOptions, context: ModelContext) -> Rerank
 
 
 FEWEST: Final = 4
-
 CLEAR_LEAD: Final = 0.35
 
 
@@ -137,11 +133,11 @@ class AdaptiveOptions(Options):
     """Options of the reranker `adaptive`.
 
     Attributes:
-        reranker: the name of the one that is asked.
+        reranker: the name of the other reranker.
         options: its own.
-        fewest: with fewer chunks it is not asked.
-        clear_lead: nor where the best chunk leads the second by this much or more, on the scale where the best is 1 and
-            the least 0; 1 to ask always.
+        fewest: with fewer chunks it is not called.
+        clear_lead: nor if the best chunk leads the second by this much or more, on a scale where the best is 1 and the
+            worst 0; 1 to call it always.
     """
 
     reranker: Annotated[str, Field(min_length=1)]
@@ -153,12 +149,7 @@ class AdaptiveOptions(Options):
 class AdaptiveReranker:
     """Skips reranking if there are few chunks or one clearly leads; else calls another reranker.
 
-    The lead is read from the chunks' relevance, which stage 2 gives each chunk it hands to a reranker; without it the
-    reranker is asked.
-
-    Args:
-        reranker: asked.
-        fewest, clear_lead: see `AdaptiveOptions`.
+    The lead is read from the chunks' relevance, which stage 2 sets; without it the other reranker is called.
     """
 
     def __init__(self, reranker: Reranker, *, fewest: int = FEWEST, clear_lead: float = CLEAR_LEAD) -> None:
@@ -166,19 +157,19 @@ class AdaptiveReranker:
         self._reranker, self._fewest, self._clear_lead = reranker, fewest, clear_lead
 
     def under(self, adapter: VectorAdapter) -> AdaptiveReranker | None:
-        """Return the same in front of the other under an adapter; None where the other compares no vectors."""
+        """Return this reranker over the other under an adapter; None if the other compares no vectors."""
         other = reranker_under(self._reranker, adapter)
         return None if other is None else AdaptiveReranker(other, fewest=self._fewest, clear_lead=self._clear_lead)
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
-        """Return the other's scores; None where it is not asked."""
+        """Return the other's scores; None if it is not called."""
         if len(chunks) < self._fewest or _lead(chunks) >= self._clear_lead < 1.0:
             return None
         return self._reranker.rerank(query, chunks)
 
 
 def _lead(chunks: Sequence[Chunk]) -> float:
-    """Return by how much the best chunk leads the second, [0, 1]; 0 where it is not known."""
+    """Return the lead of the best chunk over the second, [0, 1]; 0 if unknown."""
     values = [chunk.score(ScoreKind.RELEVANCE) for chunk in chunks]
     known = [value for value in values if value is not None]
     if not len(known) == len(chunks) >= 2:

@@ -1,7 +1,7 @@
 """Cross-encoders: a model that reads the question and a passage together.
 
-A name of the hub or a folder, through sentence-transformers (extra `embed`) or in ONNX form without torch (extra
-`onnx`). The model's one number per pair is a logit; its sigmoid is the score.
+The model is a name on the hub or a folder, run by sentence-transformers (extra `embed`) or in ONNX form without torch
+(extra `onnx`). Its one number per pair is a logit; the sigmoid of it is the score.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from context_engine.core.ranking.relevance import logistic
 from context_engine.errors import ContextEngineError, RerankerError
 
 logger = logging.getLogger(__name__)
-
 MODEL: Final = "cross-encoder/ms-marco-MiniLM-L-6-v2"
-
 Logits = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
 """(question, passage) pairs -> one logit each."""
 
@@ -37,10 +35,10 @@ class CrossEncoderOptions(Options):
         model: a name of the hub, or a folder.
         runtime: "torch", or "onnx" for a folder with model.onnx (or onnx/model.onnx) and tokenizer.json.
         revision: of the hub's model.
-        download: fetch missing files from the hub; off, so that nothing leaves the machine unasked.
-        device: "cpu", "cuda", ... for torch; the best one there if None.
-        threads: of the CPU; the library's own choice if None.
-        max_tokens: question and passage together are cut there.
+        download: fetch missing files from the hub; off by default, so that nothing leaves the machine unasked.
+        device: "cpu", "cuda", ... for torch; the best available one if None.
+        threads: CPU threads; the library's own choice if None.
+        max_tokens: longer pairs of question and passage are cut.
         batch_size: pairs given to the model at once.
     """
 
@@ -58,9 +56,8 @@ class CrossEncoderReranker:
     """Scores each pair with a model that is loaded at its first use; one thread at a time.
 
     Args:
-        name: stands in the result.
+        name: shown in the result.
         load: loads the model; foreign exceptions become a `RerankerError`, and the next call tries again.
-        batch_size: pairs given to the model at once.
     """
 
     def __init__(self, name: str, load: Callable[[], Logits], *, batch_size: int = 32) -> None:
@@ -76,7 +73,7 @@ class CrossEncoderReranker:
         self._model, self._lock = None, threading.Lock()
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
-        """Return the sigmoid of the model's logit for each chunk; long and short ones are read apart."""
+        """Return the sigmoid of the model's logit for each chunk; chunks of similar length are batched."""
         order = sorted(range(len(chunks)), key=lambda place: len(chunks[place].content))
         scores = [0.0] * len(chunks)
         for start in range(0, len(order), self._batch_size):
@@ -125,13 +122,8 @@ def _load_onnx(chosen: CrossEncoderOptions) -> Logits:
 
 
 def _load_torch(chosen: CrossEncoderOptions) -> Logits:
-    model = load_torch_model(
-        "CrossEncoder",
-        chosen,
-        purpose="reranker 'cross_encoder'",
-        error=RerankerError,
-        max_length=chosen.max_tokens,
-    )
+    purpose, longest = "reranker 'cross_encoder'", chosen.max_tokens
+    model = load_torch_model("CrossEncoder", chosen, purpose=purpose, error=RerankerError, max_length=longest)
     import torch
 
     def logits(pairs: Sequence[tuple[str, str]]) -> Sequence[float]:

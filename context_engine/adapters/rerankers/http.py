@@ -1,7 +1,7 @@
-"""Rerankers behind an API, in the three forms that servers speak: Cohere's, Jina's and Text Embeddings Inference's.
+"""Rerankers behind an API, in the three forms in use: Cohere's, Jina's and Text Embeddings Inference's.
 
 `jina` is also the form of vLLM, Infinity, Xinference and LiteLLM: POST /v1/rerank. `cohere` is POST /v2/rerank, `tei`
-POST /rerank with `texts` in place of `documents`. A connection whose base URL has a path is asked at its /rerank.
+POST /rerank with `texts` instead of `documents`. If a connection's base URL has a path, its /rerank is called.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Form = Literal["cohere", "jina", "tei"]
 
 
 class _WireForm(NamedTuple):
-    """How a form is spoken: its API, its usual model, and how many texts one call may hold."""
+    """An API form: its paths, default model, and most texts in one call."""
 
     api: Api
     model: str | None
@@ -35,7 +35,7 @@ _WIRES: Final[Mapping[str, _WireForm]] = {
     "jina": _WireForm(model_api("v1"), "jina-reranker-v2-base-multilingual", 1000),
     "tei": _WireForm(model_api(""), None, 32),
 }
-"""TEI as delivered refuses more than 32 texts a call (its --max-client-batch-size)."""
+"""TEI refuses more than 32 texts a call by default (--max-client-batch-size)."""
 
 
 class HttpOptions(Options):
@@ -43,8 +43,8 @@ class HttpOptions(Options):
 
     Attributes:
         connection: name of the connection.
-        model: the server's name for the model; `tei` serves one and is told none.
-        batch_size: texts in one call; as many as the form usually takes if None.
+        model: the server's name for the model; `tei` serves one and takes no name.
+        batch_size: texts in one call; the form's usual limit if None.
         attempts: calls for one batch before it counts as failed; the engine waits no longer than a search's deadline.
     """
 
@@ -55,13 +55,7 @@ class HttpOptions(Options):
 
 
 class HttpReranker:
-    """Asks a server for a score of each text. Scores outside [0, 1] are taken for logits.
-
-    Args:
-        form: how the server is spoken to.
-        server: asked.
-        options: of the model.
-    """
+    """Requests a score for each text. Scores outside [0, 1] are taken as logits."""
 
     def __init__(self, form: Form, server: ModelServer, options: HttpOptions) -> None:
         self._form, self._server, self._wire = form, server, _WIRES[form]
@@ -85,7 +79,7 @@ class HttpReranker:
         return {"model": self._model, "query": query, "documents": list(texts), "top_n": len(texts)}
 
     def _read(self, answer: Any, count: int) -> list[float]:
-        """Servers answer best first; every text must be there once."""
+        """Return the scores in the order of the texts; servers answer best first, with every text once."""
         try:
             rows = answer if self._form == "tei" else answer["results"]
             key = "score" if self._form == "tei" else "relevance_score"
@@ -98,27 +92,25 @@ class HttpReranker:
 
 
 def open_cohere(options: Mapping[str, Any], context: ModelContext) -> Reranker:
-    """Return a reranker that speaks Cohere's API; nothing is asked yet."""
+    """Return a reranker that uses Cohere's API; nothing is sent yet."""
     return _open("cohere", options, context)
 
 
 def open_jina(options: Mapping[str, Any], context: ModelContext) -> Reranker:
-    """Return a reranker that speaks Jina's API; nothing is asked yet."""
+    """Return a reranker that uses Jina's API; nothing is sent yet."""
     return _open("jina", options, context)
 
 
 def open_tei(options: Mapping[str, Any], context: ModelContext) -> Reranker:
-    """Return a reranker that speaks Text Embeddings Inference's API; nothing is asked yet."""
+    """Return a reranker that uses Text Embeddings Inference's API; nothing is sent yet."""
     return _open("tei", options, context)
 
 
 def _open(form: Form, options: Mapping[str, Any], context: ModelContext) -> Reranker:
     chosen = read_options(HttpOptions, options)
-    server = open_server(
-        _WIRES[form].api,
-        context,
-        chosen.connection,
-        lambda problem, _later: RerankerError(f"reranker {form}: {problem}"),
-        attempts=chosen.attempts,
-    )
+
+    def error(problem: str, _later: bool) -> RerankerError:
+        return RerankerError(f"reranker {form}: {problem}")
+
+    server = open_server(_WIRES[form].api, context, chosen.connection, error, attempts=chosen.attempts)
     return HttpReranker(form, server, chosen)

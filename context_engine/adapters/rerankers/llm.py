@@ -1,8 +1,8 @@
 """A language model as reranker, behind the OpenAI chat API, which many servers speak: POST /v1/chat/completions.
 
-Slow and dear beside a cross-encoder, and last of all rerankers to try. Passages may hold instructions, so each stands
-in a fence that it cannot close, the model is told that nothing inside is to be obeyed, and an answer of any other form
-than the one asked for is refused. What a passage can still do is talk its own score up: `rerank_weight` bounds that.
+Slow and expensive compared with a cross-encoder, so the last reranker to try. Passages may hold instructions: each
+stands in a fence that it cannot close, the model is told to obey nothing inside, and an answer of any other form than
+requested is refused. A passage can still raise its own score by what it says: `rerank_weight` bounds that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Answer with one JSON object and nothing else, the number of every passage in it 
 
 
 class LlmOptions(ChatOptions):
-    """Options of the reranker `llm`, beside those of the model.
+    """Options of the reranker `llm`, in addition to those of the model.
 
     Attributes:
-        batch_size: passages in one question; grades of one batch are given side by side.
-        max_chars: a passage is cut there.
+        batch_size: passages in one request; the grades of one batch are given together.
+        max_chars: longer passages are cut.
         attempts: calls for one batch before it counts as failed.
     """
 
@@ -46,13 +46,7 @@ class LlmOptions(ChatOptions):
 
 
 class LlmReranker:
-    """Has a language model grade the passages, a batch at a time.
-
-    Args:
-        server: asked.
-        options: of the model.
-        nonce: makes the word that closes fences; never the same for two questions.
-    """
+    """Has a language model grade passages in batches; `nonce` makes the word that closes fences, new each time."""
 
     def __init__(
         self, server: ModelServer, options: LlmOptions, *, nonce: Callable[[], str] = lambda: secrets.token_hex(8)
@@ -87,13 +81,11 @@ class LlmReranker:
 
 
 def open_llm(options: Mapping[str, Any], context: ModelContext) -> Reranker:
-    """Return a reranker over a language model; nothing is asked yet."""
+    """Return a reranker over a language model; nothing is sent yet."""
     chosen = read_options(LlmOptions, options)
-    server = open_server(
-        CHAT_API,
-        context,
-        chosen.connection,
-        lambda problem, _later: RerankerError(f"reranker llm: {problem}"),
-        attempts=chosen.attempts,
-    )
+
+    def error(problem: str, _later: bool) -> RerankerError:
+        return RerankerError(f"reranker llm: {problem}")
+
+    server = open_server(CHAT_API, context, chosen.connection, error, attempts=chosen.attempts)
     return LlmReranker(server, chosen)

@@ -4,30 +4,32 @@
          / sum of idf(t)) ** (1 / p)
 
 with p = 1, the mean, unless `power` says otherwise; a cosine below 0 counts as 0 in other powers. The score is s
-normalised over the pool by `normalise_pool`, as stage 1's relevance is, for s alone differs by a quarter between the
-best and the worst of forty candidates. A single passage keeps s.
+normalised over the pool by `normalise_pool`, as stage 1's relevance is, because s alone differs by only a quarter
+between the best and the worst of forty candidates. A single passage keeps s.
 
 This is the late interaction of ColBERT (Khattab and Zaharia 2020) with a model that was not trained for it, weighted by
-idf(t) = ln(1 + N / max(df(t), 1)) over the N passages at hand. It is worth adding to the first stage, never in its
-place: `rerank_weight` says how much of the first stage stays. Measured with all-MiniLM-L6-v2 on 2 788 questions to
-financial regulation, forty candidates of a hybrid first stage, weight .5: MAP@10 .685 -> .700 (paired 95 % interval of
-the gain .011 to .021), R@10 .813 -> .817 (-.001 to .009). Forty passages that it has seen cost 20 ms of one core, forty
-new ones seconds, all of it their embedding: give `cache_mib` room for the whole base, or a GPU to the embedder. Needs
-the extra `vectors` and an embedder with token vectors.
+idf(t) = ln(1 + N / max(df(t), 1)) over the N passages at hand. It should be added to the first stage, never replace it:
+`rerank_weight` is the share of the first stage. Measured with all-MiniLM-L6-v2 on 2 788 questions to financial
+regulation, forty candidates of a hybrid first stage, weight .5: MAP@10 .685 -> .700 (paired 95 % interval of the gain
+.011 to .021), R@10 .813 -> .817 (-.001 to .009). Forty cached passages cost 20 ms of one core, forty new ones seconds,
+all of it their embedding: make `cache_mib` large enough for the whole base, or give the embedder a GPU. Needs the extra
+`vectors` and an embedder with token vectors.
 
-Where the candidates were found under an adapter of the embedder's vectors (`core.models.VectorAdapter`), so are the
-tokens compared: a question's by the map for questions, a passage's by that for passages, each of unit length again.
+If the candidates were found under an adapter of the embedder's vectors (`core.models.VectorAdapter`), tokens are
+compared under it too: a question's are mapped by the map for questions, a passage's by that for passages, and all are
+normalised again.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from math import log
 from typing import Annotated, Any, Final, cast
 
+from cachetools import LRUCache
 from pydantic import Field
 
 from context_engine.adapters.model_access import ModelContext, Options, read_options
@@ -45,11 +47,11 @@ class MaxSimOptions(Options):
     """Options of the reranker `max_sim`.
 
     Attributes:
-        cache_mib: memory for the token vectors of passages seen before, MiB; a passage of 150 tokens takes 0.1 MiB at
-            384 dimensions. 0 for none.
-        power: p of the power mean over the question's tokens. The higher, the more those count that the passage matches
-            best. 4 finds more in regulation and in abstracts, and less in an FAQ that is asked in other words: measure
-            it on your own questions.
+        cache_mib: memory for the token vectors of known passages, MiB; a passage of 150 tokens takes 0.1 MiB at 384
+            dimensions. 0 for none.
+        power: p of the power mean over the question's tokens. The higher, the more the best-matching tokens count. 4
+            improves retrieval in regulation and abstracts, and worsens it in an FAQ that is asked in other words:
+            measure it on your own questions.
     """
 
     cache_mib: Annotated[int, Field(ge=0, le=1_000_000)] = CACHE_MIB
@@ -57,11 +59,7 @@ class MaxSimOptions(Options):
 
 
 class MaxSimReranker:
-    """Scores passages by the max-sim of their tokens; safe for several threads.
-
-    Args:
-        embedder: gives token vectors.
-        cache_mib, power: see `MaxSimOptions`.
+    """Scores passages by the max-sim of their tokens. Thread-safe; the arguments are those of `MaxSimOptions`.
 
     Raises:
         MissingExtra: numpy is not installed.
@@ -81,18 +79,19 @@ class MaxSimReranker:
 
     def forget(self) -> None:
         """Drop the cache: at a fork another thread may have been changing it."""
-        self._held = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[bytes, tuple[frozenset[str], Any]] = OrderedDict()
+        self._kept: LRUCache[bytes, tuple[frozenset[str], Any]] = LRUCache(
+            self._most, lambda passage: passage[1].nbytes
+        )
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float] | None:
         """Return one score in [0, 1] per chunk; None for a question without tokens."""
         return self.rerank_under(None, query, chunks)
 
     def under(self, adapter: VectorAdapter) -> Reranker | None:
-        """Return the reranker under an adapter of its embedder's vectors, None under another's.
+        """Return the reranker under an adapter of its embedder's vectors, None under another model's.
 
-        What is kept of passages is kept once: they are mapped when they are compared.
+        The cache is shared: cached vectors are mapped when they are compared.
         """
         own = getattr(self._embedder, "model_id", None)
         return _UnderAdapter(self, adapter) if own == adapter.model_id else None
@@ -100,7 +99,7 @@ class MaxSimReranker:
     def rerank_under(
         self, adapter: VectorAdapter | None, query: str, chunks: Sequence[Chunk]
     ) -> Sequence[float] | None:
-        """Return what `rerank` gives, of vectors as an adapter maps them; None: as the model has them."""
+        """Return the scores of `rerank`, with vectors mapped by an adapter; None: unmapped."""
         try:
             asked = self._embedder.embed_tokens([query], query=True)[0]
             passages = self._passages([chunk.content for chunk in chunks])
@@ -124,7 +123,7 @@ class MaxSimReranker:
         return float(mean ** (1.0 / self._power))
 
     def _mapped(self, vectors: Any, by: Any) -> Any:
-        """Return vectors, the rows, times a map, of unit length again; None: as they are."""
+        """Multiply row vectors by a map and normalise them; None: return them as they are."""
         if by is None:
             return vectors
         mapped = vectors @ by
@@ -132,28 +131,19 @@ class MaxSimReranker:
         return mapped / self._numpy.where(lengths > 0.0, lengths, 1.0)
 
     def _passages(self, texts: Sequence[str]) -> list[tuple[frozenset[str], Any]]:
-        """Return the distinct tokens and the vectors of each text, as 16-bit floats whether or not they were kept."""
+        """Return the distinct tokens and the vectors of each text, as 16-bit floats, cached or not."""
         keys = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
         with self._lock:
             known = {key: self._kept[key] for key in keys if key in self._kept}
-            for key in known:
-                self._kept.move_to_end(key)
         for key, text in {key: text for key, text in zip(keys, texts) if key not in known}.items():
-            # Alone: the last bits of a vector depend on the texts beside it in a batch, and what is kept is given to
-            # other callers, who may not read those. On a CPU a batch of one is the faster, too.
+            # One at a time: the last bits of a vector depend on the other texts of its batch, and other callers, who
+            # may not read those texts, get the cached vectors. On a CPU a batch of one is also faster.
             ((tokens, vectors),) = self._embedder.embed_tokens([text])
             known[key] = (frozenset(tokens), self._numpy.asarray(vectors, self._numpy.float16))
-            self._keep(key, known[key])
+            if known[key][1].nbytes <= self._most:
+                with self._lock:
+                    self._kept[key] = known[key]
         return [known[key] for key in keys]
-
-    def _keep(self, key: bytes, passage: tuple[frozenset[str], Any]) -> None:
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = passage
-                self._held += passage[1].nbytes
-            while self._held > self._most:
-                _, (_, vectors) = self._kept.popitem(last=False)
-                self._held -= vectors.nbytes
 
 
 class _UnderAdapter:
@@ -176,7 +166,7 @@ def open_max_sim(options: Mapping[str, Any], context: ModelContext) -> Reranker:
     """Return a max-sim reranker over the engine's embedder; nothing is loaded yet.
 
     Raises:
-        ConfigError: no embedder is configured, or one that gives no token vectors.
+        ConfigError: no embedder is configured, or it gives no token vectors.
     """
     chosen = read_options(MaxSimOptions, options)
     embedder: Embedder = context.embedder()

@@ -10,7 +10,7 @@ Score = Callable[[str, Sequence[str]], Sequence[float] | None]
 
 
 class NoOpReranker:
-    """Has no opinion: stage 1's relevance stands."""
+    """Gives no scores: stage 1's relevance stands."""
 
     name = "noop"
 
@@ -20,12 +20,7 @@ class NoOpReranker:
 
 
 class CallableReranker:
-    """Asks a function (query, texts) for one score in [0, 1] per text.
-
-    Args:
-        function: called once a search with all texts; None means "no opinion".
-        name: stands in the result.
-    """
+    """Calls a function (query, texts) for one score in [0, 1] per text, or None for no scores."""
 
     def __init__(self, function: Score, name: str = "callable") -> None:
         self.name = name

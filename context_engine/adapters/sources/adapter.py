@@ -1,8 +1,7 @@
 """What an adapter is given and what it may offer.
 
-An adapter is a function `(spec, context) -> Source`, published by its package in the entry-point group
-`context_engine.sources` under the name that a manifest's `adapter:` gives. What more it can do than open a source,
-`source_adapter` adds to the function.
+An adapter is a function `(spec, context) -> Source`, published in the entry-point group `context_engine.sources` under
+the name used in a manifest's `adapter:`. `source_adapter` adds to the function what it offers beyond opening a source.
 """
 
 from __future__ import annotations
@@ -28,12 +27,11 @@ class SourceContext:
 
     Attributes:
         domain: the domain the source is opened for.
-        settings: those of the pipeline, as they are without a call's own.
-        embedder: returns the one embedder of the configuration, None where it names none.
+        settings: those of the pipeline, without a call's own.
+        embedder: returns the configured embedder, None if there is none.
         timezone: IANA name of the zone in which the domain's dates are days.
         data_dir: returns the folder of the embedded base.
         connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
-        clock: the time.
         shared: (key, make) -> what `make` returned for that key the first time: one client or base for many sources
             of an engine. It is closed with each of them, so closing it must be allowed twice.
         rules_of: returns the access rules of a source (`AccessPolicy.rules_of`).
@@ -55,10 +53,10 @@ class SinkOptions:
     """How documents are to be written.
 
     Attributes:
-        dry_run: nothing may be written; the sink is asked for `documents` alone.
-        repair: compare every document with what was written to it and repair what differs.
+        dry_run: nothing is written; only the sink's `documents` is used.
+        repair: compare every document with what was written and repair differences.
         sleep: waits some seconds, and may tell the user so.
-        tell: told what failed and is tried again.
+        tell: receives failures that are retried.
     """
 
     dry_run: bool = False
@@ -68,19 +66,13 @@ class SinkOptions:
 
 
 SourceFactory = Callable[[SourceSpec, SourceContext], Source]
-"""Opens a source.
-
-Raises:
-    ConfigError: the specification cannot be used.
-    SourceError: the source cannot be opened now; it is tried again at the next search.
-"""
-
+"""Opens a source; raises ConfigError, or SourceError if it cannot be opened now: the next search tries again."""
 SinkFactory = Callable[[Sequence[SourceSpec], SourceContext, SinkOptions], AbstractContextManager[Sink]]
 """Opens the one sink of several sources of a domain; leaving it without an error ends the run.
 
 Raises:
-    ConfigError: a specification that cannot be used.
-    SourceError, StoreError: it cannot be written to now.
+    ConfigError: a specification cannot be used.
+    SourceError, StoreError: nothing can be written now.
 """
 
 
@@ -89,11 +81,10 @@ class SourceAdapter(Generic[S]):
     """An adapter with what it offers beyond a search; called, it opens a source.
 
     Attributes:
-        open: see `SourceFactory`.
         check: raises ConfigError for a specification that cannot be used, without opening anything.
         open_sink: see `SinkFactory`; None: its sources cannot be written to.
-        repairs: whether its sink does what `SinkOptions.repair` asks for.
-        advise: returns what to know of the servers behind several sources: (domain, what was found) of each examined.
+        repairs: whether its sink supports `SinkOptions.repair`.
+        advise: returns advice on the servers behind several sources, from (domain, examination) of each.
     """
 
     open: Callable[[SourceSpec, SourceContext], S]
@@ -108,7 +99,7 @@ class SourceAdapter(Generic[S]):
 
     @staticmethod
     def of(factory: SourceFactory) -> SourceAdapter[Source]:
-        """Return what an entry point names as an adapter: a plain function opens sources and offers nothing more."""
+        """Return the adapter of an entry point; a plain function only opens sources."""
         return factory if isinstance(factory, SourceAdapter) else SourceAdapter(open=factory)
 
 
@@ -119,11 +110,7 @@ def source_adapter(
     repairs: bool = False,
     advise: Callable[[Sequence[tuple[str, Examination]]], Iterable[str]] | None = None,
 ) -> Callable[[Callable[[SourceSpec, SourceContext], S]], SourceAdapter[S]]:
-    """Return a decorator that adds to a function that opens sources what else its adapter offers.
-
-    Args:
-        check, open_sink, repairs, advise: see `SourceAdapter`.
-    """
+    """Return a decorator that turns a function that opens sources into a `SourceAdapter`."""
 
     def adapter(function: Callable[[SourceSpec, SourceContext], S]) -> SourceAdapter[S]:
         return SourceAdapter(open=function, check=check, open_sink=open_sink, repairs=repairs, advise=advise)

@@ -24,11 +24,7 @@ Adapter = Callable[[str, str, int], Iterable[Mapping[str, Any] | Chunk]]
 
 
 class ChunkDicts(list[dict[str, Any]]):
-    """Chunk dicts with what is missing from them: a function may return this in place of a plain list.
-
-    Attributes:
-        failures: what parts of the source could not get.
-    """
+    """Chunk dicts and the errors of unreadable parts: a function may return this instead of a plain list."""
 
     def __init__(self, chunks: Iterable[dict[str, Any]] = (), *, failures: tuple[SourceError, ...] = ()) -> None:
         super().__init__(chunks)
@@ -36,12 +32,9 @@ class ChunkDicts(list[dict[str, Any]]):
 
 
 class CallableSource:
-    """Asks a function of three positional arguments (query, domain, top_k) for chunk dicts or chunks.
+    """Calls a function of three positional arguments (query, domain, top_k) for chunk dicts or chunks.
 
-    Args:
-        adapter: the function; called from several threads at once.
-        source_id: the id of the source it stands for.
-        score_kinds: the kinds of score it may give; all of them where left out.
+    The function may be called from several threads at once.
     """
 
     def __init__(
@@ -51,24 +44,23 @@ class CallableSource:
         self._adapter = adapter
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Return what the function gives. A chunk that cannot be read is left out, and a notice says so.
+        """Return the function's chunks. A chunk that cannot be read is left out with a notice.
 
         Raises:
-            SourceProtocolError: the function gave something else than a list of chunks.
+            SourceProtocolError: the function returned something other than a list of chunks.
         """
-        given: Any = self._adapter(query.text, query.domain, query.top_k)
-        if given is None or isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            problem = (
-                f"the adapter returned {type(given).__name__} instead of a list of chunks{_where_the_list_is(given)}"
-            )
+        returned: Any = self._adapter(query.text, query.domain, query.top_k)
+        if returned is None or isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
+            kind = type(returned).__name__
+            problem = f"the adapter returned {kind} instead of a list of chunks{_where_the_list_is(returned)}"
             raise SourceProtocolError(problem, source_id=self.source_id)
-        taken = list(islice(given, query.top_k))
+        taken = list(islice(returned, query.top_k))
         chunks: list[Chunk] = []
         notices = advice_on_dicts(taken)
         unreadable: list[str] = []
-        for one in taken:
+        for item in taken:
             try:
-                chunks.append(one if isinstance(one, Chunk) else chunk_from_dict(one, notices))
+                chunks.append(item if isinstance(item, Chunk) else chunk_from_dict(item, notices))
             except InvalidRequest as error:
                 unreadable.append(str(error))
         if unreadable and not chunks:
@@ -80,17 +72,17 @@ class CallableSource:
             Notice(NoticeCode.CHUNK_UNREADABLE, self.source_id, f"left out: {problem}", {"problem": problem})
             for problem in unreadable
         ]
-        more = len(given) - query.top_k if isinstance(given, Sized) else 0
-        failures = given.failures if isinstance(given, ChunkDicts) else ()
+        more = len(returned) - query.top_k if isinstance(returned, Sized) else 0
+        failures = returned.failures if isinstance(returned, ChunkDicts) else ()
         return SourceAnswer(chunks=chunks, notes=tuple(notices), cut=max(more, 0), failures=failures)
 
     def close(self) -> None:
-        """Nothing to release: the function belongs to its maker."""
+        """Release nothing: the function belongs to its maker."""
 
 
 def _where_the_list_is(value: Any) -> str:
-    """Return which key of a mapping holds a list, as a clause; "" where none does."""
-    keys = [key for key, one in value.items() if isinstance(one, list)] if isinstance(value, Mapping) else []
+    """Return a clause with the key of a mapping that holds a list; "" if there is none."""
+    keys = [key for key, entry in value.items() if isinstance(entry, list)] if isinstance(value, Mapping) else []
     return f": return the list that is in its {str(keys[0])[:40]!r}" if keys else ""
 
 
@@ -98,15 +90,14 @@ _ARGUMENTS: Final = ("query", "domain", "top_k")
 
 
 def source_of(adapter: Any, source_id: str) -> Source:
-    """Return the source that an adapter is, in whichever form it is written.
+    """Return an adapter, in whichever form it is written, as a source.
 
     Args:
         adapter: a function of three arguments; an object with such a method `search`, or its class, if that takes no
             arguments; or a `Source`, whose `search` takes a SourceQuery.
-        source_id: the id of the source it stands for.
 
     Raises:
-        InvalidRequest: it is none of them; says what it takes and what it is called with.
+        InvalidRequest: it is none of these; the message says what is accepted.
     """
     if isinstance(adapter, type):
         adapter = _instance(adapter)
@@ -153,7 +144,7 @@ def _checked_function(function: Any) -> Adapter:
 
 
 def _takes(function: Any, arguments: tuple[str, ...]) -> bool:
-    """Return whether a function can be called with so many positional arguments; True where that is not known."""
+    """Return whether a function can be called with these positional arguments; True if unknown."""
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError:

@@ -54,7 +54,7 @@ class WriterLock:
 
 
 def _name(handle: int, holder: str) -> None:
-    """Write down who holds the lock. On a full disk it is held without a name."""
+    """Record who holds the lock. On a full disk it is held without a name."""
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.write(handle, holder.encode())
@@ -70,7 +70,7 @@ if sys.platform == "win32":
         os.lseek(handle, 0, os.SEEK_SET)
 
     def _unlock(handle: int) -> None:
-        """Closing the file does that here."""
+        """Do nothing: closing the file is enough here."""
 else:
     import fcntl
 
@@ -78,5 +78,5 @@ else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(handle: int) -> None:
-        """Closing the file is not enough: a child process that is just being started may still hold it."""
+        """Unlock explicitly: a child process that is just being started may still hold the file open."""
         fcntl.flock(handle, fcntl.LOCK_UN)

@@ -72,7 +72,7 @@ def test_every_encoding_can_be_described_without_the_network(encoding, name, mon
     monkeypatch.setattr("tiktoken.load.read_file", refused)
     monkeypatch.setattr("tiktoken.load.read_file_cached", refused)
     if name.endswith("k_base") and name[0] in "pr":  # these check that their vocabulary is whole
-        with pytest.raises(ConfigError, match="is not whole"):
+        with pytest.raises(ConfigError, match="is incomplete"):
             TiktokenCounter(encoding, name)
     else:
         assert TiktokenCounter(encoding, name).count("lim") == 1
@@ -80,7 +80,7 @@ def test_every_encoding_can_be_described_without_the_network(encoding, name, mon
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("no base64 here at all", "is not an encoding"), ("bGk= one", "is not an encoding"), ("bGk= 1", "is not whole")],
+    [("no base64 here at all", "is not an encoding"), ("bGk= one", "is not an encoding"), ("bGk= 1", "is incomplete")],
 )
 def test_a_file_that_is_no_encoding(tmp_path, text, problem):
     path = tmp_path / "cl100k_base.tiktoken"
@@ -92,7 +92,7 @@ def test_a_file_that_is_no_encoding(tmp_path, text, problem):
 def test_a_file_that_is_not_there_says_where_to_put_it(tmp_path):
     with pytest.raises(ConfigError, match=r"bring the file here, and set TIKTOKEN_CACHE_DIR"):
         open_counter("tiktoken:o200k_base", env={"TIKTOKEN_CACHE_DIR": str(tmp_path)})
-    with pytest.raises(ConfigError, match=r"where the file of o200k_base lies is not known"):
+    with pytest.raises(ConfigError, match=r"the folder with the file of o200k_base is not set"):
         open_counter("tiktoken:o200k_base", env={})
     with pytest.raises(ConfigError, match=r"bring the tokenizer.json of the model here"):
         open_counter(f"tokenizers:{tmp_path}")

@@ -49,7 +49,7 @@ def test_a_witness_that_saw_another_size_last_says_which(respx_mock: respx.MockR
 @pytest.mark.parametrize("body", ["", "many\n", "-1\n", "1" * 21, "12\n\n"])
 def test_a_conflict_without_a_size_is_no_answer(respx_mock: respx.MockRouter, body: str) -> None:
     respx_mock.post(f"{BASE}/add-checkpoint").mock(return_value=httpx.Response(409, text=body))
-    with pytest.raises(AuditError, match="409 without the size"):
+    with pytest.raises(AuditError, match="409 does not state the size"):
         _witness().add_checkpoint(NOTE, 0, [])
 
 

@@ -77,8 +77,8 @@ def open_dify_sink(specs: Sequence[SourceSpec], context: SourceContext, options:
             yield sink
             sink.settle()
         finally:
-            for one in opened.values():
-                one.close()
+            for workspace_opened in opened.values():
+                workspace_opened.close()
 
 
 def _lock(stack: ExitStack, context: SourceContext) -> None:
@@ -123,21 +123,15 @@ def dify_kb_adapter(
     """Return a function (query, domain, top_k) over the Dify sources of each domain.
 
     Args:
-        registry: the domains.
         connection: returns a connection by name, its files read anew.
-        clock: the time.
         timeout_s: seconds for one call of the function.
-        access: the policy that decides which sources may be searched.
-        principal: for whom.
+        access: decides which sources `principal` may search.
     """
     return DifyAdapter(registry, connection, clock, timeout_s, access, principal)
 
 
 class DifyAdapter:
-    """Asks the Dify sources of a domain that a principal may search.
-
-    Safe for several threads. `close` lets the connections go.
-    """
+    """Searches the Dify sources of a domain that a principal may search. Thread-safe."""
 
     def __init__(
         self,
@@ -165,12 +159,12 @@ class DifyAdapter:
     def search(self, query: str, domain: str, top_k: int, principal: Principal) -> ChunkDicts:
         """Return chunk dicts, best first, each with its source, type, tier and trust.
 
-        What some sources or datasets did not answer stands in `failures` of the list, and in the status of a search.
+        Failures of sources or datasets stand in `failures` of the list, and in the status of a search.
 
         Raises:
             UnknownDomain: the domain is not registered.
-            InvalidRequest: a query without text, a top_k out of range, or a domain without a Dify source.
-            ConfigError: a source that cannot be used.
+            InvalidRequest: the query has no text, top_k is out of range, or the domain has no Dify source.
+            ConfigError: a source cannot be used.
             PolicyError: the access policy failed.
             SourceError: no source answered.
         """
@@ -269,15 +263,15 @@ def _joined(
             failures.append(answer)
         else:
             failures += answer.failures
-            parts.append(Part(source.spec.id, tuple(_spoken_for(chunk, source.spec) for chunk in answer.chunks), True))
+            parts.append(Part(source.spec.id, tuple(_attributed(chunk, source.spec) for chunk in answer.chunks), True))
     if not parts:
         raise failures[0]
     best = merged(parts, query)[:top_k]
     return ChunkDicts(({**chunk.to_dict(), "domain": domain} for chunk in best), failures=tuple(failures))
 
 
-def _spoken_for(chunk: Chunk, spec: SourceSpec) -> Chunk:
-    """Return the chunk with the authority its manifest gives it, because a chunk dict is used without the manifest."""
+def _attributed(chunk: Chunk, spec: SourceSpec) -> Chunk:
+    """Return the chunk with its authority from the manifest, because a chunk dict is used without the manifest."""
     authority = effective_authority(chunk, spec)
     fields: Mapping[str, Any] = {
         "source_type": authority.source_type,

@@ -1,4 +1,4 @@
-"""The answers of several searches as one answer, best chunks first."""
+"""Merge the answers of several searches, best chunks first."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from context_engine.errors import SourceError
 
 
 class Part(NamedTuple):
-    """The answer of one dataset.
-
-    Attributes:
-        ordered: whether the order of the chunks means anything.
-    """
+    """The answer of one dataset; `ordered` if the order of its chunks is meaningful."""
 
     dataset_id: str
     chunks: tuple[Chunk, ...]
@@ -46,9 +42,8 @@ def fused_legs(dataset_id: str, legs: Sequence[Part]) -> Part:
 def merged(parts: Sequence[Part], query: str) -> list[Chunk]:
     """Return all chunks, best first.
 
-    One answer with an order keeps it. Answers whose scores are comparable (one kind and one scorer) are merged by
-    them. Else one measure has to order all: the engine's own lexical score over them, the better place in its answer
-    first among equals.
+    A single ordered answer keeps its order. Answers with comparable scores (one kind and one scorer) are merged by
+    them. Otherwise the engine's own lexical score over all of them decides, then the place within the answer.
     """
     filled = [part for part in parts if part.chunks]
     if len(filled) == 1 and filled[0].ordered:
@@ -63,7 +58,7 @@ def merged(parts: Sequence[Part], query: str) -> list[Chunk]:
 
 
 def _stable(part: Part) -> list[Chunk]:
-    """Sort unordered answers, whose order differs from call to call."""
+    """Sort an unordered answer, whose order differs from call to call."""
     return list(part.chunks) if part.ordered else sorted(part.chunks, key=lambda chunk: chunk.chunk_id)
 
 
@@ -76,10 +71,10 @@ class Found(NamedTuple):
     """The result of one search leg of one dataset.
 
     Attributes:
-        at: when Dify answered; None where it was not asked.
-        failure: what is missing from it.
-        fields: the fields that a filter can name in the dataset; None where Dify did not describe it, or some of
-            them may be those of withheld documents alone.
+        at: when Dify answered; None if it was not asked.
+        failure: the reason for a missing part.
+        fields: the fields that a filter can name in the dataset; None if Dify did not describe it, or some may belong
+            only to withheld documents.
         withheld: chunks that the caller may not read.
     """
 
@@ -100,13 +95,13 @@ def answered(
 ) -> SourceAnswer:
     """Return the answer of a source: the best chunks of all datasets, and the failures.
 
-    Chunks that the caller may not read stand behind all others: the engine takes them out and puts them on record.
+    Chunks that the caller may not read come last: the engine removes and records them.
 
     Args:
-        query: what was asked; the whole query orders chunks whose scores do not compare.
-        datasets: for each result, the dataset that was asked.
-        results: one a call.
-        notices: stand before those of the results.
+        query: its full text orders chunks whose scores are not comparable.
+        datasets: the dataset of each result.
+        results: one for each call.
+        notices: precede those of the results.
 
     Raises:
         SourceError: no call was answered.
@@ -122,16 +117,16 @@ def answered(
             legs.setdefault(dataset, []).append(result.part)
     if not legs:
         raise _all_failed(failures)
-    asked = [one for one in results_found if one.at is not None]
+    asked = [result for result in results_found if result.at is not None]
     chunks = merged([_of_dataset(dataset, parts) for dataset, parts in legs.items()], query.words or query.text)
-    withheld = {chunk.chunk_id: chunk for one in results_found for chunk in one.withheld}
+    withheld = {chunk.chunk_id: chunk for result in results_found for chunk in result.withheld}
     return SourceAnswer(
         chunks=[*chunks[: query.top_k], *withheld.values()],
-        notes=distinct([*notices, *(notice for one in results_found for notice in one.notices)]),
-        retrieved_at=min((one.at for one in results_found if one.at is not None), default=None),
+        notes=distinct([*notices, *(notice for result in results_found for notice in result.notices)]),
+        retrieved_at=min((result.at for result in results_found if result.at is not None), default=None),
         cut=max(len(chunks) - query.top_k, 0),
         failures=tuple(failures),
-        by_keywords=bool(asked) and not any(one.part.ordered for one in asked),
+        by_keywords=bool(asked) and not any(result.part.ordered for result in asked),
         filter_fields=None if query.filters is None else _fields_of(results_found),
     )
 
@@ -148,16 +143,12 @@ def _of_dataset(dataset: str, legs: Sequence[Part]) -> Part:
 
 def named(error: SourceError, source_id: str, dataset: str) -> SourceError:
     """Return the error with source and dataset, without its cause."""
-    return type(error)(
-        f"dataset {dataset}: {error}",
-        source_id=source_id,
-        retryable=error.retryable,
-        retry_after_s=error.retry_after_s,
-    )
+    problem, later = f"dataset {dataset}: {error}", error.retryable
+    return type(error)(problem, source_id=source_id, retryable=later, retry_after_s=error.retry_after_s)
 
 
 def _all_failed(failures: Sequence[SourceError]) -> SourceError:
-    """Return the first failure, with the number of further ones; retryable if any of them is."""
+    """Return the first failure, with the number of all; retryable if any of them is."""
     first = failures[0]
     if len(failures) == 1:
         return first

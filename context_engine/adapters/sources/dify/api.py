@@ -22,7 +22,6 @@ from context_engine.errors import (
 )
 
 _RATE: Final = re.compile(r"rate limit", re.IGNORECASE)
-
 _SWITCHED_OFF: Final = re.compile(r"api access is not enabled", re.IGNORECASE)
 
 _NO_INDEX: Final = re.compile(
@@ -44,12 +43,10 @@ _HARMLESS: Final = re.compile(
     r"doc_form is different from the dataset doc_form|Documents? not found|Segment not found|"
     r"indexing_technique is required"
 )
-"""What Dify says of a write, as far as it holds nothing but Dify's own words."""
-
+"""Dify's answers to a write that contain only Dify's own words."""
 _MODEL_CODES: Final = frozenset(
     {"provider_not_initialize", "provider_quota_exceeded", "model_currently_not_support", "completion_request_error"}
 )
-
 _MODEL: Final = re.compile(
     r"provider .* does not exist|no default model|default model not found|credentials|quota", re.IGNORECASE
 )
@@ -114,25 +111,15 @@ DIFY: Final = Api(
         404: _not_found,
     },
 )
-"""The API of Dify's datasets."""
-
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})[0-9A-Za-z.+-]{0,32}")
-
 _TRIED: Final = (1, 12)
-
 _KNOWN: Final = (1, 17)
-
 _FILTERS_DROPPED: Final = (1, 13)
-
 _IN_BROKEN: Final = (1, 11)
 
 
 def stated_version(headers: Mapping[str, str]) -> str | None:
-    """Return the version in an answer's headers, or None.
-
-    Args:
-        headers: names in lower case.
-    """
+    """Return the version in an answer's headers (names in lower case), or None."""
     stated = headers.get("x-version", "").strip()
     return stated if _VERSION.fullmatch(stated) else None
 

@@ -1,4 +1,4 @@
-"""Answers kept for a while; of equal questions asked at the same time one goes out."""
+"""A cache of answers; equal questions asked at the same time are sent once."""
 
 from __future__ import annotations
 
@@ -21,18 +21,11 @@ from context_engine.errors import (
 
 _OUTAGE: Final = (SourceUnavailable, SourceTimeout, SourceRateLimited, SourceProtocolError)
 _MOST_BYTES: Final = 32 * 1024 * 1024
-
 T = TypeVar("T")
 
 
 class Kept(NamedTuple, Generic[T]):
-    """An answer.
-
-    Attributes:
-        size: about how many bytes it takes.
-        keep: whether it may be given again.
-        made: seconds of the monotonic clock when it was made.
-    """
+    """An answer; `size` in approximate bytes, `keep` if it may be reused, `made` in monotonic seconds."""
 
     value: T
     size: int
@@ -41,7 +34,7 @@ class Kept(NamedTuple, Generic[T]):
 
 
 class _Flight(Generic[T]):
-    """A request under way; `given_up` if the asker ran out of time or turns, rather than Dify failing."""
+    """A request in progress; `given_up` if the asker ran out of time or turns, rather than Dify failing."""
 
     def __init__(self, due: float) -> None:
         self.due = due
@@ -52,12 +45,7 @@ class _Flight(Generic[T]):
 
 
 class AnswerCache(Generic[T]):
-    """Answers by key, bounded in bytes; the least recently used are dropped first.
-
-    Args:
-        monotonic: seconds that never go back.
-        most_bytes: bound of the sizes' sum.
-    """
+    """Answers by key, bounded in bytes; the least recently used are dropped first."""
 
     def __init__(self, monotonic: Callable[[], float], most_bytes: int = _MOST_BYTES) -> None:
         self._monotonic, self._most_bytes = monotonic, most_bytes
@@ -75,18 +63,17 @@ class AnswerCache(Generic[T]):
     ) -> tuple[Kept[T], SourceError | None]:
         """Return the answer of a key, and the error if a stale answer replaces a failed call.
 
-        Who asks the same while it is being asked waits for that answer, or shares its failure. Where whoever asked had
-        no time left, or its turn never came, another asks again.
+        A caller with the same question waits for the answer in progress, or shares its failure. If the first caller had
+        no time left, or its turn never came, another one asks again.
 
         Args:
-            key: what is asked.
             make: asks; called by one thread at a time for a key.
-            ttl_s: how long an answer is good.
-            stale_s: how much longer it may stand in when asking fails for an outage.
-            left: seconds this caller can wait.
+            ttl_s: how long an answer is valid.
+            stale_s: how much longer it may replace a call that fails in an outage.
+            left: returns the seconds this caller can wait.
 
         Raises:
-            SourceError: asking failed, and nothing may stand in.
+            SourceError: the call failed, and there is no stale answer.
         """
         while True:
             kept, flight, mine = self._begin(key, ttl_s, left())

@@ -16,9 +16,9 @@ class DatasetInfo(NamedTuple):
     Attributes:
         technique: economy or high_quality.
         external: its knowledge lies outside Dify, where the Service API never searches.
-        documents: how many documents can be found.
+        documents: number of searchable documents.
         embedding, reranker: "provider/model".
-        reranking: the part of the saved retrieval model that ranks a hybrid search; None where there is no such part.
+        reranking: the part of the saved retrieval model that ranks a hybrid search, if there is one.
         fields: names and types (string, number, time) of its metadata.
     """
 
@@ -40,7 +40,7 @@ class DatasetInfo(NamedTuple):
 
 
 def read_info(body: Any) -> DatasetInfo:
-    """Read the answer of `GET /v1/datasets/{id}`, or one row of the list.
+    """Parse the answer of `GET /v1/datasets/{id}`, or one row of the list.
 
     Raises:
         SourceProtocolError: it does not describe a dataset.
@@ -97,7 +97,6 @@ def _fields(rows: Any) -> Mapping[str, str]:
 
 
 MAIN: Final = "main"
-
 LEGS: Final = ("semantic", "full_text")
 
 
@@ -131,7 +130,7 @@ class SearchMethod(NamedTuple):
     def retrieval_model(self, top_k: int, conditions: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return the request's retrieval model: the four keys Dify fails without, and no threshold.
 
-        A threshold stays on our side, for Dify ignores it for some methods and tests it twice for others.
+        Thresholds are applied here, because Dify ignores them for some methods and applies them twice for others.
         """
         model = {"search_method": self.name, "reranking_enable": False, **self.reranking, "top_k": top_k}
         model["score_threshold_enabled"] = False
@@ -139,13 +138,11 @@ class SearchMethod(NamedTuple):
 
 
 def choose(dataset_id: str, info: DatasetInfo | None, settings: DifySettings, leg: str = MAIN) -> SearchMethod | None:
-    """Return how to search a dataset: economy by keyword; high quality by a hybrid search where the dataset has a
+    """Return how to search a dataset: economy by keyword; high quality by a hybrid search if the dataset has a
     reranker or weights, else by meaning alone, because Dify's hybrid mixes the scales of its legs.
 
     Args:
-        dataset_id: the dataset.
-        info: what Dify says of it; None where it cannot be asked, then the manifest's `indexing_technique` decides.
-        settings: the source's.
+        info: None if Dify cannot be asked; then the manifest's `indexing_technique` decides.
         leg: "main", or one of LEGS.
 
     Returns:

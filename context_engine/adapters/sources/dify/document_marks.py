@@ -21,12 +21,11 @@ _FORM: Final = re.compile(r"(\d+):(\d+):([0-9a-f]{16})")
 
 
 class ContentDigest(NamedTuple):
-    """The chunks of a document.
+    """The size and a digest of a document's chunks.
 
     Attributes:
-        chunks: how many.
-        characters: in all of them; Dify's list of documents counts them too, as `word_count`.
-        digest: of their texts, in their order.
+        characters: in all chunks; Dify's list of documents counts them too, as `word_count`.
+        digest: of their texts, in order.
     """
 
     chunks: int
@@ -58,17 +57,12 @@ class ContentDigest(NamedTuple):
 
 
 MOST_NAME: Final = 200
-"""Characters of a document's name; Dify cuts off what is beyond."""
-
+"""Most characters of a document's name; Dify cuts off the rest."""
 _MOST_VALUE: Final = 1000
-
 _FILE: Final = "source_file"
-
 _TAG: Final = re.compile(r"\[ce-[0-9a-f]{12}(?:\.\d+)?\]$")
-"""What names ended in once, and what is left of a run that was broken off then is known by."""
-
+"""The end of names written by earlier versions; documents left by their interrupted runs are recognised by it."""
 Value = str | int | float | bool | date | datetime
-
 Key = tuple[str, str, str]
 """Source id, document id, version."""
 
@@ -77,17 +71,17 @@ class DatasetDocument(NamedTuple):
     """A document of a dataset, as Dify lists it.
 
     Attributes:
-        key: None for a document that does not say which one of ours it is.
+        key: None if its metadata does not identify it as one of ours.
         content_hash: None if the document is incomplete.
         digest: of the chunks written to it; None if not recorded.
         characters: Dify's current count, or None.
         age: sorts the documents of a dataset, the oldest first.
         ours: whether this package made it.
-        empty: made through the API and holding nothing, neither text nor metadata: what a run leaves that is killed
-            between making a document and saying what it is.
+        empty: made through the API without text or metadata: left by a run that was killed between creating and
+            marking a document.
         hidden: disabled or archived in Dify.
-        ready: whether its indexing has ended well.
-        file: the path of the file it came from; None where its metadata does not say.
+        ready: whether its indexing succeeded.
+        file: the path of its source file; None if its metadata does not say.
     """
 
     dify_id: str
@@ -111,12 +105,10 @@ class DatasetDocument(NamedTuple):
 
 
 def document_name(key: Key, title: str | None, number: int = 1) -> str:
-    """Return a name for people; the id, or the path of a document without one, and the version tell it from others.
+    """Return a name for people; its id (or path) and version tell the document from others.
 
     Args:
-        key: source id, document id, version.
-        title: the document's.
-        number: tells it from documents of the same name.
+        number: distinguishes documents of the same name.
 
     >>> document_name(("sops", "NPA-SOP-001", "3.2"), "New products")
     'New products (NPA-SOP-001 3.2)'
@@ -137,22 +129,22 @@ def document_name(key: Key, title: str | None, number: int = 1) -> str:
 
 
 def free_name(key: Key, title: str | None, taken: Collection[str], first: int = 1) -> str:
-    """Return the document's name with the first number, from `first`, that makes it another than those taken."""
+    """Return the document's name with the first number, from `first`, that is not taken."""
     return next(name for number in count(first) if (name := document_name(key, title, number)) not in taken)
 
 
 def read_row(row: Any) -> DatasetDocument:
-    """Read a document of Dify's list.
+    """Parse a document of Dify's list.
 
     Raises:
-        SourceProtocolError: it is none.
+        SourceProtocolError: it cannot be read.
     """
     if not isinstance(row, Mapping) or not isinstance(row.get("id"), str):
         raise SourceProtocolError("Dify's list of documents cannot be read")
-    given = row.get("doc_metadata") if isinstance(row.get("doc_metadata"), list) else []
+    rows = row.get("doc_metadata") if isinstance(row.get("doc_metadata"), list) else []
     fields = {
         str(entry.get("name")): entry.get("value")
-        for entry in given or ()
+        for entry in rows or ()
         if isinstance(entry, Mapping) and entry.get("id") != "built-in"
     }
     name, words = str(row.get("name", "")), row.get("word_count")
@@ -188,9 +180,7 @@ def marks_of(source_id: str, document_id: str, version: str, title: str | None) 
 def fields_of(chunks: Sequence[Chunk], names: Mapping[str, str]) -> dict[str, Value]:
     """Return the metadata of a document: its chunks' claims, and any other fields that all chunks share.
 
-    Args:
-        chunks: of one document.
-        names: {our name: Dify's name} where the manifest gives one.
+    `names` maps our field names to Dify's where the manifest renames them.
     """
     if not chunks:
         return {}

@@ -33,7 +33,6 @@ EXTERNAL: Final = (
     "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
     "that knowledge itself"
 )
-
 _MOST_NAMED: Final = 5
 
 
@@ -42,9 +41,8 @@ class ServerFacts:
     """The facts about a source's server found by an examination.
 
     Attributes:
-        connection: its name.
         version: as the server states it, or None.
-        max_connections: calls to it at once.
+        max_connections: parallel calls to it.
         search_timeout_s: seconds that a search may take.
         seconds: for a call to each dataset of the source; empty if it was not reached.
     """
@@ -65,11 +63,7 @@ class DifyExamination(Examination):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetExaminer:
-    """Examines the datasets of one source.
-
-    Attributes:
-        search: asks one dataset as a search of the source would.
-    """
+    """Examines the datasets of one source; `search` searches one dataset as the source would."""
 
     workspace: Workspace
     clock: Clock
@@ -122,7 +116,7 @@ class DatasetExaminer:
         return part if request.query is None else self._sampled(part, request.query, request)
 
     def _damage(self, dataset_id: str) -> Iterator[Notice]:
-        """Name the documents that an ingest left damaged, judged by Dify's list alone."""
+        """Report the documents that an ingest left damaged, judged by Dify's list alone."""
         writes = Writes(self.workspace, self.clock)
         try:
             inventory = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
@@ -139,7 +133,7 @@ class DatasetExaminer:
             yield Notice(NoticeCode.DOCUMENTS_DAMAGED, dataset_id, message, {"count": len(names), "names": list(names)})
 
     def _without_line(self, dataset_id: str) -> Iterator[Notice]:
-        """Name the newest documents whose chunks do not begin with the line that the manifest expects."""
+        """Report the newest documents whose chunks do not begin with the line that the manifest expects."""
         writes = Writes(self.workspace, self.clock)
         try:
             newest = islice((row for row in writes.documents(dataset_id) if row.ready and not row.hidden), _MOST_NAMED)
@@ -175,21 +169,15 @@ def _details(
     *,
     reachable: bool | None = None,
     key_valid: bool | None = None,
-    found: bool | None = None,
+    exists: bool | None = None,
     metadata: tuple[str, ...] = (),
     missing_metadata: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return the details of a dataset that are published beside the common fields.
-
-    Args:
-        reachable, key_valid, found: how far it can be asked.
-        metadata: names of its metadata fields.
-        missing_metadata: names the manifest expects and the dataset does not have.
-    """
+    """Return the details of a dataset that are published beside the common fields."""
     return {
         "reachable": reachable,
         "key_valid": key_valid,
-        "found": found,
+        "found": exists,
         "metadata": list(metadata),
         "missing_metadata": list(missing_metadata),
     }
@@ -204,7 +192,7 @@ def _unknown(dataset_id: str, error: SourceError | None) -> Examination:
         details=_details(
             reachable=answered,
             key_valid=key_valid,
-            found=not isinstance(error, SourceNotFound) if key_valid else None,
+            exists=not isinstance(error, SourceNotFound) if key_valid else None,
         ),
     )
 
@@ -212,7 +200,7 @@ def _unknown(dataset_id: str, error: SourceError | None) -> Examination:
 def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Examination:
     missing = tuple(sorted(set(settings.metadata.used().values()) - info.fields.keys()))
     details = _details(
-        reachable=True, key_valid=True, found=True, metadata=tuple(sorted(info.fields)), missing_metadata=missing
+        reachable=True, key_valid=True, exists=True, metadata=tuple(sorted(info.fields)), missing_metadata=missing
     )
     part = Examination(
         id=dataset_id, name=info.name, kind=info.technique or "", documents=info.documents, details=details
@@ -254,9 +242,7 @@ def _warnings(dataset_id: str, info: DatasetInfo, missing: tuple[str, ...], decl
 
 
 _MANY: Final = 20
-
-_STARVES: Final = 10
-"""Calls at a time that Dify serves as delivered, its SERVER_WORKER_CONNECTIONS."""
+_STARVES: Final = 10  # parallel calls that Dify serves by default (SERVER_WORKER_CONNECTIONS)
 
 
 def connections_advice(times: Sequence[float], connections: int, timeout_s: float) -> tuple[str, ...]:
@@ -264,7 +250,7 @@ def connections_advice(times: Sequence[float], connections: int, timeout_s: floa
 
     Args:
         times: seconds that Dify takes for each dataset.
-        connections: the `max_connections` that are set.
+        connections: the configured `max_connections`.
         timeout_s: seconds that a search may take.
     """
     calls = sorted(times, reverse=True)
@@ -279,7 +265,7 @@ def connections_advice(times: Sequence[float], connections: int, timeout_s: floa
         f"{timeout_s:g} s; {enough} would do for one search, about {many} for {_MANY} at a time in twice its time"
     )
     starves = (
-        f"Dify as delivered serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
+        f"Dify by default serves {_STARVES} calls at a time (SERVER_WORKER_CONNECTIONS) and starves above that: "
         "raise it there before max_connections"
     )
     return (message, starves) if max(many, connections) > _STARVES else (message,)
@@ -291,10 +277,7 @@ STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its
 def server_notes(examined: Sequence[tuple[str, Examination]]) -> Iterator[str]:
     """Yield notes about each server: known defects of its version, and a suitable number of connections.
 
-    The advice is for the domain whose searches ask it the most.
-
-    Args:
-        examined: (domain, examination) of each source.
+    The advice is for the domain whose searches load it most; `examined` is (domain, examination) of each source.
     """
     yield STORES_QUERIES
     by_name: dict[str, dict[str, list[ServerFacts]]] = {}

@@ -29,9 +29,9 @@ def finish_times(searches: Iterable[Sequence[float]], connections: int, busy: It
     """Return the second at which each search finishes if served in the given order: list scheduling (Graham 1966).
 
     Args:
-        searches: seconds that each call of each search takes.
+        searches: seconds of each call of each search.
         connections: calls that run at once, at least 1.
-        busy: seconds that the calls which run now still take.
+        busy: seconds left of the calls that are running.
     """
     free = sorted(busy)[:connections]
     free += [0.0] * (connections - len(free))
@@ -48,11 +48,9 @@ def finish_times(searches: Iterable[Sequence[float]], connections: int, busy: It
 
 
 _NEWEST_COUNTS: Final = 0.25
-"""Share of the newest measurement in the time a dataset is expected to take."""
-
+"""Weight of the newest measurement in a dataset's expected time."""
 _CLEARLY: Final = 1.1
-"""A search that was let in is refused only where it would take this many times what is left."""
-
+"""An admitted search is refused only if it would take this many times the time it has left."""
 _ARRIVALS: Final = count()
 
 
@@ -60,9 +58,9 @@ class Flow:
     """The calls of one search, or of another task that calls a server.
 
     Args:
-        left: seconds until its answers are of no use any more.
-        ahead: the datasets of the calls it has yet to make, besides those that wait or run.
-        patient: it waits as long as it may and is never refused before: a write, or a look at a dataset.
+        left: returns the seconds until its answers are useless.
+        ahead: returns the datasets of the calls still to be made, besides those waiting or running.
+        patient: never refused, waits as long as it may: a write, or a look at a dataset.
     """
 
     __slots__ = ("ahead", "arrived", "left", "patient", "refusal", "started")
@@ -77,7 +75,7 @@ class Flow:
 
 
 class _Refusal(NamedTuple):
-    """Why a search was refused: the seconds of the queue before it, and the seconds it had."""
+    """The reason for a refusal: seconds that the search would take in the queue, and seconds it had."""
 
     needs: float
     left: float
@@ -92,7 +90,6 @@ class Slot:
         self._free: Callable[[], None] | None = free
 
     def release(self) -> None:
-        """Release the place."""
         free, self._free = self._free, None
         if free is not None:
             free()
@@ -106,7 +103,7 @@ class _Call:
     def __init__(self, flow: Flow, key: Hashable, most: int) -> None:
         self.flow, self.key, self.most = flow, key, most
         self.left = 0.0
-        """What its flow had left when it began to run."""
+        """Seconds its flow had left when it began to run."""
         self.ready = threading.Event()
 
 
@@ -121,7 +118,7 @@ class _Claim(NamedTuple):
 
 
 class FairQueue:
-    """Limits the calls running at one server, and chooses which is next. Safe for many threads."""
+    """Limits the calls running at one server, and chooses the next one. Thread-safe."""
 
     def __init__(self) -> None:
         self._times: dict[Hashable, float] = {}
@@ -139,12 +136,11 @@ class FairQueue:
 
         Args:
             most: calls that may run at once.
-            flow: whose call it is.
-            patience_s: longest wait, in seconds.
-            key: the dataset that is asked; None for another call.
+            patience_s: longest wait in seconds.
+            key: the dataset that is searched; None for another call.
 
         Raises:
-            SourceBusy: none will be free in time, or none became free.
+            SourceBusy: no place will be free in time, or none became free.
         """
         call = _Call(flow, key, most)
         with self._lock:
@@ -168,7 +164,7 @@ class FairQueue:
             self._times[key] = known + _NEWEST_COUNTS * (seconds - known)
 
     def expected(self, key: Hashable) -> float:
-        """Return the expected seconds of a call to a dataset: its own past time, else that of others, else 0."""
+        """Return the expected seconds of a call to a dataset: its own average, else that of others, else 0."""
         known = self._times.get(key)
         return sum(self._times.values()) / max(len(self._times), 1) if known is None else known
 
@@ -201,7 +197,7 @@ class FairQueue:
             call.ready.set()
 
     def _next(self) -> Flow | None:
-        """Return the next flow among those that fit; a flow that wants more room than is free does not block others."""
+        """Return the next flow among those that fit; a flow that needs more room than is free does not block others."""
         may = [flow for flow, waiting in self._waiting.items() if len(self._running) < waiting[0].most]
         if len(may) < 2:
             return may[0] if may else None
@@ -216,8 +212,8 @@ class FairQueue:
         """Refuse searches that have not started, newest first, until the others would be in time.
 
         Args:
-            factor: how many times what is left a search may take.
-            only: the one that may be refused; None for any.
+            factor: multiple of its remaining time that a search may take.
+            only: the only one that may be refused; None for any.
         """
         while self._waiting:
             claims = self._claims()
@@ -226,7 +222,7 @@ class FairQueue:
                 place for place, claim in enumerate(claims) if not claim.hopeless and done[place] > claim.left * factor
             ]
             for place in late:
-                newest = _newest(claims[: place + 1])  # what goes after it does not make it late
+                newest = _newest(claims[: place + 1])  # later ones do not make it late
                 if newest is not None and only in (None, newest):
                     break
             else:
@@ -273,7 +269,6 @@ def _busy(most: int, refusal: _Refusal | None) -> SourceBusy:
 
 
 _LOCK: Final = Lock()
-
 _QUEUES: Final[dict[str, FairQueue]] = {}
 
 
@@ -287,12 +282,7 @@ T = TypeVar("T")
 
 
 class Ticket:
-    """The queue slot of one call, and its time left.
-
-    Args:
-        left: seconds until nobody waits for it any more.
-        flow: the search it belongs to; None for one that waits as long as it may.
-    """
+    """The queue slot of one call, and its time left; without `flow` it waits as long as it may."""
 
     __slots__ = ("_abandoned", "_lock", "_slot", "flow", "left")
 
@@ -324,27 +314,25 @@ def ask_each(
     left: Callable[[], float],
     datasets: Sequence[Hashable] | None = None,
 ) -> list[T | SourceError]:
-    """Run jobs, at most `width` at once and the first ones first; return a result or an error for each, in order.
+    """Run jobs, at most `width` at once in the given order; return a result or an error for each, in order.
 
     Args:
-        jobs: each is given a ticket.
-        width: most threads.
-        left: seconds until the answer is wanted; what is not done by then counts as timed out.
-        datasets: the one that each job searches; the jobs are then refused as busy at once where the server cannot
-            serve all of them in time. None: each waits as long as it may.
+        left: returns the seconds until the answer is needed; what is not done by then counts as timed out.
+        datasets: the dataset of each job; the jobs are refused as busy at once if the server cannot serve all of them
+            in time. None: each waits as long as it may.
     """
-    not_begun, given_s = deque(datasets or ()), max(left(), 0.0)
+    not_begun, allowed_s = deque(datasets or ()), max(left(), 0.0)
     flow = Flow(left, patient=True) if datasets is None else Flow(left, not_begun.copy)
     tickets = [Ticket(left, flow) for _ in jobs]
 
     def result(job: Callable[[Ticket], T], ticket: Ticket) -> T | SourceError:
         if left() <= 0:
-            return _timed_out(given_s, begun=False)
+            return _timed_out(allowed_s, begun=False)
         if not_begun:
             not_begun.popleft()
         try:
             return job(ticket)
-        except BaseException as error:  # noqa: BLE001  whatever a job raises is its own failure
+        except BaseException as error:  # noqa: BLE001  whatever a job raises is only its own failure
             return source_error_from(error)
 
     calls = [partial(result, job, ticket) for job, ticket in zip(jobs, tickets, strict=True)]
@@ -357,11 +345,11 @@ def ask_each(
     for future, ticket, done in zip(futures, tickets, in_time, strict=True):
         if not done:
             ticket.abandon()
-        results.append(future.result() if done else _timed_out(given_s, begun=not future.cancelled()))
+        results.append(future.result() if done else _timed_out(allowed_s, begun=not future.cancelled()))
     return results
 
 
-def _timed_out(given_s: float, *, begun: bool) -> SourceTimeout:
-    within = f"within {given_s:.3g} s"
+def _timed_out(allowed_s: float, *, begun: bool) -> SourceTimeout:
+    within = f"within {allowed_s:.3g} s"
     problem = f"no answer {within}" if begun else f"not asked {within}: other datasets took all of it"
     return SourceTimeout(problem, retryable=True)

@@ -1,8 +1,8 @@
-"""Chunks of a Dify dataset by their ids, without a question: read from the lists of documents and of their chunks.
+"""Read chunks of a Dify dataset by their ids, from the lists of documents and of their chunks.
 
-Dify gives a chunk by its id only to who names its document. So a request that names documents is answered from those;
-chunk ids alone are looked for in one document after the other, and in a dataset too large for that nothing is said.
-What Dify would not find, disabled, archived or not indexed, is not there.
+Dify gives a chunk by its id only together with its document. A request that names documents is answered from these;
+chunk ids alone are looked for in one document after the other, and a dataset too large for that gives an error. What a
+search would not find (disabled, archived, not indexed) is omitted.
 """
 
 from __future__ import annotations
@@ -28,20 +28,13 @@ from context_engine.errors import SourceError, SourceForbidden, SourceNotFound, 
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
 _PAGE: Final = 100
 _MOST_PAGES: Final = 1000
-_MOST_SEARCHED: Final = 200
-"""Documents looked through for chunk ids alone, each with a call or more."""
-
+_MOST_SEARCHED: Final = 200  # documents searched for chunk ids alone, each with a call or more
 _NO_METHOD: Final = SearchMethod("", None, None, {})
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetFetch:
-    """Fetches from datasets of one workspace, each call patient to the deadline of its ticket.
-
-    Attributes:
-        claims: reads the claims in documents' metadata.
-        access: the connection.
-    """
+    """Fetches from datasets of one workspace; each call may take until the deadline of its ticket."""
 
     workspace: Workspace
     spec: SourceSpec
@@ -65,7 +58,7 @@ class DatasetFetch:
         """Return the chunks requested by chunk id, whichever documents hold them.
 
         Raises:
-            SourceError: as `documents`; and where the dataset holds too many documents to look through.
+            SourceError: as `documents`; or the dataset holds too many documents to search.
         """
         info = self._info(dataset_id, ticket)
         rows = [row for row in self._rows(dataset_id, ticket) if not row.hidden and row.ready]
@@ -104,7 +97,7 @@ class DatasetFetch:
     def _wanted(self, dataset_id: str, info: DatasetInfo, documents: frozenset[str], ticket: Ticket) -> Iterator[str]:
         """Yield Dify's ids of the requested documents.
 
-        Where neither this package nor a line names a document, its id is Dify's own and nothing has to be listed.
+        If neither this package nor a line names documents, the ids are Dify's own and nothing has to be listed.
         """
         if not documents:
             return
@@ -133,7 +126,7 @@ class DatasetFetch:
             return None
 
     def _chunks(self, info: DatasetInfo, dify_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
-        """Return the chunks of a document as a search returns them, without scores; empty if it does not exist."""
+        """Return a document's chunks as a search returns them, without scores; none if it does not exist."""
         dataset_id = info.dataset_id
         try:
             document = self._mapping(f"datasets/{dataset_id}/documents/{dify_id}", ticket)
@@ -191,12 +184,12 @@ def fetched(
     """Return the requested chunks: those of the named documents, and those named by chunk id.
 
     Args:
-        dataset_ids: asked all at once.
-        left: seconds until nobody waits for an answer.
+        dataset_ids: read in parallel.
+        left: returns the seconds until the answer is useless.
 
     Raises:
-        SourceError: a dataset that may hold what was not found elsewhere could not be asked, or is too large to be
-            looked through for chunk ids alone.
+        SourceError: a dataset that may hold what is missing could not be read, or is too large to search for chunk
+            ids alone.
     """
     chunks: dict[str, Chunk] = {}
     if request.document_ids:
@@ -216,10 +209,10 @@ def _of_all(
     request: FetchRequest,
     left: Callable[[], float],
 ) -> dict[str, Chunk]:
-    """Ask each dataset; a failure is raised unless all chunks were found in other datasets."""
+    """Read each dataset; a failure is raised unless all chunks were found in other datasets."""
     jobs = [partial(read, dataset_id, request) for dataset_id in dataset_ids]
     results = ask_each(jobs, width=reader.access.connection.max_connections, left=left)
-    chunks = {chunk.chunk_id: chunk for one in results if not isinstance(one, SourceError) for chunk in one}
+    chunks = {chunk.chunk_id: chunk for result in results if not isinstance(result, SourceError) for chunk in result}
     complete = not request.document_ids and chunks.keys() >= set(request.chunk_ids)
     for dataset_id, result in zip(dataset_ids, results, strict=True):
         if isinstance(result, SourceError) and not complete:
@@ -230,10 +223,7 @@ def _of_all(
 def _flat(value: Any, fields: Collection[str]) -> dict[str, Any] | None:
     """Return a document's metadata in the form of search results: {name: value}, numbers and times as numbers.
 
-    Asked for one document, Dify always adds its built-in fields; a search has them where the dataset lists them.
-
-    Args:
-        fields: of the dataset.
+    For one document, Dify always adds its built-in fields; a search has only those among the dataset's `fields`.
     """
     rows = [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
     kept = [row for row in rows if row.get("id") != "built-in" or row.get("name") in fields]

@@ -47,33 +47,22 @@ class Marks(NamedTuple):
 
 
 MARKS: Final = Marks()
-
 MARKED: Final = MARKS.document_id
-"""A document that has this field was written by this package; without a hash it is unfinished."""
-
+"""A document with this field was written by this package; without a hash it is unfinished."""
 UNFINISHED: Final = "unfinished"
-"""The state of a document that is being written, or whose writing was broken off."""
-
+"""The state of a document whose writing is in progress or was interrupted."""
 CLAIMS: Final = (
     "authority_tier", "source_type", "trust_class", "classification", "document_version", "effective_from",
     "effective_to", "superseded_by", "fetched_at", "ttl_seconds", "doc_type",
 )  # fmt: skip
-"""What a document that this package wrote says of itself, under these names where the manifest gives no others."""
-
+"""Claims in the metadata of our documents, under these names unless the manifest gives others."""
 _OUR_NAMES: Final = {name: name for name in CLAIMS}
-
 _TIER: Final = re.compile(r"(?:tier)?[\s_-]*([1-5])", re.IGNORECASE)
-
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})")
 
 
 class MetadataReader:
-    """Reads the claims in documents' metadata.
-
-    Args:
-        settings: the names, and the bank's own words for source types.
-        timezone: the zone in which Dify's times, unix seconds, are days.
-    """
+    """Reads the claims in documents' metadata; `timezone` is the zone in which Dify's Unix times are days."""
 
     def __init__(self, settings: DifySettings, timezone: str = "UTC") -> None:
         day = partial(_day, ZoneInfo(timezone))
@@ -99,7 +88,7 @@ class MetadataReader:
     def claims(self, metadata: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
         """Return a chunk's fields; an unreadable value counts as unknown, with a notice.
 
-        A classification that cannot be read counts as restricted, so that nothing leaks by a misprint.
+        An unreadable classification counts as restricted, so that a misprint leaks nothing.
         """
         claims: dict[str, Any] = {}
         names = _OUR_NAMES | self._names if MARKED in metadata else self._names

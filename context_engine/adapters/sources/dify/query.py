@@ -24,11 +24,8 @@ from context_engine.core.policy.filters import VERSION_FIELDS
 from context_engine.core.text import STOP_WORDS, bare_version
 
 MOST_CHARACTERS: Final = 250
-
 _LONGEST_WORD: Final = 40
-
 _PART: Final = re.compile(rf"[^、。，；：？！,;:?!]{{1,{_LONGEST_WORD}}}")
-
 _EDGE: Final = "\"'“”‘’()[]{}<>.,;:?!…、。，；：？！"
 
 
@@ -74,54 +71,27 @@ def _group(word: str) -> int:
 
 
 _HIDDEN: Final = frozenset(
-    [
-        "source",
-        "source_id",
-        "source_type",
-        "tier",
-        "authority_tier",
-        "trust_class",
-        "classification",
-        "domain",
-        "chunk_id",
-        "document_id",
-        "dataset_id",
-        "title",
-        "heading_path",
-        "position",
-        "fetched_at",
-        "ttl_seconds",
-        "effective_from",
-        "effective_to",
-        "superseded_by",
-    ]
+    (
+        *("source", "source_id", "source_type", "tier", "authority_tier", "trust_class", "classification", "domain"),
+        *("chunk_id", "document_id", "dataset_id", "title", "heading_path", "position", "fetched_at", "ttl_seconds"),
+        *("effective_from", "effective_to", "superseded_by"),
+    )
 )
 """Fields that the engine or the chunk itself answers, whatever metadata of the same name says."""
-
 _OF_PLACE: Final = frozenset(["section", "page", "reference"])
-"""Fields that the line of a chunk says; metadata of a document say them at most for all of its chunks."""
-
+"""Fields of a chunk's line; a document's metadata could state them only for all of its chunks."""
 _ORDERS: Final = {FilterOp.GT: ">", FilterOp.GTE: "≥", FilterOp.LT: "<", FilterOp.LTE: "≤"}
-
 _LIKE: Final = {FilterOp.CONTAINS: "contains", FilterOp.STARTS_WITH: "start with", FilterOp.ENDS_WITH: "end with"}
-
-_WILD: Final = frozenset("%_\\")  # of SQL's LIKE, which Dify passes on
-
+_WILD: Final = frozenset("%_\\")  # wildcards of SQL's LIKE, which Dify passes on
 _NEGATED: Final = {FilterOp.NE: FilterOp.EQ, FilterOp.NOT_IN: FilterOp.IN}
-
 Row = dict[str, Any]
 
 
 class Pushed(NamedTuple):
-    """The part of a filter that is sent to Dify.
-
-    Attributes:
-        conditions: the request's `metadata_filtering_conditions`; None for nothing.
-        whole: whether it says all of the filter.
-    """
+    """The part of a filter that is sent to Dify; `complete` if that is all of it, `conditions` None for nothing."""
 
     conditions: Mapping[str, Any] | None
-    whole: bool
+    complete: bool
 
 
 def push_down(
@@ -130,10 +100,9 @@ def push_down(
     """Return the part of a filter that Dify can test.
 
     Args:
-        filter: any filter, None for none.
-        fields: the dataset's metadata fields with their types; others are never sent, for Dify finds nothing then.
+        fields: the dataset's metadata fields with their types; others are never sent, because Dify then finds nothing.
         names: {our name: Dify's name} from the manifest.
-        chunk_line: whether the chunks say themselves which version of which document they are.
+        chunk_line: whether the chunks state their document and version themselves.
     """
     if filter is None:
         return Pushed(None, True)
@@ -175,10 +144,10 @@ class _Fields:
         if isinstance(part, Or):
             rows: list[Row] = []
             for alternative in part.parts:
-                said = self.either(alternative)
-                if not said:
+                conditions = self.either(alternative)
+                if not conditions:
                     return None
-                rows += said
+                rows += conditions
             return rows
         if isinstance(part, Condition) and part.op in _NEGATED:
             return None if _names_a_numbered_version(part) else self._negated(part)
@@ -186,7 +155,7 @@ class _Fields:
         return None if row is None else [row]
 
     def _negated(self, part: Condition) -> list[Row] | None:
-        """Return a negated text condition; Dify's case-sensitive comparison lets through no less than ours."""
+        """Return a negated text condition; Dify's case-sensitive comparison admits no less than ours."""
         name, kind = self._named(part.field)
         values = part.value if part.op is FilterOp.NOT_IN else (part.value,)
         if name is None or kind != "string" or not values or not all(isinstance(item, str) and item for item in values):
@@ -227,7 +196,7 @@ def _number_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:
 
 
 def _spellings(text: str) -> list[str]:
-    """Return the spellings that only we treat as equal: as given, lower, upper, capitalised, title case."""
+    """Return the spellings that only we treat as equal: as written, lower, upper, capitalised, title case."""
     return list(dict.fromkeys([text, text.lower(), text.upper(), text.capitalize(), text.title()]))
 
 

@@ -1,10 +1,10 @@
-"""Chunks read from Dify's records, without those above the caller's clearance.
+"""Read chunks from Dify's records, without those above the caller's clearance.
 
-A general chunk and a parent begin with the chunk line; of a question and its answer, the answer does. If the parent is
-a whole document, each child carries its own place, and the place of the best child is the place of the match.
+A general chunk and a parent begin with the chunk line; of a question-answer pair, the answer does. If the parent is a
+whole document, each child carries its own place, and the place of the best child is the place of the match.
 
 Dify searches with the rights of the workspace's owner and keeps no partitions, so its records are divided here before
-anything is ranked, cut or reported. Withheld records go to the engine last, for the audit record alone."""
+anything is ranked, cut or reported. Withheld records go to the engine last, only for the audit record."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ class SegmentText(NamedTuple):
     """A segment's text.
 
     Attributes:
-        line: what its line says; None for a text without one.
+        line: its parsed line; None without one.
         content: without the line; question and answer are one text.
-        extra: of a parent the spans of the children that matched, and whether its place is that of a child; of a
-            summary index the summary that matched, of a multimodal dataset the names of its pictures, of a question
-            and its answer both.
+        extra: `matched_spans` of a parent's children, and whether its place is that of a child; the matching `summary`
+            of a summary index, the `files` (picture names) of a multimodal dataset, `question` and `answer` of a pair.
     """
 
     line: ChunkLine | None
@@ -56,10 +55,9 @@ class _Child(NamedTuple):
 
 
 def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
-    """Return the text, the line and the place of a well-formed record's segment.
+    """Return the text, line and place of a well-formed record's segment.
 
     Args:
-        record: of Dify's answer.
         has_line: whether its text was written with a line, or escaped; else it is left as it is, byte for byte.
     """
     content: str = record["segment"]["content"]
@@ -71,7 +69,7 @@ def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
         return SegmentText(line, text, {"question": question, "answer": shown, **extra})
     line, content = read_line(content) if has_line else (None, content)
     children = _children(record, has_line=has_line)
-    spans = [[start, start + len(one.content)] for one in children if (start := content.find(one.content)) >= 0]
+    spans = [[start, start + len(child.content)] for child in children if (start := content.find(child.content)) >= 0]
     extra |= {"matched_spans": spans} if spans else {}
     best = max(children, key=lambda child: child.score, default=None)
     if best is not None and best.line:
@@ -117,7 +115,7 @@ def _placed(line: ChunkLine | None, child: ChunkLine) -> ChunkLine:
 
 
 _BUILT_IN_NAME: Final = "document_name"
-"""A field that Dify itself fills in where a dataset's built-in metadata are switched on."""
+"""A field that Dify fills in if a dataset's built-in metadata are switched on."""
 
 
 class Records(NamedTuple):
@@ -128,10 +126,10 @@ class Records(NamedTuple):
 
 
 def read_records(body: Any) -> Records:
-    """Return the well-formed records of the body of a retrieve answer.
+    """Return the well-formed records of a retrieve answer.
 
     Raises:
-        SourceProtocolError: the body holds no list of records, or none of its records can be read.
+        SourceProtocolError: there is no list of records, or none of them can be read.
     """
     rows = body.get("records") if isinstance(body, Mapping) else None
     if not isinstance(rows, list):
@@ -208,7 +206,7 @@ def _chunk(
     fields |= claims.claims(metadata, notices)
     ours, complete = MARKED in metadata, bool(metadata.get(MARKS.content_hash))
     if ours and (version := _words(metadata.get(MARKS.version))) is not None:
-        fields["document_version"] = version  # letter by letter: a field of numbers makes 3.1 of 3.10
+        fields["document_version"] = version  # as text: a numeric field would turn 3.10 into 3.1
     document_id, title = _identity(metadata, segment, line)
     for name, stated in (("page", line.page), ("reference", line.reference)):
         if stated is not None and metadata.get(name) is None:
@@ -231,7 +229,7 @@ def _chunk(
 
 
 def _metadata(segment: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
-    """Return a document's metadata, sanitized."""
+    """Return a document's sanitized metadata."""
     sound, changes = sanitized_mapping(segment["document"].get("doc_metadata") or {})
     for change in changes:
         detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}
@@ -257,7 +255,7 @@ def _of_line(line: ChunkLine) -> dict[str, Any]:
 def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkLine) -> tuple[str | None, str | None]:
     """Return a document's id and title: its own if this package wrote it or its line states them, else Dify's.
 
-    Its marks leave the metadata; Dify's id joins it where it is another.
+    Its marks are removed from the metadata; Dify's id is added if it differs.
     """
     document = segment["document"]
     document_id = _words(segment.get("document_id")) or _words(document.get("id"))
@@ -277,8 +275,8 @@ def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkL
 
 def _unfinished(dataset_id: str, document_id: str | None) -> Notice:
     message = (
-        f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was broken off: what was "
-        "found of it may not be all of it"
+        f"dataset {dataset_id}: document {document_id!r} is being written, or its writing was interrupted: its chunks "
+        "may be incomplete"
     )
     detail = {"dataset_id": dataset_id, "document_id": document_id}
     return Notice(NoticeCode.DOCUMENT_UNFINISHED, "", message, detail)
@@ -289,7 +287,7 @@ def _words(value: Any) -> str | None:
 
 
 def _place(value: Any) -> int | None:
-    """Dify counts from 1."""
+    """Return a 0-based position; Dify counts from 1."""
     return value - 1 if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else None
 
 
@@ -306,7 +304,7 @@ def divided(
     """Divide well-formed records by whether the caller may read their document.
 
     Args:
-        spec: the source, which the caller may search: its rule is not asked again.
+        spec: the source, whose own rule was already checked.
         access: what the caller may read; None: everything.
     """
     if access is None or not _can_be_too_high(spec, access):
@@ -323,7 +321,7 @@ def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None
 
     Args:
         field: the metadata field that the manifest maps to the classification, or None.
-        fields: of the dataset; what this package wrote says its classification under that name.
+        fields: of the dataset; documents written by this package state their classification under that name.
     """
     claims = field is not None or (MARKED in fields and "classification" in fields)
     return claims and access is not None and _can_be_too_high(spec, access)

@@ -1,7 +1,7 @@
 """The `settings:` of a Dify source in a manifest, and datasets shared by several sources.
 
 Dify's key opens every dataset of its workspace, so only a source's rule keeps a caller from a dataset. If the same
-dataset is in a second source with another rule, whoever may search one of the sources can read all of it."""
+dataset is in a second source with another rule, a caller who may search one of the sources can read all of it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,9 @@ from context_engine.settings.messages import config_error
 
 COSINE_STORES: Final = frozenset({"pgvector", "weaviate", "qdrant"})
 """Vector stores whose scores Dify gives as cosine similarity; the others give distances, products or BM25."""
-
 UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
 Name = Annotated[str, Field(min_length=1, max_length=255)]
-
 Technique = Literal["economy", "high_quality"]
-
 Store = Literal["pgvector", "weaviate", "qdrant", "chroma", "milvus", "elasticsearch", "opensearch", "other"]
 
 
@@ -93,7 +89,7 @@ class DifySettings(_Frozen):
         0.0, description="How much longer an earlier answer may be used while Dify is down, in seconds; 0: never."
     )
     lookup_ttl_s: Annotated[float, Field(ge=1, le=86_400, allow_inf_nan=False)] = Field(
-        300.0, description="How long is believed what Dify said of a dataset, in seconds."
+        300.0, description="How long Dify's description of a dataset is reused, in seconds."
     )
 
     @field_validator("legs")
@@ -113,7 +109,7 @@ def check_dify(spec: SourceSpec) -> DifySettings:
     """Return the settings of a Dify source.
 
     Raises:
-        ConfigError: no connection, no dataset, an id that is no UUID, or a setting that cannot be used.
+        ConfigError: no connection, no dataset, an id that is not a UUID, or an unusable setting.
     """
     settings = read_settings(spec)
     if not spec.dataset_ids:
@@ -129,48 +125,39 @@ def read_settings(spec: SourceSpec) -> DifySettings:
     """Return the settings of a Dify source, which may have no dataset yet.
 
     Raises:
-        ConfigError: no connection, an id that is no UUID, or a setting that cannot be used.
+        ConfigError: no connection, an id that is not a UUID, or an unusable setting.
     """
     where = f"sources.{spec.id}"
     if spec.connection is None:
         raise ConfigError("adapter 'dify' needs a connection: name one of connections.yaml", key=f"{where}.connection")
     for dataset_id in spec.dataset_ids:
         if not UUID.fullmatch(dataset_id):
-            problem = f"{dataset_id!r} is no dataset id: copy the UUID from the dataset's address in Dify"
+            problem = f"{dataset_id!r} is not a dataset id: copy the UUID from the dataset's address in Dify"
             raise ConfigError(problem, key=f"{where}.dataset_ids")
     try:
         return DifySettings.model_validate(dict(spec.settings))
     except ValidationError as error:
-        found = config_error(error, dict(spec.settings), DifySettings, file="")
-        key = ".".join(part for part in (where, "settings", found.key) if part)
-        raise ConfigError(found.problem, key=key) from None
+        first = config_error(error, dict(spec.settings), DifySettings, file="")
+        key = ".".join(part for part in (where, "settings", first.key) if part)
+        raise ConfigError(first.problem, key=key) from None
 
 
 class SharedDataset(NamedTuple):
-    """A dataset that is subject to more than one access rule.
-
-    Attributes:
-        sources: the ids of the sources that hold it, sorted; two of them at least admit different callers.
-    """
+    """A dataset that is subject to more than one access rule; at least two of its `sources` admit different callers."""
 
     dataset_id: str
     sources: tuple[str, ...]
 
 
 def shared_datasets(domains: Iterable[DomainSpec], policy: AccessPolicy) -> tuple[SharedDataset, ...]:
-    """Return the datasets that several sources hold with different rules or classifications, sorted by id.
-
-    Args:
-        domains: all of the registry.
-        policy: says which rules a source has; of `OpenAccess` none has any.
-    """
-    held: dict[str, dict[str, AccessClass]] = {}
+    """Return the datasets that several sources hold with different rules or classifications, sorted by id."""
+    classes_of: dict[str, dict[str, AccessClass]] = {}
     for source in (source for domain in domains for source in domain.sources):
         needed = access_class(policy.rules_of(source.id), source.classification, None)
         for dataset in source.dataset_ids:
-            held.setdefault(dataset.lower(), {})[source.id] = needed
+            classes_of.setdefault(dataset.lower(), {})[source.id] = needed
     return tuple(
         SharedDataset(dataset, tuple(sorted(classes)))
-        for dataset, classes in sorted(held.items())
+        for dataset, classes in sorted(classes_of.items())
         if len(set(classes.values())) > 1
     )

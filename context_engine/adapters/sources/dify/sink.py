@@ -2,8 +2,8 @@
 
 A new version is complete before the old one is deleted. The marks identify both, and the hash, which declares a
 document complete, is assigned last, after reading back what Dify holds. Dify has no compare-and-set, so no run can lock
-out another: each run makes documents of its own, whoever sees two complete ones keeps the newest, and a damaged
-document is written again by this run or the next."""
+out another: each run writes its own documents, whoever sees two complete ones keeps the newest, and a damaged document
+is written again by this run or the next."""
 
 from __future__ import annotations
 
@@ -24,18 +24,11 @@ from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec, me
 from context_engine.core.protocols import Clock, SinkReport
 from context_engine.errors import InvalidRequest
 
-_MANY: Final = 500
-"""Documents that take Dify minutes."""
+_MANY: Final = 500  # documents; Dify takes minutes for them
 
 
 def sink_report(summary: Mapping[str, Any], written: int, *, dry_run: bool) -> SinkReport:
-    """Return the report of a run.
-
-    Args:
-        summary: what Dify accepted, as it is published.
-        written: documents that were new or had changed.
-        dry_run: nothing was written.
-    """
+    """Return the report of a run from its published summary; `written` documents were new or had changed."""
     return SinkReport(
         place="Dify",
         outcome="" if dry_run else _outcome(summary),
@@ -79,15 +72,10 @@ def _counted(count: int, noun: str) -> str:
 
 
 logger = logging.getLogger(__name__)
-
 INDEXING_S: Final = 300.0
-
 _MOST_UPLOADS: Final = 20
-
 _MOST_CHUNKS: Final = 1000
-
 _MOST_NAMED: Final = 5
-
 _DAMAGED: Final = "it does not hold the chunks that were written to it"
 
 
@@ -97,21 +85,18 @@ class DifySink:
     `settle` ends a run.
 
     Args:
-        specs: the sources.
         workspace: returns the workspace of a connection.
-        clock: the time.
-        read_only: nothing is written, what a killed run left is not removed either; for a dry run.
-        repair: every document is asked for its chunks, not only those whose size differs from what was written, and
-            what is empty and says nothing of itself is removed.
-        indexing_s: how long a document may be indexed.
-        sleep: waits.
+        read_only: nothing is written or removed, not even leftovers; for a dry run.
+        repair: the chunks of every document are compared, not only of those whose size differs from what was written,
+            and empty documents without metadata are removed.
+        indexing_s: how long a document may take to be indexed.
         tell: receives messages about failures that are retried.
 
     Attributes:
-        refusals: documents that Dify did not take.
+        refusals: documents that Dify did not accept.
 
     Raises:
-        ConfigError: a source that cannot be written to.
+        ConfigError: a source cannot be written to.
     """
 
     def __init__(
@@ -160,7 +145,7 @@ class DifySink:
             self._refuse(upload, str(error))
             return True
         self._uploads.append(upload)
-        if len(self._uploads) >= _MOST_UPLOADS or sum(len(one.segments) for one in self._uploads) >= _MOST_CHUNKS:
+        if len(self._uploads) >= _MOST_UPLOADS or sum(len(queued.segments) for queued in self._uploads) >= _MOST_CHUNKS:
             self.commit()
         return True
 
@@ -172,7 +157,7 @@ class DifySink:
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return {(document_id, version): content_hash}; the hash is "" for a damaged document.
 
-        Dify is asked once. What a killed run left is deleted, and what appears twice, but for one.
+        Dify is listed once. Leftovers of a killed run are deleted, and all but one of duplicates.
         """
         if source_id not in self._targets:
             self._targets[source_id] = self._target(source_id)
@@ -189,7 +174,7 @@ class DifySink:
         return None if row is None else row.file
 
     def commit(self) -> None:
-        """Write all queued documents, and wait until they can be found.
+        """Write all queued documents, and wait until they are searchable.
 
         Raises:
             SourceError: Dify gives no good answer; what was written before stays.
@@ -201,7 +186,7 @@ class DifySink:
     def settle(self) -> None:
         """Compare Dify's list with the result of this run: delete duplicates, report missing documents.
 
-        Whichever of several runs ends last sees what all of them wrote.
+        The last of several runs to end sees what all of them wrote.
 
         Raises:
             SourceError: Dify gives no good answer.
@@ -225,7 +210,7 @@ class DifySink:
             if unfinished:
                 message = (
                     f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all. Another "
-                    "run writes them, or was broken off: the next one removes them"
+                    "run writes them, or was interrupted: the next run removes them"
                 )
                 target.notice(NoticeCode.DOCUMENTS_UNFINISHED, message, count=len(unfinished))
 
@@ -264,7 +249,7 @@ class DifySink:
     def _target(self, source_id: str) -> TargetDataset:
         spec = self._specs.get(source_id)
         if spec is None:
-            raise InvalidRequest(f"source {source_id!r} is not one of those that are written to")
+            raise InvalidRequest(f"source {source_id!r} is not among the sources of this run")
         connection = spec.connection or ""
         if connection not in self._writes:
             workspace = self._workspace(connection)
@@ -278,14 +263,14 @@ class DifySink:
         """List a dataset's documents; delete leftovers of an interrupted run and duplicates."""
         inventory = take_inventory(target.writes.all_documents(dataset_id), partial(self._intact, target))
         self._listed[dataset_id] = inventory.names
-        for key, row in inventory.held.items():
+        for key, row in inventory.copies.items():
             good = key not in inventory.damaged and key not in inventory.old
             self._held[key] = row if good else row._replace(content_hash="")
             if row.hidden:
                 message = f"document {row.name!r} is disabled or archived in Dify"
                 target.notice(NoticeCode.DOCUMENT_DISABLED, message, document=row.name)
         other = {
-            key for key, row in inventory.held.items() if row.content_hash and not target.hash_held(row.content_hash)
+            key for key, row in inventory.copies.items() if row.content_hash and not target.hash_held(row.content_hash)
         }
         if old := sum(map(self._is_ours, other.union(inventory.old))):
             message = (
@@ -307,7 +292,6 @@ class DifySink:
             target.remove(row.dify_id)
 
     def _is_ours(self, key: Key) -> bool:
-        """Whether a document belongs to a source that this run writes."""
         return key[0] in self._specs
 
     def _intact(self, target: TargetDataset, row: DatasetDocument) -> bool:
@@ -317,7 +301,7 @@ class DifySink:
 
     def _compare(self, key: Key, stored: DatasetDocument, inventory: Inventory) -> None:
         """Record whether a document appears in Dify's list as it was written."""
-        row = inventory.held.get(key)
+        row = inventory.copies.get(key)
         if row is None:
             self._damaged[key] = "it is gone: another run deleted it"
         elif key in inventory.damaged:

@@ -51,8 +51,6 @@ _WIDER: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One search."""
-
     query: SourceQuery
     text: str
     access: Access
@@ -60,12 +58,7 @@ class _Asked:
 
 
 class DifySource:
-    """Answers from datasets of one workspace, all asked at once; a `Source` that is `Examinable` and `Fetchable`.
-
-    Args:
-        spec: the manifest's source.
-        workspace: where its datasets are.
-        clock: the time.
+    """Searches datasets of one workspace in parallel; a `Source` that is `Examinable` and `Fetchable`.
 
     Raises:
         ConfigError: the specification cannot be used.
@@ -86,7 +79,7 @@ class DifySource:
         """Return the best chunks of all datasets; datasets that failed are in `failures`.
 
         Raises:
-            InvalidRequest: a query without text.
+            InvalidRequest: the query has no text.
             SourceError: no dataset answered.
         """
         checked_query(query.text)
@@ -98,7 +91,7 @@ class DifySource:
         search = _Asked(query, shortened(query.text), access, calls)
         if search.text != query.text:
             message = (
-                f"query_shortened: from {len(query.text)} to {len(search.text)} characters, for Dify takes "
+                f"query_shortened: from {len(query.text)} to {len(search.text)} characters, because Dify takes "
                 f"{MOST_CHARACTERS}; ranked by the whole query"
             )
             detail = {"given": len(query.text), "characters": len(search.text), "limit": MOST_CHARACTERS}
@@ -123,14 +116,13 @@ class DifySource:
         """Return the requested chunks: those of the named documents, and those named by chunk id.
 
         Raises:
-            SourceError: a dataset that may hold what was not found elsewhere could not be asked, or is too large to be
-                looked through for chunk ids alone.
+            SourceError: a dataset that may hold what is missing could not be read, or is too large to search for chunk
+                ids alone.
         """
         reader = DatasetFetch(self.workspace, self.spec, self.settings, self._claims, self._access())
         return fetched(reader, self.dataset_ids, request, self._time(request.timeout_s))
 
     def _search_alone(self, dataset_id: str, query: SourceQuery) -> SourceAnswer:
-        """Search one dataset alone."""
         spec = self.spec.model_copy(update={"dataset_ids": (dataset_id,)})
         return DifySource(spec, self.workspace, self.clock, self._timezone).search(query)
 
@@ -189,7 +181,7 @@ class DifySource:
         part = self._retrieved(dataset, method, info, search, ticket)
         empty = not part.part.chunks and not part.withheld and part.failure is None
         if empty and method.name == "hybrid_search" and search.calls.more():
-            # a reranker that fails inside Dify gives 200 with nothing
+            # A reranker that fails inside Dify gives 200 with no records.
             plain = choose(dataset, info, self.settings, "semantic")
             assert plain is not None
             part = self._retrieved(dataset, plain, info, search, ticket)
@@ -230,28 +222,28 @@ class DifySource:
             "query": search.text,
             "retrieval_model": method.retrieval_model(self._top_k(query, method, pushed, fields), pushed.conditions),
         }
-        given, age, stale = self.workspace.retrieve(
+        answer, age, stale = self.workspace.retrieve(
             dataset, body, search.access, ticket, search.calls,
             ttl_s=self.settings.cache_ttl_s, stale_s=self.settings.stale_s,
         )  # fmt: skip
         notices: list[Notice] = []
         if stale is not None:
-            message = f"dataset {dataset}: an answer {age:.0f} s old was used, for Dify did not give one ({stale.code})"
+            message = f"dataset {dataset}: an answer {age:.0f} s old was used, because Dify gave none ({stale.code})"
             detail = {"dataset_id": dataset, "age_s": round(age), "problem": stale.code}
             notices.append(Notice(NoticeCode.STALE_ANSWER, self.source_id, message, detail))
-        records = divided(given.records.good, self.spec, self._claims, query.access)
+        records = divided(answer.records.good, self.spec, self._claims, query.access)
         chunks = read_chunks(records.readable, dataset, method, self._claims, notices)
         kept = self._kept(chunks, query)
-        if pushed.conditions and pushed.whole and len(kept.by_filter) < len(chunks):
+        if pushed.conditions and pushed.complete and len(kept.by_filter) < len(chunks):
             message = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
             notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, message, {"dataset_id": dataset}))
-        bad = given.records.bad
-        # Fields that only what is withheld may have are not told of; those of the chunks that are found still are.
+        bad = answer.records.bad
+        # Fields that only withheld documents may have are not revealed; those of readable chunks are.
         told = info is not None and not self._may_withhold(query, fields)
         return Found(
             Part(dataset, kept.in_force, method.ordered),
             tuple(notices),
-            given.at,
+            answer.at,
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
             frozenset(fields).union(*map(own_fields, chunks)) if told else None,
             tuple(read_chunks(records.withheld, dataset, method, self._claims, [])),
@@ -263,7 +255,7 @@ class DifySource:
             return max(query.top_k, _WIDE if query.filters is None else _WIDER)
         names = self.settings.metadata
         dated = names.effective_from or names.effective_to or MARKED in fields or self.settings.chunk_line
-        sifted = not pushed.whole or (query.as_of is not None and dated) or self._may_withhold(query, fields)
+        sifted = not pushed.complete or (query.as_of is not None and dated) or self._may_withhold(query, fields)
         dropped = pushed.conditions is not None and drops_filters(self.workspace.version)
         return max(query.top_k, _WIDE) if sifted or dropped else query.top_k
 

@@ -21,22 +21,15 @@ from context_engine.core.models import Notice, NoticeCode, SourceSpec
 from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 
 MOST_DATASET_NAME: Final = 40
-
 MOST_FIELD_NAME: Final = 255
-
-MOST_FIELDS: Final = 100
-"""Metadata fields of a dataset up to which new ones are made."""
+MOST_FIELDS: Final = 100  # a dataset with as many metadata fields gets no new ones
 
 
 class TargetDataset:
-    """The dataset of a source.
-
-    Args:
-        spec: the source; without dataset ids its dataset is the one named like it.
-        writes: the workspace.
+    """The dataset of a source; without dataset ids in the manifest it is the one named like the source.
 
     Attributes:
-        form: how its chunks are written: the form of their line, and what it says.
+        form: how its chunks are written: the version and content of their line.
         dataset_id: None until it is known to exist.
         created: whether this run made it.
         notices: values that could not be stored.
@@ -63,16 +56,16 @@ class TargetDataset:
             self.notices.append(notice)
 
     def hash_written(self, content_hash: str) -> str:
-        """Return what a document is marked with: the hash of its content, and the form of its chunks."""
+        """Return a document's mark: the hash of its content, and the form of its chunks."""
         return f"{content_hash} {self.form}"
 
     def hash_held(self, written: str | None) -> str:
-        """Return the hash of a document's content; "" where it is not whole, or its chunks are of another form."""
+        """Return the hash of a document's content; "" if it is incomplete or its chunks have another form."""
         content_hash, _, form = (written or "").partition(" ")
         return content_hash if form == self.form else ""
 
     def made(self) -> str:
-        """Return the dataset's id; create it where there is none.
+        """Return the dataset's id; create the dataset if there is none.
 
         Raises:
             SourceError: Dify refuses it.
@@ -83,7 +76,7 @@ class TargetDataset:
         return self.dataset_id
 
     def rows(self, fields: Mapping[str, Value]) -> list[dict[str, Any]]:
-        """Return metadata as Dify takes it; fields that are not there yet are created."""
+        """Return metadata in the form Dify takes; missing fields are created."""
         out: list[dict[str, Any]] = []
         for name, value in fields.items():
             field = self._field(name, value)
@@ -143,16 +136,16 @@ class Inventory:
     """The documents of a dataset that this package wrote.
 
     Attributes:
-        held: the newest intact copy of each document, or the newest copy if none is intact.
-        damaged: held copies that differ from what was written: chunks missing, doubled or changed.
-        old: held copies of an earlier release, which recorded no digest and so cannot be verified.
-        doubled: further documents of the same key that are whole.
+        copies: the newest intact copy of each document, or the newest copy if none is intact.
+        damaged: copies that differ from what was written: chunks missing, doubled or changed.
+        old: copies of an earlier release, which recorded no digest and so cannot be verified.
+        doubled: further complete documents of the same key.
         unfinished: documents that a run is writing, or was writing when it was interrupted.
-        empty: documents that say and hold nothing.
-        names: of the documents that must not be written over.
+        empty: documents without text and metadata.
+        names: of the documents that must not be overwritten.
     """
 
-    held: dict[Key, DatasetDocument] = field(default_factory=dict)
+    copies: dict[Key, DatasetDocument] = field(default_factory=dict)
     damaged: dict[Key, DatasetDocument] = field(default_factory=dict)
     old: dict[Key, DatasetDocument] = field(default_factory=dict)
     doubled: dict[Key, list[DatasetDocument]] = field(default_factory=dict)
@@ -164,12 +157,11 @@ class Inventory:
 def take_inventory(rows: Iterable[DatasetDocument], intact: Callable[[DatasetDocument], bool]) -> Inventory:
     """Sort the documents of a dataset by their state.
 
-    Which of two copies is kept depends on the copies alone, the newest that is intact, so that two runs that look at
-    them keep the same one.
+    The newest intact copy is kept, so that two runs keep the same one.
 
     Args:
         rows: all of its documents.
-        intact: whether a whole document is as it was written.
+        intact: whether a complete document is as it was written.
     """
     inventory = Inventory()
     copies: dict[Key, list[DatasetDocument]] = {}
@@ -205,7 +197,7 @@ def _choose(
 ) -> None:
     good = next((row for row in newest_first if row.digest is not None and intact(row)), None)
     chosen = good or newest_first[0]
-    inventory.held[key] = chosen
+    inventory.copies[key] = chosen
     if good is None:
         (inventory.damaged if chosen.digest is not None else inventory.old)[key] = chosen
     if len(newest_first) > 1:
@@ -215,7 +207,7 @@ def _choose(
 def problems(inventory: Inventory) -> Mapping[str, list[str]]:
     """Return problems as {kind: names of documents}; empty if there are none."""
     by_kind = {
-        "written twice": [inventory.held[key].name for key in inventory.doubled],
+        "written twice": [inventory.copies[key].name for key in inventory.doubled],
         "that lacks chunks, or holds others than were written to it": [row.name for row in inventory.damaged.values()],
         "unfinished": [row.name for row in inventory.unfinished],
         "empty and without metadata": [row.name for row in inventory.empty],

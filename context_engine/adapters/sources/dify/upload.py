@@ -25,26 +25,19 @@ from context_engine.errors import SourceNotFound, SourceProtocolError
 from context_engine.secrecy import redacted
 
 MOST_WORDS: Final = 40
-
 MOST_RUNS: Final = 160
-"""Words of a chunk, and runs of Chinese, Japanese or Korean signs, whose words only a dictionary knows. Dify keeps all
-keywords of a dataset in one table, which it reads for every search."""
-
+"""Most keywords of a chunk: words, and runs of Chinese, Japanese or Korean characters, whose words only a dictionary
+knows. Dify keeps all keywords of a dataset in one table, which it reads for every search."""
 _MOST_CODES: Final = 15
-
 _WORD: Final = re.compile(r"\w+")
-
 _PIECE: Final = re.compile(r"[A-Za-z0-9]{2,}")
-
 _DECIMAL: Final = re.compile(r"(?<![\w.])[A-Za-z0-9]+\.\d+%?|(?<!\w)\d+%")
-
 _TOKEN: Final = re.compile(r"\w[\w.\-/()]*")
-
 _CJK_LENGTHS: Final = (2, 3, 4)
 
 
 def keywords_of(chunks: Sequence[Chunk]) -> list[list[str]]:
-    """Return the keywords of each chunk of one document, the most telling first."""
+    """Return the keywords of each chunk of one document, the most distinctive first."""
     words = [Counter(_words(chunk.content)) for chunk in chunks]
     spread = Counter(
         word.casefold() for counts in words for word in {variant.casefold(): variant for variant in counts}.values()
@@ -74,7 +67,7 @@ def _defined(chunk: Chunk) -> Iterable[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the pieces that Dify's analysis of the text as a query yields, stop words and single signs left out."""
+    """Yield the pieces that Dify's analysis of the text as a query yields, without stop words and single characters."""
     yield from _DECIMAL.findall(text)
     for word in _WORD.findall(text):
         if has_cjk(word):
@@ -86,22 +79,17 @@ def _words(text: str) -> Iterator[str]:
 
 
 MOST_SEGMENT: Final = 65_535
-"""Bytes of a chunk that every vector store of Dify can hold; Milvus takes no more."""
-
+"""Bytes of a chunk that every vector store of Dify can hold; Milvus has the lowest limit."""
 MOST_SEGMENTS: Final = 20
-
 MOST_BYTES: Final = 256 * 1024
 """Chunks and bytes of one call: Dify embeds them before it answers."""
-
 _MOST_SHOWN: Final = 200
-
 _FIRST_POLL_S: Final = 0.05
-
 _SLOWEST_POLL_S: Final = 5.0
 
 
 class Refusal(NamedTuple):
-    """A document that Dify did not take, and why; what it held of it before is still there."""
+    """A document that Dify refused, and why; its previous version is still there."""
 
     source_id: str
     document_id: str
@@ -110,11 +98,11 @@ class Refusal(NamedTuple):
 
 
 class UploadRefused(Exception):
-    """Dify does not take this document; the text says why."""
+    """Dify does not accept this document; the text says why."""
 
 
 class UploadLost(Exception):
-    """The document is no longer what this run made: another run has taken its place or its name. It is made again."""
+    """The document is no longer what this run made: another run has replaced it or taken its name. It is made again."""
 
 
 @dataclass(slots=True)
@@ -122,14 +110,13 @@ class DocumentUpload:
     """A document to be written.
 
     Attributes:
-        key: (source id, document id, version).
-        segments: its chunks, as Dify takes them.
+        segments: its chunks in the form Dify takes.
         metadata: by Dify's names.
         name: in Dify; "" until one is chosen.
-        dify_id, batch: "" until it is made.
-        state: of its indexing, as Dify said last.
+        dify_id, batch: "" until it is created.
+        state: of its indexing, as Dify reported last.
         lost: why it must be uploaded again, or "".
-        collided: whether it met another run's document; then it gets a name that the other will hardly choose.
+        collided: whether it met another run's document; it then gets a name that the other will hardly choose.
     """
 
     key: Key
@@ -158,9 +145,9 @@ class DocumentUpload:
         """Return the upload of a document that was cut into chunks.
 
         Args:
-            names: {our name of a field: Dify's}.
-            technique: the dataset's; in an economy dataset the chunks are found by keywords of ours.
-            chunk_line: whether each chunk says all of its document; else its place and the title.
+            names: maps our field names to Dify's.
+            technique: the dataset's; in an economy dataset the chunks are found by our keywords.
+            chunk_line: whether each chunk's line identifies its document; else it has its place and the title.
         """
         title = chunks[0].title if chunks else None
         metadata = {**fields_of(chunks, names), **marks_of(*key, title)}
@@ -172,12 +159,11 @@ class DocumentUpload:
 
     @property
     def contents(self) -> list[str]:
-        """The texts of its chunks."""
         return [segment["content"] for segment in self.segments]
 
     @property
     def digest(self) -> ContentDigest:
-        """What Dify has to hold of it."""
+        """The digest of the chunks that Dify must hold."""
         return ContentDigest.of(self.contents)
 
     @property
@@ -186,16 +172,16 @@ class DocumentUpload:
         return {**self.metadata, MARKS.state: UNFINISHED}
 
     @property
-    def whole(self) -> dict[str, Value]:
-        """The metadata that makes it whole."""
+    def complete(self) -> dict[str, Value]:
+        """The metadata that declares it complete."""
         return {**self.metadata, MARKS.stored: str(self.digest), MARKS.content_hash: self.content_hash}
 
 
 def checked(upload: DocumentUpload) -> None:
-    """Refuse what Dify could not hold, before anything is written.
+    """Refuse what Dify cannot hold, before anything is written.
 
     Raises:
-        UploadRefused: a chunk that is empty or too long.
+        UploadRefused: a chunk is empty or too long.
     """
     for number, content in enumerate(upload.contents, start=1):
         size = len(content.encode("utf-8", "surrogatepass"))
@@ -204,13 +190,13 @@ def checked(upload: DocumentUpload) -> None:
                 f"chunk {number} has {size:,} bytes, at most {MOST_SEGMENT:,} can be stored: cut it smaller"
             )
         if "\x00" in content:
-            raise UploadRefused(f"chunk {number} holds a NUL, which Dify's database does not take")
+            raise UploadRefused(f"chunk {number} holds a NUL, which Dify's database does not accept")
         if not content.strip():
-            raise UploadRefused(f"chunk {number} has no text, which Dify does not take")
+            raise UploadRefused(f"chunk {number} has no text, which Dify does not accept")
 
 
 def batches(segments: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Yield the chunks of one call after the other."""
+    """Divide chunks into calls."""
     start = size = 0
     for place, segment in enumerate(segments):
         length = len(segment["content"].encode("utf-8", "surrogatepass"))
@@ -223,14 +209,11 @@ def batches(segments: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[
 
 
 def wait(upload: DocumentUpload, dataset_id: str, writes: Writes, left: Callable[[], float]) -> None:
-    """Poll a new document's indexing to its end.
-
-    Args:
-        left: seconds until it is given up.
+    """Poll a new document until its indexing ends; give up when `left` returns 0 seconds.
 
     Raises:
         UploadRefused: it failed, or did not end in time.
-        UploadLost: it is gone, or another run has made a document of the same name, which takes its place.
+        UploadLost: it is gone, or replaced by another run's document of the same name.
     """
     pause = _FIRST_POLL_S
     while True:
@@ -259,7 +242,7 @@ def fill(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
 
     Raises:
         UploadRefused: Dify stored one differently, or could not embed it.
-        UploadLost: the document is gone, or is indexed anew.
+        UploadLost: the document is gone, or is being indexed again.
         SourceError: Dify gave no good answer; what it stored is not known.
     """
     done = 0
@@ -276,10 +259,10 @@ def fill(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
 
 
 def check(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
-    """Ask Dify what it holds of a document that was filled.
+    """Compare what Dify holds of a filled document with what was written.
 
     Raises:
-        UploadLost: not what was written; another run writes to it too.
+        UploadLost: they differ, because another run writes to it too.
     """
     try:
         digest = ContentDigest.of(writes.contents(dataset_id, upload.dify_id))
@@ -290,7 +273,7 @@ def check(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
 
 
 def _written(chunk: Chunk, of_document: bool) -> str:
-    """Return a chunk's text below its line; the metadata say what the line leaves out."""
+    """Return a chunk's text below its line; metadata hold what the line leaves out."""
     line = line_of(chunk, document=of_document)
     if line and not of_document:
         line = replace(line, title=chunk.title)

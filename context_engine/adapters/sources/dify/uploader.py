@@ -1,4 +1,4 @@
-"""Uploads taken through all their steps, and again where another run or an outage spoils one."""
+"""Take uploads through all their steps, and repeat those that another run or an outage spoils."""
 
 from __future__ import annotations
 
@@ -25,15 +25,13 @@ class Uploader:
     """Writes documents to one dataset.
 
     Args:
-        target: the dataset.
-        names: of its documents, which must not be written over; those that are met are added.
-        clock: the time.
-        indexing_s: how long a document may be indexed.
-        done: called with each upload that is complete, and its entry in Dify's list.
-        refused: called with each that Dify does not take, and why.
+        names: of its documents, which must not be overwritten; extended by new ones.
+        indexing_s: how long a document may take to be indexed.
+        done: called with each complete upload and its entry in Dify's list.
+        refused: called with each upload that Dify refuses, and the reason.
 
     Attributes:
-        states: in which indexing ended, each counted.
+        states: counts of the states in which indexing ended.
     """
 
     def __init__(
@@ -52,10 +50,10 @@ class Uploader:
         self.states: Counter[str] = Counter()
 
     def write(self, uploads: Sequence[DocumentUpload]) -> None:
-        """Write documents; what is spoiled is deleted and made again, in a few rounds at most.
+        """Write documents; spoiled ones are deleted and made again, in a few rounds at most.
 
         Raises:
-            SourceError: an outage that lasts.
+            SourceError: an outage lasts.
         """
         for number in range(1, _ROUNDS + 1):
             self._outage = None
@@ -82,7 +80,7 @@ class Uploader:
         self._finish(self._each(filled, partial(check, dataset_id=dataset_id, writes=writes)))
 
     def _name(self, uploads: Sequence[DocumentUpload]) -> None:
-        """Give each document a name that no other has, as far as the newest entries of the list can tell."""
+        """Give each document a name of its own, judged by the newest entries of Dify's list."""
         recent = islice(self._target.writes.documents(self._dataset_id), _RECENT)
         self._names.update(row.name for row in recent if not row.empty)
         for upload in uploads:
@@ -97,7 +95,7 @@ class Uploader:
         upload.dify_id, upload.batch = target.writes.create_document(self._dataset_id, upload.name, target.technique)
 
     def _indexed(self, uploads: list[DocumentUpload]) -> list[DocumentUpload]:
-        """Wait until documents can take chunks, and say what they are before they hold any."""
+        """Wait until documents can take chunks, and assign their identifying marks first."""
         due = self._clock.monotonic() + self._indexing_s
 
         def left() -> float:
@@ -113,7 +111,7 @@ class Uploader:
         return indexed
 
     def _each(self, uploads: Iterable[DocumentUpload], step: Callable[[DocumentUpload], None]) -> list[DocumentUpload]:
-        """Do one step of documents and return those that came through it; an outage ends it for those that follow."""
+        """Do one step for each document and return those that passed; an outage ends it for the rest."""
         through, waiting = list[DocumentUpload](), list(uploads)
         for number, upload in enumerate(waiting):
             try:
@@ -125,17 +123,17 @@ class Uploader:
                 self._undo(upload, str(error))
             except UNCLEAR as error:
                 self._outage = error
-                for one in waiting[number:]:
-                    one.lost = str(error)
+                for unsent in waiting[number:]:
+                    unsent.lost = str(error)
                 break
         return through
 
     def _finish(self, uploads: Sequence[DocumentUpload]) -> None:
-        """Assign what makes documents whole; see that it is there, and that nothing has changed meanwhile."""
+        """Assign the marks of completeness; check that they are stored and that nothing else has changed."""
         if not uploads:
             return
         target, dataset_id = self._target, self._dataset_id
-        target.writes.assign(dataset_id, {upload.dify_id: target.rows(upload.whole) for upload in uploads})
+        target.writes.assign(dataset_id, {upload.dify_id: target.rows(upload.complete) for upload in uploads})
         wanted, rows = {upload.dify_id for upload in uploads}, dict[str, DatasetDocument]()
         for row in target.writes.documents(dataset_id):
             if row.dify_id in wanted:

@@ -23,12 +23,7 @@ _COUNTED: Final = (SourceUnavailable, SourceTimeout, SourceProtocolError)
 
 
 class Breaker:
-    """Lets calls through until `most` failed in a row; then none for `pause_s`, then one at a time until one succeeds.
-
-    Args:
-        most: failures in a row that open it.
-        pause_s: seconds it stays open.
-    """
+    """Lets calls through until `most` fail in a row; then none for `pause_s`, then one at a time until one succeeds."""
 
     def __init__(self, most: int = 5, pause_s: float = 30.0) -> None:
         self._most, self._pause_s = most, pause_s
@@ -37,10 +32,10 @@ class Breaker:
         self._open_until = 0.0
 
     def check(self, now: float) -> None:
-        """Pass, or refuse.
+        """Let a call through.
 
         Raises:
-            SourceUnavailable: it is open; says for how long.
+            SourceUnavailable: the breaker is open; the message says for how long.
         """
         with self._lock:
             if self._failures < self._most:
@@ -49,10 +44,10 @@ class Breaker:
             if wait > 0:
                 problem = f"failed {self._failures} times in a row and is left alone for another {wait:.0f} s"
                 raise SourceUnavailable(problem, retryable=True, retry_after_s=round(wait, 3))
-            self._open_until = now + self._pause_s  # this caller tries; the others wait for what comes of it
+            self._open_until = now + self._pause_s  # this caller tries; the others wait for its result
 
     def note(self, error: SourceError | None, now: float) -> None:
-        """Count how a call ended; errors that are not Dify's failure (a wrong key, a rate limit) change nothing."""
+        """Record how a call ended; errors that are not Dify's failure (a wrong key, a rate limit) change nothing."""
         with self._lock:
             if error is None:
                 self._failures = 0
@@ -62,12 +57,8 @@ class Breaker:
 
 
 _BACKOFF: Final = Backoff(first_s=0.1, most_s=2.0)
-
-_EMPTY_TTL_S: Final = 30.0
-"""An empty dataset is asked again soon: documents may be on their way."""
-
+_EMPTY_TTL_S: Final = 30.0  # for an empty dataset: documents may be on their way
 _NOT_AGAIN_S: Final = 10.0
-
 _FOREVER: Final = 10.0**9
 
 
@@ -79,12 +70,7 @@ class DatedRecords(NamedTuple):
 
 
 class Workspace:
-    """Asks Dify. Safe for several threads.
-
-    Args:
-        connect: returns the connection, its files read anew.
-        clock: the time.
-    """
+    """Calls Dify. Thread-safe; `connect` returns the connection, its files read anew."""
 
     def __init__(self, connect: Callable[[], Connection], clock: Clock) -> None:
         self._clock, self._client = clock, ApiClient(DIFY, connect, clock)
@@ -93,8 +79,7 @@ class Workspace:
         self._answers: AnswerCache[DatedRecords] = AnswerCache(clock.monotonic)
         self._infos: AnswerCache[DatasetInfo] = AnswerCache(clock.monotonic)
         self._lookups: dict[Hashable, tuple[float, SourceError | None]] = {}
-        self.version: str | None = None
-        """What Dify said last of its version."""
+        self.version: str | None = None  # as Dify stated it last
 
     def access(self) -> Access:
         """Read the connection.
@@ -109,21 +94,21 @@ class Workspace:
         return self._client.free_calls(access)
 
     def expected_s(self, access: Access, dataset_id: str) -> float:
-        """Return the seconds that Dify will take to search a dataset, by what it took; 0 where nothing is known."""
+        """Return the expected seconds of a search of a dataset, from past searches; 0 if unknown."""
         return shared_queue(access.server).expected(dataset_id)
 
     def info(
         self, dataset_id: str, access: Access, ticket: Ticket, *, ttl_s: float, attempts: int, needed: bool
     ) -> tuple[DatasetInfo | None, SourceError | None]:
-        """Return what Dify says of a dataset, or said last, and why it does not say so now.
+        """Return a dataset's description, current or last known, and the error if it is not current.
 
-        Where something else can stand in, Dify is asked once, for at most half the time there is, and not again at
-        once.
+        If there is a substitute, Dify is called once, for at most half the remaining time, and not again soon after a
+        failure.
 
         Args:
-            ttl_s: how long its word is good.
+            ttl_s: how long a description is valid.
             attempts: most tries.
-            needed: whether nothing but Dify's word will do.
+            needed: whether there is no substitute for Dify's description.
 
         Raises:
             SourceError: a definite refusal: wrong key, no such dataset, no access.
@@ -172,7 +157,7 @@ class Workspace:
         ttl_s: float,
         stale_s: float,
     ) -> tuple[DatedRecords, float, SourceError | None]:
-        """Return the records of a search, their age in seconds, and the outage that old ones stand in for.
+        """Return the records of a search, their age in seconds, and the outage that made old ones necessary.
 
         Raises:
             SourceError: Dify gave no usable answer.
@@ -199,7 +184,7 @@ class Workspace:
         """Make one call of any kind and return the good answer.
 
         Args:
-            most_s: the longest silence borne, where it is longer than the connection's own.
+            most_s: longest silence allowed, if longer than the connection's own.
 
         Raises:
             SourceError: Dify gave no good answer.
@@ -227,7 +212,7 @@ class Workspace:
     def _ask(
         self, call: HttpCall, access: Access, ticket: Ticket, most_s: float = 0.0, dataset_id: str | None = None
     ) -> HttpAnswer:
-        """Make one call when its turn has come."""
+        """Make one call when its turn comes."""
 
         def in_turn(make: Callable[[], HttpAnswer]) -> HttpAnswer:
             return self._in_turn(make, access, ticket, dataset_id)
@@ -237,7 +222,7 @@ class Workspace:
     def _in_turn(
         self, make: Callable[[], HttpAnswer], access: Access, ticket: Ticket, dataset_id: str | None
     ) -> HttpAnswer:
-        """Wait for a connection and make a call over it; of a search, how long it took is remembered."""
+        """Wait for a connection and make a call over it; the duration of a search is recorded."""
         queue = shared_queue(access.server)
         slot = queue.enter(access.connection.max_connections, ticket.flow, ticket.left(), dataset_id)
         ticket.hold(slot)
@@ -257,21 +242,20 @@ class Workspace:
 
 
 def _frozen(value: Any) -> Any:
-    """Return a value that can be a dictionary key."""
+    """Return a value usable as a dictionary key."""
     if isinstance(value, Mapping):
         return tuple((name, _frozen(item)) for name, item in sorted(value.items()))
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 _TIME_S: Final = 60.0
-
 _MOST_PAGES: Final = 1000
 
 
 def list_datasets(workspace: Workspace, clock: Clock, *, attempts: int = 3) -> list[DatasetInfo]:
     """Return the datasets of a workspace, in Dify's order.
 
-    Pages are asked for until the total is reached: `has_more` is wrong in some versions.
+    Pages are requested until the total is reached: `has_more` is wrong in some versions.
 
     Raises:
         ConfigError: the connection cannot be used.

@@ -1,4 +1,4 @@
-"""The calls that write to one Dify workspace, patient where a search would give up: nobody waits for an answer."""
+"""The calls that write to one Dify workspace, with more patience than a search: nobody waits for an answer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ from context_engine.errors import (
 )
 
 logger = logging.getLogger(__name__)
-
 UNCLEAR: Final = (SourceUnavailable, SourceTimeout, SourceBusy)
-"""After these it is not known whether a call was carried out."""
-
+"""After these errors it is unknown whether a call was carried out."""
 _CALL_S: Final = 120.0
 _ATTEMPTS: Final = 4
 _BACKOFF: Final = Backoff(first_s=0.8, most_s=5.0)
@@ -49,7 +47,7 @@ class Field(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """How far the indexing of a document has come."""
+    """The progress of a document's indexing."""
 
     state: str
     error: str
@@ -57,14 +55,7 @@ class Indexed(NamedTuple):
 
 
 class Writes:
-    """Asks one workspace.
-
-    Args:
-        workspace: the connection.
-        clock: the time.
-        sleep: waits.
-        tell: receives messages about failures that are retried.
-    """
+    """Calls one workspace; `tell` receives messages about failures that are retried."""
 
     def __init__(
         self,
@@ -82,7 +73,7 @@ class Writes:
         return self._mapping("GET", f"datasets/{dataset_id}")
 
     def create_dataset(self, body: Mapping[str, Any]) -> str:
-        """Create a dataset and return its id; after an unclear end it is looked for before it is made again."""
+        """Create a dataset and return its id; after an unclear failure it is looked for before it is created again."""
 
         def found() -> str | None:
             named = list_datasets(self._workspace, self._clock)
@@ -98,7 +89,7 @@ class Writes:
         return {str(row["name"]): Field(str(row["id"]), str(row.get("type"))) for row in rows}
 
     def create_field(self, dataset_id: str, name: str, kind: str) -> Field:
-        """Create a metadata field; after an unclear end it is looked for before it is made again."""
+        """Create a metadata field; after an unclear failure it is looked for before it is created again."""
         path, body = f"datasets/{dataset_id}/metadata", {"type": kind, "name": name}
         return self._made(
             lambda: Field(_id(self._mapping("POST", path, body, again=False)), kind),
@@ -111,9 +102,9 @@ class Writes:
             yield from map(read_row, rows)
 
     def all_documents(self, dataset_id: str) -> list[DatasetDocument]:
-        """Return the documents of a dataset, newest first; none is missed because another run deletes some meanwhile.
+        """Return the documents of a dataset, newest first, although another run may delete some meanwhile.
 
-        What moves up a page while the pages are read is not seen: then they are read once more.
+        Documents that move up a page during the reading are missed: then the list is read again.
         """
         for _ in range(_ATTEMPTS):
             rows, total = dict[str, DatasetDocument](), 0
@@ -125,13 +116,13 @@ class Writes:
         return list(rows.values())
 
     def contents(self, dataset_id: str, document_id: str) -> list[str]:
-        """Return the chunks of a document as Dify holds them, in their order; those it could not index left out."""
+        """Return the chunks of a document as Dify holds them, in order, without those it could not index."""
         pages = self._pages(f"datasets/{dataset_id}/documents/{document_id}/segments")
         rows = {str(row.get("id")): row for page in pages for row in page if isinstance(row, Mapping)}
         return [str(row.get("content")) for row in rows.values() if row.get("status") in ("completed", None)]
 
     def first_line(self, dataset_id: str, document_id: str) -> ChunkLine:
-        """Return what the line of a document's first chunk says; nothing where it has none."""
+        """Return the parsed line of a document's first chunk, empty if there is none."""
         path = f"datasets/{dataset_id}/documents/{document_id}/segments?page=1&limit=1"
         return line_of_first(self._mapping("GET", path))
 
@@ -148,7 +139,7 @@ class Writes:
         return _id(answer.get("document")), str(answer.get("batch"))
 
     def indexed(self, dataset_id: str, batch: str, document_id: str) -> Indexed:
-        """Return how far the indexing of a document has come."""
+        """Return the progress of a document's indexing."""
         rows = self._mapping("GET", f"datasets/{dataset_id}/documents/{batch}/indexing-status").get("data")
         matching = [row for row in rows if row.get("id") == document_id] if isinstance(rows, list) else []
         if not matching:
@@ -161,10 +152,9 @@ class Writes:
     def create_segments(
         self, dataset_id: str, document_id: str, segments: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any]]:
-        """Add chunks to a document and return what Dify says of them.
+        """Add chunks to a document and return Dify's rows for them.
 
-        Args:
-            segments: each with its `content`, and `keywords` where Dify shall not choose them.
+        Each segment has its `content`, and `keywords` unless Dify is to choose them.
         """
         body = {"segments": list(segments)}
         path = f"datasets/{dataset_id}/documents/{document_id}/segments"
@@ -174,11 +164,7 @@ class Writes:
         return rows
 
     def assign(self, dataset_id: str, values: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Set all metadata of documents.
-
-        Args:
-            values: {document id: [{"id", "name", "value"}]}.
-        """
+        """Set all metadata of documents: {document id: [{"id", "name", "value"}]}."""
         rows = [
             {"document_id": document, "metadata_list": list(fields), "partial_update": False}
             for document, fields in values.items()
@@ -186,19 +172,18 @@ class Writes:
         self._asked("POST", f"datasets/{dataset_id}/documents/metadata", {"operation_data": rows})
 
     def delete_document(self, dataset_id: str, document_id: str) -> None:
-        """Delete a document; one that is gone is deleted."""
+        """Delete a document; a missing one counts as deleted."""
         try:
             self._asked("DELETE", f"datasets/{dataset_id}/documents/{document_id}")
         except SourceNotFound:
             logger.debug("document %s was gone already", document_id)
 
     def pause(self, seconds: float) -> None:
-        """Wait."""
         self.waited_s += seconds
         self._sleep(seconds)
 
     def pause_after(self, failed: SourceError, seconds: float) -> None:
-        """Wait until what failed is tried again."""
+        """Report a failure and wait for the next try."""
         self.tell(str(failed))
         self.pause(seconds)
 
@@ -245,7 +230,7 @@ class Writes:
     def _asked(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, again: bool = True
     ) -> HttpAnswer:
-        """Make a call; wait as long as the rate limit lasts, and repeat one that may be repeated through an outage."""
+        """Make a call; wait out the rate limit, and repeat a repeatable call through an outage."""
         call, tries = HttpCall(method, path, body), RetryBudget(_ATTEMPTS if again else 1)
         return retried(lambda: self._in_rate(call), tries, _patient, _BACKOFF, self.pause, UNCLEAR, self.tell)
 
@@ -271,7 +256,7 @@ class Writes:
 
 
 def _patient() -> float:
-    """Return the seconds left where nobody waits: as many as it takes."""
+    """Return infinite seconds: nobody waits."""
     return inf
 
 
@@ -283,7 +268,7 @@ def _rows(body: Mapping[str, Any]) -> list[Any]:
 
 
 def after(attempt: int) -> float:
-    """Return the seconds to wait after an attempt that failed."""
+    """Return the seconds to wait after a failed attempt."""
     return min(0.2 * 4.0**attempt, 5.0)
 
 

@@ -29,10 +29,8 @@ READABLE: Final = (
     " WHERE value NOT IN (SELECT value FROM json_each(:partitions))) END"
 )
 """The caller may read every partition the adapter was learnt from."""
-
 FITTING: Final = "model_id = :model_id AND length(maps) = :size"
 """The adapter fits the model and dimension of the base's vectors."""
-
 _NAMED: Final = f"""
 SELECT adapter_id FROM adapters WHERE domain = :domain AND adapter_id = :adapter_id AND {FITTING} AND {READABLE}
 """

@@ -36,22 +36,16 @@ if TYPE_CHECKING:
 
 
 _LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
-
 _LAST_SWITCHES: Final = "SELECT max(number) FROM adapter_switches WHERE domain = :domain GROUP BY learnt_from"
-
 _LAST_SWITCH: Final = (
     "SELECT learnt_from, adapter_id FROM adapter_switches WHERE domain = ? ORDER BY number DESC LIMIT 1"
 )
-
 _SWITCHED_ON: Final = f"""
 FROM adapter_switches JOIN adapters USING (domain, adapter_id, learnt_from)
 WHERE number IN ({_LAST_SWITCHES}) AND {READABLE}
 """
-
 _WIDEST: Final = "ORDER BY json_array_length(adapters.learnt_from) DESC, number DESC LIMIT 1"
-
 _IN_FORCE: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} AND {FITTING} {_WIDEST}"
-
 _FOR_ANY_VECTORS: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} {_WIDEST}"
 
 
@@ -169,10 +163,8 @@ def undo(root: Path, domain: str, *, at: str) -> bool:
 
 AUTO: Final = "auto"
 """The adapter in force."""
-
 OFF: Final = "off"
 """None: questions and passages are compared as the model has them."""
-
 _MOST_BYTES: Final = 1 << 26
 """Of the maps that are kept in memory, at least one adapter: 56 of 384 numbers, 8 of 1,024."""
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
 """What is found by words alone has the same signal in whatever order it is ranked."""
-
 _MOST_PASSAGES: Final = 200
 
 

@@ -18,11 +18,9 @@ from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.adapters.sources.local.vector_parts import Array, VectorParts
 
 _log = logging.getLogger(__name__)
-
 _GROWN: Final = 4
 _PER_ROOT: Final = 4
 """Cells for each unit of the root of the number of rows: small cells, of which a tenth holds most neighbours."""
-
 _SAMPLE_PER_CELL: Final = 32
 _ROUNDS: Final = 8
 _AT_ONCE: Final = 4096

@@ -21,13 +21,9 @@ from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import EmbedderError, StoreVersionMismatch
 
 _log = logging.getLogger(__name__)
-
 _AT_ONCE: Final = 256
-
 _WINDOW: Final = 350
-
 _OVERLAP: Final = 50
-
 _UNIT: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 _MISSING: Final = """
@@ -37,7 +33,6 @@ ORDER BY rid LIMIT ?
 """
 
 _AFTER: Final = "SELECT rid, vector FROM vectors WHERE rid > ? ORDER BY rid LIMIT ?"
-
 _PARTITION_OF: Final = "SELECT partition_key FROM chunks JOIN documents USING (doc_key) WHERE rid = ?"
 
 
@@ -243,9 +238,7 @@ def changed_vectors(connection: sqlite3.Connection) -> Iterator[int]:
 
 
 _SLOW_S: Final = 1.0
-
 _PAUSE_S: Final = 30.0
-
 _LOADING: Final = (
     "the first question of a process loads the model, in half of deadline_s: raise it, or keep a service running"
 )

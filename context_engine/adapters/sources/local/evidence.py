@@ -19,10 +19,8 @@ from context_engine.adapters.sources.local.view import View
 
 COVERAGE_EXPONENT: Final = 0.3
 """Of the share of the question that a row holds; .25 to .33 measured alike."""
-
 _EVIDENCE: Final = 4.0
 """How many times the doubt the evidence must be beyond it, to be trusted fully; 3.5 to 5 measured alike."""
-
 _WHOLE: Final = 4
 """Power of the best hit's share: .84 of the question is half of it."""
 

@@ -20,12 +20,9 @@ from context_engine.core.policy.filters import matches, own_fields
 
 CLAIMS: Final = ""
 """The name under which what a document says of its own authority is kept; no field has an empty name."""
-
 NOT_INDEXED: Final = frozenset({"chunk_id", "content_sha256", "previous_chunk_id", "next_chunk_id"})
 """Fields with a value of their own for each chunk: tested on the rows found, not looked up."""
-
 _CLAIM_FIELDS: Final = ("source_type", "authority_tier", "trust_class", "classification")
-
 _MOST_REMEMBERED: Final = 200_000
 
 
@@ -109,13 +106,9 @@ def claims_chunk(value: list[Any]) -> Chunk:
 
 Standing = Callable[[Chunk], Mapping[str, Any]]
 """From what a document claims of its authority to the fields the engine will see after the manifest's ceiling."""
-
 ENGINE_FIELDS: Final = frozenset({"source_type", "tier", "authority_tier", "classification"})
-
 _MOST_RESOLVED: Final = 64
-
 _ALL: Final = Query.all_query()
-
 _NONE: Final = Query.empty_query()
 
 

@@ -26,21 +26,16 @@ from context_engine.core.text import ANALYSER_VERSION, bigrams, terms, tokens
 
 INDEX_VERSION: Final = f"{ANALYSER_VERSION}.5"
 """The analysis and the fields an index was built with; another one must be rebuilt."""
-
 INDEX_OPTION: Final = "freq"
 JOINT: Final = "_"
 MOST_DEFINED: Final = 6
 """Most words of a defined term; the rest of a longer one is not read."""
-
 WORDS: Final = "words"
 """The field of the words as they are written, casefolded: what a misspelt word may stand for."""
-
 META: Final = "meta.json"
 """The engine's own list of the segments of an index."""
-
 MARK: Final = "mark.json"
 """What the index holds (`write_mark`)."""
-
 _NOTHING: Final = JOINT
 """A word that no text and no query has."""
 

@@ -240,7 +240,6 @@ class IndexSync:
 
 
 _log = logging.getLogger(__name__)
-
 _HEAP_BYTES: Final = 100_000_000
 
 

@@ -19,11 +19,8 @@ from context_engine.core.concurrency.forking import Lock
 from context_engine.errors import StoreVersionMismatch
 
 _FEW: Final = 20_000
-
 _SPARE: Final = 20
-
 _LEAST_PROBED: Final = 20
-
 _MOST_ADAPTED: Final = 16
 """Adapters whose lengths are kept beside a matrix, 8 bytes a vector each: one a domain is in force, more while some are
 tried."""

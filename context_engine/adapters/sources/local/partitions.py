@@ -17,7 +17,6 @@ from context_engine.errors import RepartitionRequired
 
 OPEN: Final = 1
 """The partition of what everybody may read; always there."""
-
 _COLUMNS: Final = "partition_key, rules, classification, generation"
 
 

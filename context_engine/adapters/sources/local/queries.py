@@ -18,7 +18,6 @@ from context_engine.core.text import bigrams, term_weights, terms, terms_of_word
 
 MOST_TERMS: Final = 256
 """Most different terms of one query; the rest of a longer one is not searched for."""
-
 _CODE_WEIGHT: Final = 2.0
 _HEADED: Final = 0.5
 """What a word in heading or metadata is of one in the text; a code there counts fully."""

@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 _TRIES = 3
 _MOST_IDLE = 16
 """Connections kept open between searches."""
-
 _MOST_LOOKS = 20
 _SHARED_WITHIN_S = 0.5
 _MOST_OPEN = 16
 """Sets of partitions kept open: many callers share few."""
-
 _REBUILD = "run 'context-engine kb rebuild'"
 
 

@@ -15,7 +15,6 @@ from context_engine.errors import InvalidRequest
 
 _ID_LENGTH: Final = 12
 _APART: Final = ("content", "chunk_id", "scores", "source_id")
-
 _STORED: Final = tuple(name for name in Chunk._fields if name not in _APART)
 
 _READERS: Final[dict[str, Any]] = {

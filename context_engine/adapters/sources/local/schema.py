@@ -18,7 +18,6 @@ from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 
 DATABASE: Final = "base.sqlite3"
 SCHEMA_VERSION: Final = 4
-
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MEND: Final = {
     sqlite3.SQLITE_BUSY: "try again when the other process is done",

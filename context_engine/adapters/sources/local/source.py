@@ -30,7 +30,6 @@ from context_engine.errors import EmbedderError, SourceError, SourceNotFound, So
 
 _EMBEDDING_SHARE: Final = 0.8
 """Of the source's time; the search by text alone needs the rest."""
-
 logger = logging.getLogger(__name__)
 
 

@@ -55,16 +55,11 @@ def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.
 
 _IN_MEMORY: Final = "/dev/shm"
 """A link took 5 microseconds here, and 2 milliseconds on a disk that others were writing to."""
-
 _PREFIX: Final = "context-engine-links-"
-
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-
 _ROOM_BYTES: Final = 4_000_000
 """Far more than the links of one search; where memory has less, the disk is taken."""
-
 _LEFT_BEHIND_S: Final = 60.0
-
 _TRIES: Final = 10
 
 

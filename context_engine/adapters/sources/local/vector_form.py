@@ -17,7 +17,6 @@ from context_engine.core.protocols import Embedder, QueryBatchEmbedder
 from context_engine.errors import EmbedderError
 
 VectorForm = Literal["float32", "int8"]
-
 _HIGHEST: Final = 127
 
 

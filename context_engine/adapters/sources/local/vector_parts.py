@@ -14,7 +14,6 @@ import numpy as np
 from context_engine.adapters.sources.local.schema import Model
 
 Array = np.ndarray[Any, Any]
-
 _AT_ONCE: Final = 1024
 
 

@@ -74,12 +74,9 @@ def _can_be_stored(value: str) -> bool:
 
 _MOST_KEPT: Final = 10_000
 """1.7 kB each where texts have 530 characters."""
-
 _LONG: Final = 4_000
 """Characters of a text whose chunk is not kept; few have as many."""
-
 _MOST_PARAMETERS: Final = 900
-
 KeptChunks = dict[int, "RowChunk"]
 
 

@@ -184,7 +184,7 @@ def test_own_patterns_have_their_name():
         ({"x": "(["}, "mask_patterns.x", "is not a regular expression"),
         ({"x": "a*"}, "mask_patterns.x", "matches the empty text"),
         ({"x": "(a+)+b"}, "mask_patterns.x", "repeats a group that repeats itself"),
-        ({"1 x": "a"}, "mask_patterns.1 x", "is no name of a pattern"),
+        ({"1 x": "a"}, "mask_patterns.1 x", "cannot name a pattern"),
         ({"x": "a" * 1001}, "mask_patterns.x", "longer than 1000"),
     ],
 )

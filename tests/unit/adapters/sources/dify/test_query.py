@@ -12,7 +12,7 @@ FIELDS = {"kind": "string", "year": "number", "review": "time", "odd": "unknown"
 
 def rows(text, names=None):
     pushed = push_down(parse_filter(text), FIELDS, names or {})
-    return (pushed.conditions and pushed.conditions["conditions"]), pushed.whole
+    return (pushed.conditions and pushed.conditions["conditions"]), pushed.complete
 
 
 def row(name, operator, value):
@@ -63,7 +63,7 @@ def test_an_or_is_said_whole_or_not_at_all():
         "logical_operator": "or",
         "conditions": [row("year", "=", 2024), row("kind", "is", "新")],
     }
-    assert pushed.whole
+    assert pushed.complete
     assert rows({"or": [{"year": 2024}, {"tier": 1}]}) == (None, False)
 
 
