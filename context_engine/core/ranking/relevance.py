@@ -191,7 +191,7 @@ def _one_source(pool: Sequence[Candidate]) -> bool:
 
 def _blended(lexical: Sequence[float], cosines: Sequence[float]) -> list[float]:
     """Return the mean of cosine and lexical score (divided by its best): either alone ranks much worse."""
-    best = max(lexical, default=0.0) or 1.0
+    best = max(lexical) or 1.0
     return [(score / best + max(cosine, 0.0)) / 2.0 for score, cosine in zip(lexical, cosines, strict=True)]
 
 

@@ -103,3 +103,10 @@ def test_a_source_id_of_the_chunk_counts_only_where_the_source_speaks_for_others
 
 def test_an_empty_pool():
     assert pool([]) == ([], [])
+
+
+def test_two_texts_of_one_id_are_said_with_their_number(spec_of):
+    chunks = [Chunk(content=text, chunk_id="c") for text in ("one", "two")]
+    found, [notice] = pool([answer(spec_of(2, "s"), *chunks)])
+    assert len(found) == 2
+    assert notice.detail == {"chunk_id": "c", "texts": 2}

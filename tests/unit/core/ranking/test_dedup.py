@@ -260,3 +260,46 @@ def test_other_texts_and_none_are_left_alone():
 def test_a_text_of_fewer_than_six_words_joins_equal_text_alone(text: str, joined: Match | None) -> None:
     assert deduplicated([text, f"{text}."]) == [None, joined]
     assert deduplicated([text, text]) == [None, Match(0, 1.0, "equal_text")]
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "first_not"),
+    [
+        ("---\n", 23, 24),  # 24 lines are read: the version stands in the 24th or the 25th
+        ("Title\n", 3, 4),  # more lines above are text
+    ],
+)
+def test_the_header_is_looked_for_in_the_first_lines_alone(line: str, last: int, first_not: int) -> None:
+    assert body(line * last + "Version: 2\nRule one.") == "Rule one."
+    assert body(line * first_not + "Version: 2\nRule one.") == line * first_not + "Version: 2\nRule one."
+
+
+@pytest.mark.parametrize(
+    ("part", "above", "last", "first_not"),
+    [
+        ("x", "Version: {}", 151, 152),  # len("Version: ") == 9: a line of 160 characters, of 161
+        ("x ", "Version: {}", 15, 16),  # "Version:" and 15 words are 16
+        ("Title ", "{}\nVersion: 2", 12, 13),  # a title has at most 12 words
+    ],
+)
+def test_a_longer_line_is_a_sentence_and_no_header(part: str, above: str, last: int, first_not: int) -> None:
+    assert body(above.format(part * last) + "\nRule one.") == "Rule one."
+    sentence = above.format(part * first_not) + "\nRule one."
+    assert body(sentence) == sentence
+
+
+def test_blanks_around_a_header_line_change_nothing() -> None:
+    """A full stop ends a sentence, also with a blank after it."""
+    assert body("  Version: 2  \nRule one.") == "Rule one."
+    assert body("Version: 2 applies. \nRule one.") == "Version: 2 applies. \nRule one."
+
+
+def test_the_labels_of_six_headings_are_set_aside() -> None:
+    text = "".join(f"# {number} Part\n" for number in range(1, 8))
+    assert body(text + "Rule one.") == "Part\n" * 6 + "# 7 Part\nRule one."
+
+
+def test_a_title_page_has_less_than_three_times_its_header_below() -> None:
+    """len("Version: 2\\n") == 11: up to 32 characters below it are a title page."""
+    assert AnalysedText("Version: 2\n" + "x" * (3 * 11 - 1)).body.head == "version: 2"
+    assert AnalysedText("Version: 2\n" + "x" * (3 * 11)).body.head == ""

@@ -183,3 +183,35 @@ def test_a_word_that_is_moved_only_among_ordinary_words_is_harmless() -> None:
 
 def test_a_text_in_capitals_has_no_codes() -> None:
     assert allows("THE DESK FILES THE FORM AT NOON.", "The desk files this form at noon.")
+
+
+def test_sentences_that_moved_hide_no_changed_one() -> None:
+    first = "Hedges are booked daily. The limit is 5 %. Gifts are booked weekly."
+    moved = "Gifts are booked weekly. Hedges are booked daily. The limit is {} %."
+    assert allows(first, moved.format(5))
+    assert not allows(first, moved.format(7))
+    assert not allows(first, moved.format(5) + " Hedges are booked daily.")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "allowed"),
+    [
+        ("Staff able to trade report it.", "Staff unable to trade report it.", False),
+        ("The desk reads the set.", "The desk reads the inset.", True),  # a rest of three letters proves nothing
+        ("The desk keeps the data in a file.", "The desk keeps the information in a file.", True),  # nor "formation"
+    ],
+)
+def test_a_prefix_negates_a_word_of_four_letters_or_more(first: str, second: str, allowed: bool) -> None:
+    assert (allows(first, second), allows(second, first)) == (allowed, allowed)
+
+
+def test_an_initial_ends_no_sentence() -> None:
+    first = "Retail reports to J. Smith of risk. Treasury reports to K. Jones of risk."
+    second = "Retail reports to K. Jones of risk. Treasury reports to J. Smith of risk."
+    assert not allows(first, second)
+
+
+def test_a_word_said_twice_may_not_lose_one_to_the_other_side_of_a_negation() -> None:
+    first = "The desk and the client desk report it and do not call the branch."
+    second = "The desk and the client report it and do not call the branch desk."
+    assert not allows(first, second)

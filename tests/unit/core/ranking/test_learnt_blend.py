@@ -198,7 +198,7 @@ def test_a_rank_alone_names_its_scorer_too() -> None:
         ({"terms": {"stage1": {"weight": 1e308, "mean": 0.0, "deviation": 1.0}}}, "less than or equal to 1000000"),
         ({"terms": {"stage1": {"weight": 1.0, "mean": float("nan"), "deviation": 1.0}}}, "finite number"),
         ({"evidence": {"gain": float("inf")}}, "not JSON compliant"),
-        ({"evidence": {"day": date(2026, 3, 2)}}, "evidence is no JSON"),
+        ({"evidence": {"day": date(2026, 3, 2)}}, "evidence is not JSON"),
         ({"terms": {"charm": {"weight": 1.0, "mean": 0.0, "deviation": 1.0}}}, "Input should be 'stage1'"),
     ],
 )

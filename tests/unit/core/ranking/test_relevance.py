@@ -14,7 +14,17 @@ from context_engine.core.models import Chunk, RawAnswer, Score, ScoreKind, TermS
 from context_engine.core.ranking import lexical
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import pool
-from context_engine.core.ranking.relevance import below_reranked, best_of, blended, measure, normalise_pool, with_cosine
+from context_engine.core.ranking.relevance import (
+    below_reranked,
+    best_of,
+    blended,
+    measure,
+    normalise_pool,
+    relevance_by_scores,
+    unit_scores,
+    with_cosine,
+)
+from context_engine.errors import RerankerError
 
 QUERY = "approval limit"
 
@@ -323,3 +333,70 @@ def test_none_of_the_rest_rises_or_comes_above_the_reranked(
     assert all(value <= min(after) for value in found)
     assert all(value <= was for value, was in zip(found, rest, strict=True))
     assert found == sorted(found, reverse=True)
+
+
+def test_none_of_none_was_reranked() -> None:
+    """Without a lowest reranked one nothing limits the others."""
+    assert below_reranked([0.6, 0.2], [], []) == [0.6, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.0, 0.5, 1.0], [0.0, 0.5, 1.0]),
+        ([0.5, 1.5], [logistic(0.5), logistic(1.5)]),
+        ([0.5, -0.1], [logistic(0.5), logistic(-0.1)]),
+        ([800.0, -800.0], [1.0, pytest.approx(0.0)]),
+        ([], []),
+    ],
+)
+def test_scores_of_a_reranker_are_kept_in_0_to_1_and_logits_otherwise(values, expected):
+    assert unit_scores("model", values) == expected
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_score_of_a_reranker_that_is_no_number_is_refused(value):
+    with pytest.raises(RerankerError, match="model gave a score that is not finite"):
+        unit_scores("model", [0.5, value])
+
+
+@pytest.mark.parametrize(("values", "logits"), [([0.0, 1.0], False), ([0.5, 1.5], True), ([0.5, -0.5], True)])
+def test_rerank_scores_of_0_and_1_are_no_logits(candidates, values, logits):
+    given = candidates(*(("a", TEXTS[3], Score(ScoreKind.RERANK, value)) for value in values))
+    expected = [logistic(value) for value in values] if logits else values
+    assert measure("zeppelin", given).absolute == pytest.approx(expected)
+
+
+BM25 = [Score(ScoreKind.BM25, value, "index") for value in (8.0, 6.0)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("a", BM25[0]), ("b", BM25[1])], [1.0, (6 - 4) / (8 - 4)]),
+        ([("a", cosine(0.8)), ("a", cosine(0.6))], [1.0, pytest.approx((0.6 - 0.4) / (0.8 - 0.4))]),
+        ([("a", cosine(0.8, "e5")), ("b", cosine(0.6, "e5"))], None),  # the words count half
+        ([("a", BM25[0]), ("b",)], None),  # no common score: the words measure
+        ([("a", Score(ScoreKind.RERANK, 0.8)), ("a", Score(ScoreKind.RERANK, 0.6))], None),
+        ([("a", BM25[0], Score(ScoreKind.RELEVANCE, 0.5)), ("b", BM25[1])], None),
+        ([], None),
+    ],
+    ids=["one index", "one source", "cosines of two sources", "none in common", "reranked", "declared", "nothing"],
+)
+def test_relevance_by_scores_is_that_of_measure_where_no_text_is_needed(candidates, rows, expected):
+    given = candidates(*((source, text, *scores) for text, (source, *scores) in zip(TEXTS, rows)))
+    assert relevance_by_scores(given) == expected
+    if expected is not None:
+        assert measure(QUERY, given).relevance == expected
+
+
+def test_relevance_known_from_a_larger_pool_replaces_that_of_this_one(candidates):
+    given = candidates(("a", TEXTS[0], BM25[0]), ("a", TEXTS[1], BM25[1]))
+    assert measure(QUERY, given, known=[0.4, 0.3]).relevance == [0.4, 0.3]
+    assert measure(QUERY, given, known=[0.4, 0.3]).absolute == measure(QUERY, given).absolute
+
+
+def test_cosines_count_alone_where_no_text_holds_a_word_of_the_question(candidates):
+    """Lexical 0 and 0: (0 + .8) / 2 and (0 + .6) / 2, so (.3 - .2) / (.4 - .2) for the second."""
+    given = candidates(("a", TEXTS[2], cosine(0.8, "e5")), ("b", TEXTS[3], cosine(0.6, "e5")))
+    assert measure("zeppelin", given).relevance == [1.0, pytest.approx((0.3 - 0.2) / (0.4 - 0.2))]

@@ -314,3 +314,26 @@ def test_marginal_relevance_weighs_scores_as_shares_of_the_best():
     plain scores would turn it round: .5 * .45 - .5 * .333 = .058 against .5 * .2 = .1."""
     texts = ["apple banana cherry damson", "apple banana lemon mango", "walnut"]
     assert choose([0.50, 0.45, 0.20], [None] * 3, texts, top_k=2, mmr_lambda=0.5).chosen == [0, 1]
+
+
+def test_a_last_score_of_zero_leaves_the_shares_of_the_best():
+    """As above: .5 * .45 / .5 - .5 * .333 = .283 beats .5 * .2 / .5 = .2, whatever the last one has."""
+    texts = ["apple banana cherry damson", "apple banana lemon mango", "walnut", "pear"]
+    assert choose([0.50, 0.45, 0.20, 0.0], [None] * 4, texts, top_k=2, mmr_lambda=0.5).chosen == [0, 1]
+
+
+def test_where_relevance_counts_nothing_the_least_similar_is_next_and_the_limit_is_zero():
+    chosen, passed = choose([0.5, 0.4, 0.3], [None] * 3, ["apple pie", "apple", "walnut"], top_k=2, mmr_lambda=0.0)
+    assert chosen == [0, 2]
+    assert passed == {1: Passed("too_similar", 1 / 2, 0.0)}
+
+
+def test_texts_without_terms_are_alike_to_nothing():
+    """Similarity 0 / 0 counts as 0: value(1) = .5 * .4 / .5 = .4 is above value(2) = .5 * .3 / .5 = .3."""
+    chosen, passed = choose([0.5, 0.4, 0.3], [None] * 3, ["the", "of the", "walnut"], top_k=2, mmr_lambda=0.5)
+    assert (chosen, passed) == ([0, 1], {})
+
+
+def test_scores_of_zero_are_equally_worth():
+    """Nothing is divided by 0: the least similar is next."""
+    assert choose([0.0, 0.0, 0.0], [None] * 3, ["apple", "apple", "walnut"], top_k=2, mmr_lambda=0.5).chosen == [0, 2]
