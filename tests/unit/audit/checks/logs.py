@@ -128,6 +128,12 @@ class Hand:
             connection.commit()
             return found
 
+    def script(self, statements: str) -> None:
+        """Run several statements over one connection, defensive settings off."""
+        with closing(sqlite3.connect(self.place)) as connection:
+            connection.executescript(statements)
+            connection.commit()
+
     def many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """Run a statement for many rows."""
         with closing(sqlite3.connect(self.place)) as connection:

@@ -106,3 +106,52 @@ def test_a_key_that_a_log_names_counts_for_nothing_before_it_until_its_holder_ha
     ):
         assert vouched.findings == ()
         assert vouched.key_ids == {KEY.key_id, STOLEN_NAME.key_id}
+
+
+def test_a_signature_that_is_no_base64_does_not_endorse_a_change() -> None:
+    entry = change(9, KEY, LATER_KEY, endorsed_by=KEY)
+    assert codes(judged([FIRST, entry._replace(endorsed="!")], KEY)) == [("key_changed", 9)]
+    assert codes(judged([FIRST, entry._replace(endorsed="")], KEY, LATER_KEY)) == [("key_changed", 9)]
+
+
+def test_a_pruned_log_begins_with_the_key_that_its_first_change_names() -> None:
+    third = SigningKey(KEY.name, bytes(range(4, 36)))
+    entries = [change(300, KEY, LATER_KEY, endorsed_by=KEY), change(400, LATER_KEY, third, endorsed_by=LATER_KEY)]
+    trust = judged(entries, KEY, minimum=256)
+    assert trust.findings == ()
+    assert trust.key_ids == {KEY.key_id, LATER_KEY.key_id, third.key_id}
+    assert trust.keyed_from == 256
+    assert codes(judged(entries, KEY)) == [("key_changed", 300), ("key_unknown", 300)]
+
+
+def test_without_a_trusted_key_the_keys_of_the_log_are_accepted() -> None:
+    trust = judged([FIRST, change(9, KEY, LATER_KEY, endorsed_by=KEY)])
+    assert trust.findings == ()
+    assert trust.verifiers == (KEY.verifier, LATER_KEY.verifier)
+    assert trust.keyed_from == 0
+
+
+def test_macs_of_a_log_that_names_no_key_are_found_unless_the_entry_may_be_lost() -> None:
+    assert codes(judged([])) == [("key_changed", 0)]
+    assert judged([]).keyed_from is None
+    assert codes(judged([], keyed=False)) == []
+    assert codes(judged([], minimum=256)) == []
+    lost = judge_keys([], [], 0, keyed=True, lost=True, signed=lambda _keys: 0)
+    assert lost.findings == ()
+
+
+def test_a_trusted_key_that_the_log_does_not_name_is_found_unless_the_entry_may_be_lost() -> None:
+    assert [(one.code, one.where.first) for one in judged([], KEY).findings] == [("key_unknown", None)]
+    assert codes(judged([FIRST], LATER_KEY)) == [("key_unknown", 0)]
+    assert codes(judged([], KEY, minimum=256)) == []
+    assert codes(judged([], KEY, minimum=256, keyed=False)) == [("key_unknown", None)]
+    assert judged([], KEY, minimum=256).keyed_from == 256
+    assert judge_keys([], [KEY.verifier], 0, keyed=True, lost=True, signed=lambda _keys: 0).findings == ()
+
+
+def test_runs_under_no_key_or_a_foreign_one_are_told_from_those_that_are_right() -> None:
+    unkeyed = judged([], keyed=False)
+    assert list(judge_key_runs([KeyRun(None, 0, 5), KeyRun("other", 5, 6)], unkeyed)) == []
+    trust = judged([FIRST._replace(idx=10)], KEY)
+    runs = [KeyRun(None, 8, 10), KeyRun(None, 9, 11)]
+    assert [(one.where.first, one.where.last) for one in judge_key_runs(runs, trust)] == [(10, None)]

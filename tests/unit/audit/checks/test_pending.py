@@ -112,3 +112,25 @@ def test_an_addendum_of_a_record_that_waits_is_gone_only_where_an_entry_erased_i
     assert read() == [("addendum_missing", digest.hex())]
     later.erased.add(digest)
     assert read() == []
+
+
+def test_a_minimum_that_is_no_number_is_not_noted(hand: Hand) -> None:
+    wait(hand, "p", b'{"id":"p","kind":"pruning","minimum":"all"}')
+    wait(hand, "q", b'{"id":"q","kind":"search","minimum":256}')
+    later = LateRecords()
+    assert found(hand, later=later) == []
+    assert later.minimums == []
+
+
+def test_without_signing_keys_macs_are_not_compared(hand: Hand) -> None:
+    hand("UPDATE pending SET mac = ?", bytes(32))
+    with open_log(hand.place) as ledger, ledger.database.connect() as connection:
+        assert list(check_pending(connection, None, TRUST, LateRecords())) == []
+
+
+def test_what_came_into_the_log_meanwhile_is_read_from_the_size_it_had(hand: Hand) -> None:
+    later = LateRecords()
+    with open_log(hand.place) as ledger, ledger.database.connect() as connection:
+        assert list(read_later(connection, 2, later)) == []
+    assert len(later.own) == 2  # question and candidates of the last record alone
+    assert (len(later.names.own), list(later.names.shared.values())) == (16, [2])

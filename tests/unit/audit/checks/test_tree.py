@@ -1,15 +1,21 @@
-"""A tree that grows tile by tile has the roots and tiles of one that is made at once."""
+"""A tree that grows tile by tile has the roots and tiles of one that is made at once, and finds tiles that differ."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.audit.checks.tree import Growth, peaks
+from context_engine.audit.checks.rows import Block
+from context_engine.audit.checks.tree import Growth, Tree, peaks, read_upper
 from context_engine.audit.formats.merkle import EMPTY_ROOT, fold
+from context_engine.audit.formats.tiles import append_leaves
 from context_engine.audit.ledger.seals import row_mac, row_macs
+from tests.unit.audit.checks.logs import Hand, open_log
 
 
 def tile_roots(count: int) -> list[bytes]:
@@ -58,3 +64,103 @@ def test_peaks_are_the_powers_of_two_of_a_number() -> None:
 )
 def test_macs_of_many_rows_are_those_of_one(key: bytes, index: int, leaf: bytes) -> None:
     assert row_macs(key)(index, leaf) == row_mac(key, index, leaf)
+
+
+SIZE = 3 * 256 + 20
+LEAVES = [hashlib.sha256(b"leaf %d" % number).digest() for number in range(SIZE)]
+UPPER = {at: hashes for at, hashes in append_leaves(lambda *_: b"", 0, LEAVES).items() if at[0]}
+
+
+def blocks(leaves: Sequence[bytes] = LEAVES, *, likely: Sequence[bytes] | None = None) -> list[Block]:
+    likely = leaves if likely is None else likely
+    starts = range(0, len(leaves), 256)
+    return [
+        Block(start // 256, b"".join(leaves[start : start + 256]), b"".join(likely[start : start + 256]))
+        for start in starts
+    ]
+
+
+def grown(
+    read: Sequence[Block],
+    sizes: Sequence[int] = (),
+    upper: dict[tuple[int, int], bytes] = UPPER,
+    *,
+    minimum: int = 0,
+) -> tuple[Tree, list[tuple[str, str]]]:
+    tree = Tree(sizes, SIZE, minimum, upper)
+    found = [one for block in read for one in tree.add(block)]
+    return tree, [(one.code, str(one.where)) for one in [*found, *tree.widths()]]
+
+
+SIZES = (0, 1, 255, 256, 257, 300, 512, 768, 769, SIZE)
+
+
+def test_the_root_at_every_size_is_that_of_the_leaves_before_it() -> None:
+    tree, found = grown(blocks(), [*SIZES, SIZE + 1])
+    assert found == []
+    assert tree.roots == {size: (fold(b"".join(LEAVES[:size])),) for size in SIZES}
+
+
+def test_where_rows_were_changed_there_are_two_roots_from_there_on() -> None:
+    changed = [*LEAVES[:300], bytes(32), *LEAVES[301:]]
+    tree, found = grown(blocks(changed, likely=LEAVES), SIZES)
+    assert found == []  # the tile above has the hash of what was likely there
+    for size in SIZES:
+        was, now = fold(b"".join(LEAVES[:size])), fold(b"".join(changed[:size]))
+        assert tree.roots[size] == ((was,) if size <= 300 else (now, was))
+
+
+@pytest.mark.parametrize(
+    ("hashes", "place"),
+    [
+        (UPPER[1, 0][:32] + bytes(32) + UPPER[1, 0][64:], "hash 1"),
+        (UPPER[1, 0][:64], "hash 2"),
+    ],
+)
+def test_a_tile_above_that_differs_from_the_one_below_is_found(hashes: bytes, place: str) -> None:
+    tree, found = grown(blocks(), SIZES, {(1, 0): hashes})
+    assert found == [("tile_hash", f"tile 0 (level 1, {place})")]
+    assert tree.roots[SIZE] == (fold(b"".join(LEAVES)),)
+
+
+def test_a_tile_above_that_is_too_wide_is_found() -> None:
+    _, found = grown(blocks(), (), {(1, 0): UPPER[1, 0] + bytes(32), (1, 9): b""})
+    assert found == [("tile_extra", "tile 0 (level 1)")]
+
+
+def test_missing_tiles_are_a_gap_and_there_is_no_root_behind_them() -> None:
+    first, _, third, last = blocks()
+    tree, found = grown([first, third, last], SIZES)
+    assert found == [("gap", "log 256-511")]
+    assert sorted(tree.roots) == [0, 1, 255, 256]
+    tree, found = grown([third, last], SIZES, minimum=256)  # pruned up to a place within what is missing
+    assert found == [("gap", "log 256-511")]
+    assert tree.roots == {}
+
+
+def test_the_roots_behind_pruned_tiles_are_made_of_the_tiles_above() -> None:
+    _, _, third, last = blocks()
+    tree, found = grown([third, last], SIZES, minimum=512)
+    assert found == []
+    assert tree.roots == {size: (fold(b"".join(LEAVES[:size])),) for size in SIZES if size >= 512}
+    tree, _ = grown([third, last], (300, 600), minimum=512)
+    assert tree.roots == {600: (fold(b"".join(LEAVES[:600])),)}
+
+
+@pytest.mark.parametrize("upper", [{}, {(1, 0): UPPER[1, 0][:32]}])
+def test_the_tiles_above_pruned_ones_must_be_there(upper: dict[tuple[int, int], bytes]) -> None:
+    _, _, third, last = blocks()
+    tree, found = grown([third, last], SIZES, upper, minimum=512)
+    assert found[0] == ("tile_missing", "tile 0-1")
+    assert tree.roots == {}
+
+
+def test_upper_tiles_of_a_wrong_type_are_left_out(tmp_path: Path) -> None:
+    open_log(tmp_path / "ledger.db").close()
+    hand = Hand(tmp_path / "ledger.db")
+    hand.many(
+        "INSERT INTO tile VALUES (?, ?, ?)",
+        [(1, 0, b"x"), (0, 0, b"x"), (1, -1, b"x"), (1, "text", b"x"), ("text", 1, b"x"), (1, 2, "text"), (2, 3, b"y")],
+    )
+    with open_log(hand.place) as ledger, ledger.database.connect() as connection:
+        assert read_upper(connection) == {(1, 0): b"x", (2, 3): b"y"}

@@ -208,6 +208,27 @@ def test_neighbours_with_one_problem_become_one_finding() -> None:
     assert [str(one.where) for one in findings.listed()] == ["log 4-6", "log 9"]
 
 
+def test_findings_about_other_rows_or_problems_are_not_joined() -> None:
+    findings = Findings()
+    for code, where, problem in (
+        ("gap", Place("log", 0), "a"),
+        ("gap", Place("log", 1), "b"),
+        ("gap", Place("tile", 2), "b"),
+        ("gap", Place("tile", 3, name="x"), "b"),
+        ("gap", Place("tile"), "b"),
+        ("gap", Place("tile", 4, 6), "c"),
+        ("gap", Place("tile", 7, 8), "c"),
+        ("axe", Place("log", 1), "c"),
+    ):
+        findings.add(code, where, problem)
+    assert [str(one.where) for one in findings.listed()] == [
+        *("tile", "log 0", "log 1", "log 1", "tile 2", "tile 3 (x)", "tile 4-8"),
+    ]
+    assert [one.code for one in findings.listed()][2:4] == ["axe", "gap"]
+    assert bool(findings)
+    assert not Findings()
+
+
 def test_findings_of_one_code_beyond_a_thousand_are_counted() -> None:
     findings = Findings()
     findings.extend(Finding("gap", Place("log", 2 * index), "there is no row") for index in range(MOST_FINDINGS + 5))
@@ -342,3 +363,49 @@ def test_what_processes_find_is_looked_at_in_one_moment(place: Path) -> None:
                 writer.checkpoint()
 
         assert verify(ledger, workers=2, progress=grow).findings == ()
+
+
+def test_damage_within_the_file_is_found_unless_the_log_alone_is_checked(place: Path) -> None:
+    make_log(place, 20)
+    hand = Hand(place)
+    hand.script(
+        "PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_master SET sql = 'CREATE INDEX record_time ON record (domain)' WHERE name = 'record_time';"
+    )
+    with open_log(place) as ledger:
+        found = verify(ledger)
+        assert {one.code for one in found.findings} == {"schema"}
+        assert found.findings[0].problem.startswith("the database file is damaged: ")
+        assert verify(ledger, log_alone=True).sound
+
+
+def test_a_view_and_a_trigger_are_found(place: Path) -> None:
+    make_log(place, 3)
+    hand = Hand(place)
+    hand("CREATE VIEW other AS SELECT * FROM record")
+    hand("CREATE TRIGGER quiet AFTER INSERT ON record BEGIN SELECT 1; END")
+    with open_log(place) as ledger:
+        found = verify(ledger)
+    assert sorted((one.code, one.where.name) for one in found.findings) == [("schema", "other"), ("schema", "quiet")]
+
+
+def test_a_pruning_that_waits_counts_and_one_that_nobody_recorded_is_found(place: Path) -> None:
+    make_log(place, 600)
+    with open_log(place) as ledger:
+        done = prune(ledger, Retention(300, {}), clock=LATER)
+        assert (done.plan.border, verify(ledger).findings) == (512, ())
+    hand = Hand(place)
+    hand("UPDATE meta SET value = '256' WHERE name = 'minimum_index'")
+    with open_log(place) as ledger:
+        found = [(one.code, one.where.first, one.where.last) for one in verify(ledger).findings]
+    assert found == [("minimum_index", None, None), ("entry_missing", 256, 511)]
+    hand("UPDATE meta SET value = '512' WHERE name = 'minimum_index'")
+    hand("DELETE FROM tile WHERE level = 0 AND idx < 2")
+    with open_log(place) as ledger:
+        assert verify(ledger).sound  # C2SP tlog-tiles: tiles of pruned entries may go
+    hand("DELETE FROM log WHERE idx < 512")
+    with open_log(place) as ledger:
+        assert verify(ledger).sound
+    hand("DELETE FROM tile WHERE level = 1")
+    with open_log(place) as ledger:
+        assert "tile_missing" in {one.code for one in verify(ledger).findings}
