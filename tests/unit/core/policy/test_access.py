@@ -6,6 +6,7 @@ import pytest
 
 from context_engine.core.models import (
     NOBODY,
+    AccessClass,
     AccessDecision,
     AccessReason,
     AccessRule,
@@ -15,7 +16,7 @@ from context_engine.core.models import (
     Registry,
     SourceAccess,
 )
-from context_engine.core.policy.access import OPEN_ACCESS, AccessViews, ManifestPolicy, visible
+from context_engine.core.policy.access import OPEN_ACCESS, AccessViews, ManifestPolicy, access_class, admits, visible
 from context_engine.errors import ConfigError, PolicyError, UnknownDomain
 from context_engine.settings.registry import LoadedRegistry
 
@@ -125,3 +126,72 @@ def test_a_policy_that_fails_denies(domains):
     with pytest.raises(PolicyError) as caught:
         visible(Registry(domains=domains), Down(), DESK)
     assert "opa" not in str(caught.value)
+
+
+PUBLIC, INTERNAL, SECRET = Classification.PUBLIC, Classification.INTERNAL, Classification.RESTRICTED
+
+
+@pytest.mark.parametrize(
+    ("rules", "declared", "claimed", "expected"),
+    [
+        ("", INTERNAL, None, None),  # neither a rule nor a raised classification: open to everyone
+        ("", INTERNAL, INTERNAL, None),
+        ("", INTERNAL, PUBLIC, None),  # a document may not lower it
+        ("", INTERNAL, SECRET, SECRET),
+        ("rule", INTERNAL, None, INTERNAL),
+        ("rule", INTERNAL, PUBLIC, INTERNAL),
+        ("rule", INTERNAL, SECRET, SECRET),
+    ],
+)
+def test_a_document_needs_the_higher_of_both_classifications(rules, declared, claimed, expected):
+    assert access_class(rules, declared, claimed) == AccessClass(rules, expected)
+
+
+def test_a_rule_is_met_by_one_role_or_group_and_by_the_clearance():
+    rule = AccessRule(roles=("desk",), groups=("risk",), clearance=INTERNAL)
+    both = {"roles": frozenset({"desk"}), "groups": frozenset({"risk"})}
+    for name in ("roles", "groups"):
+        assert admits(rule, Principal(clearance=INTERNAL, **{name: both[name]}))
+        assert not admits(rule, Principal(clearance=PUBLIC, **{name: both[name]}))
+    assert not admits(rule, Principal(clearance=SECRET))
+    assert not admits(AccessRule(roles=("desk",)), Principal(clearance=SECRET))
+    assert admits(AccessRule(clearance=INTERNAL), Principal(clearance=INTERNAL))
+
+
+def test_a_scope_names_the_rules_that_admit(domains):
+    """t1 has the rule of its own, t3 that of its domain; t2 and t5 are open and have none."""
+    policy = ManifestPolicy(domains)
+    assert policy.rules_of("t2") == policy.rules_of("t5") == policy.rules_of("unknown") == ""
+    assert policy.rules_of("t1") != policy.rules_of("t3")
+    for principal, admitted in ((DESK, {policy.rules_of("t1"), policy.rules_of("t3")}), (NOBODY, set())):
+        scope = policy.decide(principal, domains["MIXED"]).scope
+        assert (scope.rules, scope.clearance) == (admitted, principal.clearance)
+
+
+def test_a_source_of_two_domains_is_searched_through_either(spec_of):
+    """Its own rule and that of one of its domains must hold; a domain without a rule leaves its own alone."""
+    own, outer, other = (AccessRule(roles=(role,)) for role in ("own", "outer", "other"))
+
+    def scope(roles, *rules):
+        names = {f"D{number}": rule for number, rule in enumerate(rules)}
+        sources = (spec_of(2, access=own),)
+        known = {name: DomainSpec(version=1, domain=name, sources=sources, access=rule) for name, rule in names.items()}
+        return ManifestPolicy(known).decide(Principal(roles=frozenset(roles)), known["D0"]).scope.rules
+
+    assert scope(["own"], None) and not scope(["outer"], None)
+    assert scope(["own", "outer"], outer, other) and scope(["own", "other"], outer, other)
+    assert not scope(["own"], outer, other) and not scope(["outer", "other"], outer, other)
+    assert scope(["own"], outer, None)
+
+
+def test_the_hash_of_a_policy_tells_its_rules_and_not_their_order(spec_of):
+    def policy(*names, rule):
+        return ManifestPolicy(
+            {name: DomainSpec(version=1, domain=name, sources=(spec_of(2),), access=rule) for name in names}
+        )
+
+    rule = AccessRule(roles=("a", "b"), clearance=INTERNAL)
+    same = AccessRule(roles=("b", "a"), clearance=INTERNAL)
+    assert policy("X", "Y", rule=rule).policy_hash == policy("Y", "X", rule=same).policy_hash
+    for other in (None, AccessRule(roles=("a", "b")), AccessRule(roles=("a", "b"), clearance=SECRET)):
+        assert policy("X", "Y", rule=other).policy_hash != policy("X", "Y", rule=rule).policy_hash

@@ -295,7 +295,7 @@ class TestByName:
         assert [desk for desk in (7, 17, 77) if matches(condition, {"desk": desk})] == [7]
 
     def test_another_word_is_refused(self) -> None:
-        with pytest.raises(InvalidFilter, match="'equals' is no comparison; there are eq, ne, in"):
+        with pytest.raises(InvalidFilter, match="'equals' is not a comparison: use one of eq, ne, in"):
             Condition("a", "equals", 1)  # type: ignore[arg-type]
 
 
@@ -435,3 +435,15 @@ def test_a_mapping_fails_every_comparison(op: FilterOp) -> None:
     want = (str(owner),) if op in (FilterOp.IN, FilterOp.NOT_IN) else str(owner)
     holds = {FilterOp.NE, FilterOp.NOT_IN, FilterOp.NOT_CONTAINS, FilterOp.NOT_EMPTY}
     assert matches(Condition("owner", op, want), {"owner": owner}) is (op in holds)
+
+
+def test_blanks_around_a_number_and_a_date_are_no_part_of_them() -> None:
+    assert keeps({"n": 5}, n=" 5 ")
+    assert keeps({"n_gt": 9}, n=" 10\n")
+    assert keeps({"day": "2025-01-02"}, day=" 2025-01-02T08:00:00Z ")
+
+
+def test_a_mapping_of_one_field_is_that_condition_and_of_two_both() -> None:
+    one, two = Condition("a", FilterOp.EQ, 1), Condition("b", FilterOp.EQ, 2)
+    assert parse_filter({"a": 1}) == one
+    assert parse_filter({"a": 1, "b": 2}) == And((one, two))

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import hmac
 import re
+from dataclasses import replace
 
 import pytest
 
-from context_engine.core.policy.masking import PseudonymMask
+from context_engine.core.models import (
+    And,
+    Chunk,
+    Condition,
+    FilterOp,
+    Not,
+    Notice,
+    NoticeCode,
+    Or,
+    SearchRequest,
+)
+from context_engine.core.policy.masking import (
+    PseudonymMask,
+    masked_chunk,
+    masked_labels,
+    masked_request,
+    with_masked_chunks,
+)
 from context_engine.core.protocols import Masker, PersonalData
 from context_engine.errors import MaskingError
 
@@ -114,3 +132,92 @@ class Parts:
         if text == "anamaria":
             yield PersonalData(0, 3, "NAME", "ana")
             yield PersonalData(3, 8, "NAME", "maria")
+
+
+MASK = PseudonymMask([Names("Ana")], KEY)
+ANA = MASK("Ana")
+
+
+def test_a_place_within_another_is_part_of_it():
+    mask = PseudonymMask([Names("ana lima"), Names("ana"), Names("lima")], KEY)
+    assert mask("to ana lima now") == f"to {mask.pseudonym('NAME', 'ana lima')} now"
+
+
+def test_two_places_that_overlap_reach_to_the_end_of_the_further_one():
+    """[0, 8) and [4, 10), and [4, 6) within both."""
+    mask = PseudonymMask([Names("ana lima"), Names("lima x"), Names("li")], KEY)
+    assert mask("ana lima x") == mask.pseudonym("NAME", "ana lima")
+
+
+def test_everything_said_of_a_chunk_is_masked_and_what_identifies_it_is_not():
+    chunk = Chunk(
+        content="Ask Ana.",
+        chunk_id="Ana-1",
+        document_id="Ana-2",
+        title="Of Ana",
+        section="1 Ana",
+        heading_path=("Part 1", "Ana"),
+        metadata={"who": "Ana", "file": "Ana.md", "list": ["Ana", 3], "yes": True, "count": 3, "none": None},
+        extra={"in": {"who": "Ana", "path": "Ana/x"}},
+    )
+    assert masked_chunk(chunk, MASK) == Chunk(
+        content=f"Ask {ANA}.",
+        chunk_id="Ana-1",
+        document_id="Ana-2",
+        title=f"Of {ANA}",
+        section=f"1 {ANA}",
+        heading_path=("Part 1", ANA),
+        metadata={"who": ANA, "file": "Ana.md", "list": [ANA, 3], "yes": True, "count": 3, "none": None},
+        extra={"in": {"who": ANA, "path": "Ana/x"}},
+    )
+    assert masked_labels(chunk, MASK) == masked_chunk(chunk, MASK)._replace(content="Ask Ana.")
+
+
+def test_a_number_is_read_with_the_name_of_its_field():
+    """7012 is a telephone number only where its field says so; any other number stays a number."""
+    mask = PseudonymMask([Names("(?<=phone: )7012", kind="PHONE")], KEY)
+    shown = mask("phone: 7012").removeprefix("phone: ")
+    assert shown.startswith("[PHONE ")
+    fields = {"phone": 7012, "other": 7012, "list": [7012], "flag": True, "inside": {"phone": "7012"}}
+    assert masked_chunk(Chunk(content="x", metadata=fields), mask).metadata == {
+        **fields,
+        "phone": shown,
+        "inside": {"phone": shown},
+    }
+    bare = PseudonymMask([Names("7012")], KEY)
+    assert masked_chunk(Chunk(content="x", metadata={"list": [7012, True]}), bare).metadata["list"] == [
+        bare("7012"),
+        True,
+    ]
+
+
+def test_a_request_is_masked_in_its_question_and_in_the_values_of_its_filters():
+    who, day = Condition("who", FilterOp.EQ, "Ana"), Condition("day", FilterOp.GT, "2025-01-01")
+    request = SearchRequest(query="Ask Ana", domain="NPA", filters=And((Or((who, day)), Not(who))))
+    masked = Condition("who", FilterOp.EQ, ANA)
+    assert masked_request(request, MASK) == replace(
+        request, query=f"Ask {ANA}", filters=And((Or((masked, day)), Not(masked)))
+    )
+    plain = SearchRequest(query="Ask Bob", domain="NPA", filters=day)
+    assert masked_request(plain, MASK) is plain
+    unfiltered = SearchRequest(query="Ask Ana", domain="NPA")
+    assert masked_request(unfiltered, MASK) == replace(unfiltered, query=f"Ask {ANA}")
+
+
+def test_a_result_for_a_model_is_masked_in_every_part(ask, chunk_of):
+    """The answers of the sources stay as they are: they never go to a model."""
+    texts = [chunk_of("a", 0.9, "Rule one: ask Ana.", title="Of Ana"), chunk_of("b", 0.8, "Rule two: ask Ana.")]
+    result = ask([(1, texts), (5, [chunk_of("c", 0.9, "Rule one: ask Ana.", title="Ana on the web")])], query="Ask Ana")
+    notice = Notice(NoticeCode.SOURCE_NOTE, "t1", "Ana was slow", {"note": "Ana was slow"})
+    source = replace(result.sources[0], notices=(notice,), error={"message": "Ana left"}, problem="Ana left")
+    caller = replace(result.caller, app="the app of Ana")
+    result = replace(result, sources=(source, *result.sources[1:]), notices=(notice,), caller=caller)
+    masked = with_masked_chunks(result, MASK)
+    said = Notice(NoticeCode.SOURCE_NOTE, "t1", f"{ANA} was slow", {"note": f"{ANA} was slow"})
+    assert (masked.query, masked.caller.app, masked.notices) == (f"Ask {ANA}", f"the app of {ANA}", (said,))
+    assert masked.sources[0] == replace(
+        source, notices=(said,), error={"message": f"{ANA} left"}, problem=f"{ANA} left"
+    )
+    assert [ranked.content for ranked in masked.chunks] == [f"Rule one: ask {ANA}.", f"Rule two: ask {ANA}."]
+    assert masked.chunks[0].also_in[0].title == f"{ANA} on the web"
+    assert [answer.chunks for answer in masked.raw] == [answer.chunks for answer in result.raw]

@@ -102,3 +102,18 @@ def test_nesting_without_end_is_refused() -> None:
         data = {"outputs": data}
     with pytest.raises(InvalidRequest, match="holds no chunks"):
         read_tagged(data)
+
+
+@pytest.mark.parametrize("data", [TAG, [TAG], {"_provenance": TAG}, {"outputs": TAG}])
+def test_a_tag_alone_is_read_and_its_text_is_not_at_hand(data: Any) -> None:
+    (text,) = read_tagged(data).texts
+    assert (text.content, text.tag, text.tag_alone) == (None, TAG, True)
+
+
+def test_chunks_are_looked_for_six_levels_down() -> None:
+    data: Any = [CHUNK]
+    for _ in range(6):
+        data = {"outputs": data}
+    assert read_tagged(data).texts[0].tag == TAG
+    with pytest.raises(InvalidRequest, match="holds no chunks"):
+        read_tagged({"outputs": data})
