@@ -231,12 +231,12 @@ def _in_use(setup: Setup, data_dir: str | Path | None) -> LedgerInUse:
     from context_engine.audit.ledger.key_change import enter_key
     from context_engine.audit.record.pseudonym import Pseudonyms
     from context_engine.audit.recorder import LedgerInUse
-    from context_engine.audit.recorder.jobs import LedgerDrafts
+    from context_engine.audit.recorder.jobs import Drafts
 
     ledger, clock = open_ledger(setup, data_dir), SystemClock()
     enter_key(ledger, ledger.keyring, clock)
     secret = ledger.keyring.pseudonym_key if ledger.keyring is not None else ledger.pseudonym_salt
-    drafts = LedgerDrafts(pseudonyms=Pseudonyms(secret), code_version=__version__, clock=clock, ids=TimeSortedIds())
+    drafts = Drafts(pseudonyms=Pseudonyms(secret), code_version=__version__, clock=clock, ids=TimeSortedIds())
     return LedgerInUse(ledger, drafts, LedgerCheckpoints(ledger, checkpoint_rhythm(setup)))
 
 

@@ -119,7 +119,7 @@ def check_checkpoints(
     fit.sort(key=lambda pair: pair[0].checkpoint.size)
     for read, fits in fit:
         if fits:
-            _take(read, checked)
+            _note_match(read, checked)
     checked.findings.extend(_misfits(fit))
     return checked
 
@@ -170,7 +170,7 @@ def _truncated(read: _Read, log: CheckedLog) -> Finding:
     return Finding("truncated", where, problem)
 
 
-def _take(read: _Read, checked: CheckedCheckpoints) -> None:
+def _note_match(read: _Read, checked: CheckedCheckpoints) -> None:
     size = read.checkpoint.size
     (checked.outside if read.noted.table == "outside" else checked.fitting).append(size)
     if read.signed:

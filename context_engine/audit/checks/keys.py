@@ -98,7 +98,7 @@ def judge_keys(
     if trusted:
         verifiers = list(trusted)
         for chain in chains:
-            counting, problem = _counting(chain, trusted, signed)
+            counting, problem = _trusted_keys(chain, trusted, signed)
             verifiers += counting
             findings += problem
         findings.extend(_untrusted(entries, trusted, known, lost=lost or (minimum > 0 and keyed)))
@@ -140,7 +140,7 @@ def _chains(
     chains: list[list[_Link]] = []
     findings: list[Finding] = []
     for entry in entries:
-        now, broken = _parsed(entry.now), _broken(entry, before, trusted)
+        now, broken = _parsed(entry.now), _key_change_problem(entry, before, trusted)
         if broken:
             findings.append(Finding("key_changed", Place("log", entry.idx), broken))
         if broken or not chains:
@@ -152,7 +152,7 @@ def _chains(
     return chains, findings
 
 
-def _counting(
+def _trusted_keys(
     chain: Sequence[_Link], trusted: Sequence[VerifierKey], signed: Signed
 ) -> tuple[list[VerifierKey], list[Finding]]:
     """Return the keys of a chain to trust, and a finding if nothing shows that a trusted key's holder wrote it."""
@@ -168,7 +168,7 @@ def _counting(
     return keys[first:], [Finding("key_unproved", Place("log", by.idx), problem)]
 
 
-def _broken(entry: KeyEntry, before: str | None, trusted: Sequence[VerifierKey]) -> str | None:
+def _key_change_problem(entry: KeyEntry, before: str | None, trusted: Sequence[VerifierKey]) -> str | None:
     """Return what is wrong with a key change, None if it is valid."""
     now = _parsed(entry.now)
     if now is None:

@@ -20,7 +20,12 @@ Upper = Mapping[tuple[int, int], bytes]
 
 def read_upper(connection: Connection) -> dict[tuple[int, int], bytes]:
     rows = connection.exec_driver_sql("SELECT level, idx, hashes FROM tile WHERE level > 0 AND idx >= 0")
-    return {(level, index): hashes for level, index, hashes in rows if _is_tile(level, index, hashes)}
+    # In SQLite any column may hold a value of any type.
+    return {
+        (level, index): hashes
+        for level, index, hashes in rows
+        if isinstance(level, int) and isinstance(index, int) and isinstance(hashes, bytes)
+    }
 
 
 class Tree:
@@ -129,10 +134,6 @@ class Tree:
                 return None
             roots.append(fold(hashes))
         return Growth.seeded(tiles, roots)
-
-
-def _is_tile(level: object, index: object, hashes: object) -> bool:
-    return isinstance(level, int) and isinstance(index, int) and isinstance(hashes, bytes)
 
 
 class UpperHash(NamedTuple):

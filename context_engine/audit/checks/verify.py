@@ -93,10 +93,9 @@ def _checked(
 ) -> Verification:
     about = ledger.database.about(connection)
     extent = find_extent(connection, _STRETCH)
-    notes = [
-        *_stored(connection),
-        *(CheckpointNote("outside", None, checkpoint.note, checkpoint.name) for checkpoint in outside),
-    ]
+    stored = connection.execute(select(checkpoint.c.size, checkpoint.c.note).order_by(checkpoint.c.size))
+    notes = [CheckpointNote("checkpoint", size, note if isinstance(note, str) else "") for size, note in stored]
+    notes += [CheckpointNote("outside", None, kept.note, kept.name) for kept in outside]
     upper, newest = read_upper(connection), newest_number(connection)
     sizes = [size for noted in notes if (size := size_of(noted.note)) is not None]
     tree = Tree(sizes, extent.size, about.minimum_index, upper)
@@ -138,11 +137,6 @@ def _read(
         if progress is not None:
             progress(min(read.counts["records"] + plan.minimum, plan.extent.size), plan.extent.size)
     return read
-
-
-def _stored(connection: Connection) -> Iterator[CheckpointNote]:
-    for size, note in connection.execute(select(checkpoint.c.size, checkpoint.c.note).order_by(checkpoint.c.size)):
-        yield CheckpointNote("checkpoint", size, note if isinstance(note, str) else "")
 
 
 def _origin(about: About, trust: Trust) -> Iterator[Finding]:

@@ -42,8 +42,8 @@ def append(connection: Connection, drafts: Sequence[Draft], seals: Seals, writte
     Raises:
         AuditError: an entry is too long for a C2SP entry bundle.
     """
-    fresh = _unknown(connection, drafts)
-    digests = _keep(connection, (content for draft in fresh for content in draft.contents))
+    fresh = _new_drafts(connection, drafts)
+    digests = _store_contents(connection, (content for draft in fresh for content in draft.contents))
     composed = [draft.compose(digests) for draft in fresh]
     addenda = [(own.digest, own.kind, own.salt, own.data, None) for each in composed for own in each.addenda]
     insert_rows(connection, addendum, addenda, conflict="DO NOTHING")
@@ -63,13 +63,13 @@ def keep_checkpoint(
     insert_rows(connection, checkpoint, [made], conflict="DO NOTHING")
     of_size = checkpoint.c.size == made.size
     kept = StoredCheckpoint(*connection.execute(select(checkpoint).where(of_size)).one())
-    if kept.note == made.note or not _gives_way(kept.note, made.note, keys):
+    if kept.note == made.note or not _is_replaceable(kept.note, made.note, keys):
         return kept
     connection.execute(update(checkpoint).where(of_size).values(note=made.note, written=made.written))
     return made
 
 
-def _gives_way(kept: str, made: str, keys: Sequence[VerifierKey]) -> bool:
+def _is_replaceable(kept: str, made: str, keys: Sequence[VerifierKey]) -> bool:
     """Return whether a stored checkpoint is about the same records as a new one, and no key of the log signed it."""
     if not keys or not kept.startswith(parse_note(made).text):
         return False
@@ -79,7 +79,7 @@ def _gives_way(kept: str, made: str, keys: Sequence[VerifierKey]) -> bool:
         return True
 
 
-def _unknown(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
+def _new_drafts(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
     """Return the first draft of each record that the ledger does not have."""
     drafts_by_id: dict[str, Draft] = {}
     for draft in drafts:
@@ -89,7 +89,7 @@ def _unknown(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
     return list(drafts_by_id.values())
 
 
-def _keep(connection: Connection, contents: Iterable[Content]) -> dict[bytes, bytes]:
+def _store_contents(connection: Connection, contents: Iterable[Content]) -> dict[bytes, bytes]:
     """Store the contents that are new, each under its own salt; return all digests by content key.
 
     If two processes store the same content, both use the first one's. All insert in key order: no deadlocks.

@@ -184,7 +184,10 @@ def open_database(url: str, *, origin: str, create: bool = True) -> Database:
         LedgerVersionMismatch: a newer version of this package wrote it.
         MissingExtra: psycopg is not installed.
     """
-    database = _in_server(url) if is_dsn(url) else _in_file(Path(url).expanduser().absolute(), create=create)
+    if is_dsn(url):
+        database = Database(*postgresql_engine(url), writable=True)
+    else:
+        database = _in_file(Path(url).expanduser().absolute(), create=create)
     try:
         with database.connect() as connection:
             version = version_of(connection, database.place)
@@ -222,11 +225,6 @@ def _is_there(path: Path) -> bool:
             f"the ledger {path} cannot be reached ({error.strerror}): give this user access to {path.parent}, or name "
             "another place in CONTEXT_ENGINE_AUDIT_LEDGER"
         ) from error
-
-
-def _in_server(url: str) -> Database:
-    engine, place = postgresql_engine(url)
-    return Database(engine, place, writable=True)
 
 
 def _set_up(database: Database, origin: str) -> None:

@@ -80,17 +80,17 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
     with ledger.database.connect(patient=True) as connection:
         end, erasable = log_size(connection), find_erasable(connection, wanted)
     if dry_run:
-        return _told((), erasable, None)
+        return _erasure_result((), erasable, None)
     with ledger.database.begin(alone=True) as connection:
         overwrites_deleted(connection)
         # Most of the log was searched before taking the lock: appending waits only for the search of the rest.
         erasable.join(find_erasable(connection, wanted, since=end))
-        erasable.keep_there(connection)
+        erasable.keep_stored(connection)
         drafts = list(erasure_drafts(sorted(erasable.kinds), reason, by, clock))
         _delete(connection, erasable.kinds)
         append(connection, drafts, ledger.seals, clock.now().timestamp())
     ledger.integrate()
-    return _told(tuple(draft.record_id for draft in drafts), erasable, overwrite_freed(ledger.database))
+    return _erasure_result(tuple(draft.record_id for draft in drafts), erasable, overwrite_freed(ledger.database))
 
 
 def erasure_drafts(digests: Sequence[bytes], reason: str, by: str, clock: Clock) -> Iterator[Draft]:
@@ -106,12 +106,12 @@ def _delete(connection: Connection, digests: Sequence[bytes] | dict[bytes, str])
         connection.execute(delete(addendum).where(addendum.c.digest.in_(part)))
 
 
-def _told(record_ids: tuple[str, ...], erasable: Erasable, overwritten: bool | None) -> Erased:
+def _erasure_result(record_ids: tuple[str, ...], erasable: Erasable, overwritten: bool | None) -> Erased:
     texts, cards = erasable.count(*_TEXTS), erasable.count(*_CARDS)
     return Erased(record_ids, len(erasable.kinds) - texts - cards, texts, cards, len(erasable.records), overwritten)
 
 
-_THERE: Final = "SELECT digest FROM addendum WHERE digest {values}"
+_STORED: Final = "SELECT digest FROM addendum WHERE digest {values}"
 
 _SHARED: Final = frozenset({CANDIDATES, "settings", "sources"})
 """Kinds of addenda that reveal neither the question nor who asked it."""
@@ -157,9 +157,9 @@ class Erasable:
         self.kinds |= other.kinds
         self.records |= other.records
 
-    def keep_there(self, connection: Connection) -> None:
+    def keep_stored(self, connection: Connection) -> None:
         """Drop digests that are no longer stored."""
-        present = {row[0] for row in rows_where(connection, _THERE, self.kinds.keys())}
+        present = {row[0] for row in rows_where(connection, _STORED, self.kinds.keys())}
         self.kinds = {digest: kind for digest, kind in self.kinds.items() if digest in present}
 
 

@@ -67,10 +67,10 @@ def _addenda(ledger: Ledger, entry: bytes) -> dict[str, Any]:
     with ledger.database.connect() as connection:
         named = [digest for digests in named_in(connection, entry).values() for digest in digests]
     present = ledger.addenda(set(named))
-    return {digest.hex(): _told(present.get(digest)) for digest in dict.fromkeys(named)}
+    return {digest.hex(): _exported_addendum(present.get(digest)) for digest in dict.fromkeys(named)}
 
 
-def _told(addendum: Addendum | None) -> Mapping[str, str] | None:
+def _exported_addendum(addendum: Addendum | None) -> Mapping[str, str] | None:
     if addendum is None:
         return None
     fields = {"kind": addendum.kind, "salt": addendum.salt.hex()}

@@ -62,8 +62,10 @@ def move_pending(connection: Connection, seals: Seals, most: int) -> int:
         LedgerCorrupt: the tiles do not match the log.
     """
     size = log_size(connection)
-    waiting = _trusted(connection, seals, most, keyed=_is_keyed(connection, size))
-    standing = _standing(connection, waiting)
+    keyed = size > 0 and connection.scalar(select(log.c.mac).where(log.c.idx == size - 1)) is not None
+    waiting = _trusted(connection, seals, most, keyed=keyed)
+    # Two processes may have appended the same record at once, and one copy was moved in between.
+    standing = {row[0] for row in rows_where(connection, _STANDING, [row.record_id for row in waiting])}
     moved = [row for row in waiting if row.record_id not in standing]
     if standing:
         _log.warning("records that are already in the ledger were skipped", extra={"count": len(standing)})
@@ -94,20 +96,14 @@ def _is_right(row: _Waiting, seals: Seals, *, keyed: bool) -> bool:
     return not keyed if seal == NO_SEAL else seals.vouches(row.leaf, seal)
 
 
-def _is_keyed(connection: Connection, size: int) -> bool:
-    return size > 0 and connection.scalar(select(log.c.mac).where(log.c.idx == size - 1)) is not None
-
-
-def _standing(connection: Connection, rows: Sequence[_Waiting]) -> set[str]:
-    """Return the ids already in the log: two processes appended them at once, and one copy was moved in between."""
-    return {row[0] for row in rows_where(connection, _STANDING, [row.record_id for row in rows])}
-
-
 def _insert(connection: Connection, seals: Seals, rows: Sequence[_Waiting], size: int) -> None:
     if not rows:
         return
     placed = list(enumerate(rows, size))
-    sealed = [(index, row.entry, row.leaf, *_seal(seals, index, row)) for index, row in placed]
+    sealed = [
+        (index, row.entry, row.leaf, *(NO_SEAL if row.mac is None else seals.row(index, row.leaf)))
+        for index, row in placed
+    ]
     insert_rows(connection, log, sealed)
     _grow(connection, size, [row.leaf for row in rows])
     entries = [(index, row.record_id, parse_entry(row.entry)) for index, row in placed]
@@ -131,10 +127,6 @@ def _insert_mentions(connection: Connection, entries: Sequence[tuple[int, dict[s
         for identity, fate in fates.items()
     ]
     insert_rows(connection, mention, sorted(rows))
-
-
-def _seal(seals: Seals, index: int, row: _Waiting) -> Seal:
-    return NO_SEAL if row.mac is None else seals.row(index, row.leaf)
 
 
 def _grow(connection: Connection, size: int, leaves: Sequence[bytes]) -> None:

@@ -15,25 +15,8 @@ from context_engine.audit.ledger.database import parts
 from context_engine.audit.ledger.derive import FATES, moment_text, sha256_bytes
 from context_engine.audit.ledger.schema import chunk, mention, record
 
-_RECORD: Final = (
-    record.c.idx,
-    record.c.record_id,
-    record.c.kind,
-    record.c.time,
-    record.c.domain,
-    record.c.status,
-    record.c.decision,
-    record.c.caller,
-    record.c.search_id,
-)
-
-_CHUNK: Final = (
-    chunk.c.source_id,
-    chunk.c.chunk_id,
-    chunk.c.document_id,
-    chunk.c.document_version,
-    chunk.c.content_sha256,
-)
+_RECORD: Final = tuple(record.c)
+_CHUNK: Final = tuple(chunk.c)[2:]  # without number and identity
 
 _FIRST: Final = select(func.min(mention.c.tile))
 _LAST: Final = select(func.max(mention.c.tile))

@@ -51,13 +51,13 @@ def overwrite_freed(database: Database) -> bool | None:
         driver = connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
         try:
-            return _retried(lambda: _vacuumed(driver), until) and _retried(lambda: _emptied(driver), until)
+            return _retry(lambda: _vacuum(driver), until) and _retry(lambda: _empty_log(driver), until)
         except sqlite3.Error as error:  # the deletion itself is committed; only the file was not rewritten
             logger.warning("the file of the ledger %s could not be rewritten: %s", database.place, error)
             return False
 
 
-def _vacuumed(connection: sqlite3.Connection) -> bool:
+def _vacuum(connection: sqlite3.Connection) -> bool:
     try:
         connection.execute("VACUUM")
     except sqlite3.OperationalError as error:
@@ -67,12 +67,12 @@ def _vacuumed(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _emptied(connection: sqlite3.Connection) -> bool:
+def _empty_log(connection: sqlite3.Connection) -> bool:
     busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
 
 
-def _retried(step: Callable[[], bool], until: float) -> bool:
+def _retry(step: Callable[[], bool], until: float) -> bool:
     while not step():
         if time.monotonic() > until:
             return False

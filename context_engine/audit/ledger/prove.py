@@ -36,8 +36,8 @@ def prove_record(ledger: Ledger, record_id: str, checkpoint: StoredCheckpoint) -
             "audit head' makes one, as a user who may write to the ledger and has its key"
         )
     tree = TileTree(ledger.tile, checkpoint.size)
-    proof = _sound(lambda: InclusionProof(entry, index, tree.inclusion_proof(index), checkpoint.note))
-    _sound(lambda: verify_proof(proof, _keys(ledger)))
+    proof = _checked_proof(lambda: InclusionProof(entry, index, tree.inclusion_proof(index), checkpoint.note))
+    _checked_proof(lambda: verify_proof(proof, _keys(ledger)))
     return proof
 
 
@@ -64,8 +64,8 @@ def prove_growth(ledger: Ledger, before: Checkpoint, checkpoint: StoredCheckpoin
             f"the records below {ledger.minimum_index} were pruned: growth from {before.size} records cannot be proved"
         )
     tree = TileTree(ledger.tile, checkpoint.size)
-    proof = _sound(lambda: ConsistencyProof(before.size, tree.consistency_proof(before.size), checkpoint.note))
-    _sound(lambda: verify_growth(proof, before, _keys(ledger)))
+    proof = _checked_proof(lambda: ConsistencyProof(before.size, tree.consistency_proof(before.size), checkpoint.note))
+    _checked_proof(lambda: verify_growth(proof, before, _keys(ledger)))
     return proof
 
 
@@ -73,7 +73,7 @@ def _keys(ledger: Ledger) -> tuple[VerifierKey, ...]:
     return () if ledger.keyring is None else ledger.keyring.verifiers
 
 
-def _sound(made: Callable[[], P]) -> P:
+def _checked_proof(made: Callable[[], P]) -> P:
     """Return a proof made from tiles; since the ledger made the checkpoint itself, a misfit means damage."""
     try:
         return made()

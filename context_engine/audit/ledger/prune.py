@@ -145,7 +145,7 @@ def prune(ledger: Ledger, retention: Retention, *, clock: Clock) -> Pruned:
         _keep_named(gone, named_by(connection, end, None))  # records that arrived meanwhile
         overwrites_deleted(connection)
         _remove(connection, plan.border, gone)
-        _say(connection, ledger, plan, clock)
+        _record_pruning(connection, ledger, plan, clock)
     drop_mentions(ledger.database, plan.border)
     ledger.integrate()
     return Pruned(plan, len(gone), overwrite_freed(ledger.database))
@@ -167,7 +167,7 @@ def _remove(connection: Connection, border: int, gone: set[bytes]) -> None:
     connection.execute(update(meta).where(meta.c.name == _MINIMUM).values(value=str(border)))
 
 
-def _say(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock) -> None:
+def _record_pruning(connection: Connection, ledger: Ledger, plan: PruningPlan, clock: Clock) -> None:
     """Append the pruning entry, and restate the current key if its last entry was pruned."""
     now = clock.now()
     body = {"minimum": plan.border, "before": plan.before or utc_text(now)}

@@ -65,7 +65,7 @@ def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str
     for _ in range(_ROUNDS):
         answer = witness.add_checkpoint(note, old, tree.consistency_proof(old) if old else ())
         if isinstance(answer, str):
-            return str(_joined(parse_note(note), answer, witness))
+            return str(_with_cosignature(parse_note(note), answer, witness))
         if answer > tree.size:
             raise AuditError(
                 f"witness {witness.name!r} cosigned this log at {answer} records and it has {tree.size} now: it was "
@@ -75,7 +75,7 @@ def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str
     raise AuditError(f"witness {witness.name!r} names another size each time: it is retried with the next checkpoint")
 
 
-def _joined(note: Note, lines: str, witness: Cosigner) -> Note:
+def _with_cosignature(note: Note, lines: str, witness: Cosigner) -> Note:
     """Return the note with those of the lines that the witness's key signed."""
     key = VerifierKey.parse(witness.vkey)
     try:
@@ -161,7 +161,7 @@ def publish(ledger: Ledger, rhythm: Rhythm, clock: Clock, *, at_once: bool = Fal
         AuditError: the ledger cannot be used.
     """
     ledger.integrate()
-    before = _taken(ledger, rhythm, clock.now().timestamp(), at_once)
+    before = _take_lease(ledger, rhythm, clock.now().timestamp(), at_once)
     if before is None:
         return None
     reached: list[str] = []
@@ -169,14 +169,14 @@ def publish(ledger: Ledger, rhythm: Rhythm, clock: Clock, *, at_once: bool = Fal
     try:
         stored = ledger.checkpoint()
         size = stored.size
-        published = _handed_out(ledger, size, stored.note, rhythm, before.owed(rhythm.ways, size), reached)
+        published = _deliver(ledger, size, stored.note, rhythm, before.owed(rhythm.ways, size), reached)
     finally:
         with ledger.database.begin() as connection:
             write_publication(connection, replace(before.given(reached, size), tried_size=size))
     return published
 
 
-def _taken(ledger: Ledger, rhythm: Rhythm, now: float, at_once: bool) -> Publication | None:
+def _take_lease(ledger: Ledger, rhythm: Rhythm, now: float, at_once: bool) -> Publication | None:
     """Take the lease if a checkpoint is due, and return the state before."""
     records, seconds = (0, 0.0) if at_once else (rhythm.records, rhythm.seconds)
     with ledger.database.begin(alone=True) as connection:
@@ -191,7 +191,7 @@ def _taken(ledger: Ledger, rhythm: Rhythm, now: float, at_once: bool) -> Publica
     return taken
 
 
-def _handed_out(
+def _deliver(
     ledger: Ledger, size: int, note: str, rhythm: Rhythm, owed: Sequence[str], reached: list[str]
 ) -> Published:
     problems: list[str] = []

@@ -97,13 +97,13 @@ def _packed_chunks(columns: Mapping[str, Any]) -> dict[str, Any]:
     times = columns.get("fetched_at")
     if times and times[0] is not None and times.count(times[0]) == len(times):
         out["fetched_at"] = times[0]
-    of, values = _apart(columns["scores"])
+    of, values = _score_forms(columns["scores"])
     if values is not None:
         out["scores"] = {"of": of, "values": values}
     return out
 
 
-def _apart(scores: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[Any]], list[list[float]] | None]:
+def _score_forms(scores: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[list[Any]], list[list[float]] | None]:
     """Return kind and scorer of the scores of every chunk, and their values; None if they are not the same."""
     of = [[kind, scorer] for kind, _, scorer in scores[0]]
     values = []

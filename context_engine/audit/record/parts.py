@@ -96,7 +96,8 @@ def join(candidates: Mapping[str, Any], question: Mapping[str, Any], contents: S
     Raises:
         Unreadable: this version does not write such data.
     """
-    _check_version(candidates)
+    if (version := candidates.get("v")) != PARTS_VERSION:
+        raise Unreadable(f"its version is {version!r}; this version of the package reads {PARTS_VERSION}: upgrade it")
     try:
         words = question["answers"]
         raw = tuple(answer_of(answer, contents, of) for answer, of in zip(candidates["answers"], words, strict=True))
@@ -117,12 +118,6 @@ def join(candidates: Mapping[str, Any], question: Mapping[str, Any], contents: S
         )
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise error if isinstance(error, Unreadable) else Unreadable(f"{type(error).__name__}: {error}") from None
-
-
-def _check_version(candidates: Mapping[str, Any]) -> None:
-    version = candidates.get("v")
-    if version != PARTS_VERSION:
-        raise Unreadable(f"its version is {version!r}; this version of the package reads {PARTS_VERSION}: upgrade it")
 
 
 def _question(result: SearchResult) -> dict[str, Any]:

@@ -32,34 +32,66 @@ class RecordLog(Protocol):
 
 
 class CheckpointPublisher(Protocol):
-    """Makes checkpoints of a log and hands them on, in a thread of its own."""
+    """Makes and delivers checkpoints of a log in a thread of its own."""
 
     def added(self, count: int = 1) -> None:
-        """Say that records were appended."""
+        """Count appended records."""
 
     def close(self) -> None:
-        """Make the last checkpoint; a program or a witness that is slow is left behind."""
+        """Make the last checkpoint; slow programs and witnesses are abandoned."""
 
 
-class Drafts(Protocol):
-    """Makes records for a ledger, with pseudonyms and digests under its keys."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafts:
+    """Makes the records for a ledger, with pseudonyms and digests under its keys.
+
+    Attributes:
+        pseudonyms: of its callers and questions.
+        code_version: of this package.
+        clock: gives the time of losses.
+        ids: ids of records that are not of a search.
+    """
+
+    pseudonyms: Pseudonyms
+    code_version: str
+    clock: Clock
+    ids: IdSource
 
     def search(self, result: SearchResult, access: AccessRecord, kind: RecordKind) -> Draft:
-        """Return the record of a result."""
+        return search_draft(result, access, pseudonyms=self.pseudonyms, code_version=self.code_version, kind=kind)
 
     def refusal(
         self, request: SearchRequest, access: AccessRecord, error: Exception, kept: QueryForm, now: datetime
     ) -> Draft:
-        """Return the record of a request without a result."""
+        return refusal_draft(
+            request,
+            access,
+            error,
+            record_id=self.ids.new(now),
+            now=now,
+            pseudonyms=self.pseudonyms,
+            code_version=self.code_version,
+            kept=kept,
+        )
 
     def context(self, result: SearchResult, context: Context, now: datetime) -> Draft:
-        """Return the record of a context given to a model."""
+        return context_draft(result, context, record_id=self.ids.new(now), now=now, code_version=self.code_version)
 
     def fetch(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk], now: datetime) -> Draft:
-        """Return the record of chunks fetched by their ids."""
+        return fetch_draft(
+            principal,
+            domain,
+            source_id,
+            chunks,
+            record_id=self.ids.new(now),
+            now=now,
+            pseudonyms=self.pseudonyms,
+            code_version=self.code_version,
+        )
 
     def loss(self, count: int, since: datetime, until: datetime) -> Draft:
-        """Return the record that records were lost."""
+        now = self.clock.now()
+        return loss_draft(count, since, until, record_id=self.ids.new(now), now=now, code_version=self.code_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,56 +141,3 @@ class Job:
         """Report the outcome to a waiting caller."""
         self.error = error
         self.done.set()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerDrafts:
-    """The `Drafts` of a ledger.
-
-    Attributes:
-        pseudonyms: of its callers and questions.
-        code_version: of this package.
-        clock: gives the time of losses.
-        ids: ids of records that are not of a search.
-    """
-
-    pseudonyms: Pseudonyms
-    code_version: str
-    clock: Clock
-    ids: IdSource
-
-    def search(self, result: SearchResult, access: AccessRecord, kind: RecordKind) -> Draft:
-        return search_draft(result, access, pseudonyms=self.pseudonyms, code_version=self.code_version, kind=kind)
-
-    def refusal(
-        self, request: SearchRequest, access: AccessRecord, error: Exception, kept: QueryForm, now: datetime
-    ) -> Draft:
-        return refusal_draft(
-            request,
-            access,
-            error,
-            record_id=self.ids.new(now),
-            now=now,
-            pseudonyms=self.pseudonyms,
-            code_version=self.code_version,
-            kept=kept,
-        )
-
-    def context(self, result: SearchResult, context: Context, now: datetime) -> Draft:
-        return context_draft(result, context, record_id=self.ids.new(now), now=now, code_version=self.code_version)
-
-    def fetch(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk], now: datetime) -> Draft:
-        return fetch_draft(
-            principal,
-            domain,
-            source_id,
-            chunks,
-            record_id=self.ids.new(now),
-            now=now,
-            pseudonyms=self.pseudonyms,
-            code_version=self.code_version,
-        )
-
-    def loss(self, count: int, since: datetime, until: datetime) -> Draft:
-        now = self.clock.now()
-        return loss_draft(count, since, until, record_id=self.ids.new(now), now=now, code_version=self.code_version)

@@ -47,7 +47,7 @@ class LedgerRecorder:
         Raises:
             AuditUnavailable: recording is required and failed.
         """
-        self._keep(lambda drafts: drafts.search(result, access, self._kind), f"search {result.search_id}")
+        self._write(lambda drafts: drafts.search(result, access, self._kind), f"search {result.search_id}")
 
     def refuse(self, request: SearchRequest, access: AccessRecord, error: Exception) -> None:
         """Record a request without a result.
@@ -56,7 +56,7 @@ class LedgerRecorder:
             AuditUnavailable: recording is required and failed.
         """
         now, kept = self._clock.now(), self._kept(request.domain)
-        self._keep(lambda drafts: drafts.refusal(request, access, error, kept, now), "the request")
+        self._write(lambda drafts: drafts.refusal(request, access, error, kept, now), "the request")
 
     def assembled(self, result: SearchResult, context: Context) -> None:
         """Record a context given to a model.
@@ -65,7 +65,7 @@ class LedgerRecorder:
             AuditUnavailable: recording is required and failed.
         """
         now = self._clock.now()
-        self._keep(lambda drafts: drafts.context(result, context, now), f"a context of search {result.search_id}")
+        self._write(lambda drafts: drafts.context(result, context, now), f"a context of search {result.search_id}")
 
     def fetched(self, principal: Principal, domain: str, source_id: str, chunks: Sequence[Chunk]) -> None:
         """Record which chunks of a source a principal fetched by their ids.
@@ -74,11 +74,11 @@ class LedgerRecorder:
             AuditUnavailable: recording is required and failed.
         """
         now = self._clock.now()
-        self._keep(
+        self._write(
             lambda drafts: drafts.fetch(principal, domain, source_id, chunks, now), f"the fetch from source {source_id}"
         )
 
-    def _keep(self, make: Make, subject: str) -> None:
+    def _write(self, make: Make, subject: str) -> None:
         if self._mode == "best_effort":
             self._writer.offer(make, self._buffer)
             return

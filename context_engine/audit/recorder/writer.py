@@ -77,7 +77,7 @@ class LedgerWriter:
                 self._changed.notify_all()
         except RuntimeError as error:
             raise AuditUnavailable(f"no thread can be started to write it: {error}") from error
-        if not job.done.wait(timeout_s) and self._withdrawn(job):
+        if not job.done.wait(timeout_s) and self._withdraw(job):
             raise AuditUnavailable(self._problem or f"{self.place} did not take it within {timeout_s:g} s")
         if job.error is not None:
             raise AuditUnavailable(reason_of(job.error)) from job.error
@@ -133,7 +133,7 @@ class LedgerWriter:
             thread.start()
             self._thread = thread
 
-    def _withdrawn(self, job: Job) -> bool:
+    def _withdraw(self, job: Job) -> bool:
         """Withdraw a record that was not written in time; return False if it was written after all."""
         with self._changed:
             if job in self._awaited:
@@ -164,9 +164,9 @@ class LedgerWriter:
                 if left <= 0:
                     break
                 self._changed.wait(left)
-            now, batch = self._clock.monotonic(), self._together(self._awaited)
+            now, batch = self._clock.monotonic(), self._take_batch(self._awaited)
             if session.may_be_tried(now, last=self._ending):
-                batch += self._together(self._offered, _MOST_TOGETHER - len(batch))
+                batch += self._take_batch(self._offered, _MOST_TOGETHER - len(batch))
             self._writing = len(batch)
             return batch, not batch and (self._ending or now - since >= _LEAVE_S)
 
@@ -223,7 +223,7 @@ class LedgerWriter:
         return min(moments)
 
     @staticmethod
-    def _together(waiting: deque[Job], most: int = _MOST_TOGETHER) -> list[Job]:
+    def _take_batch(waiting: deque[Job], most: int = _MOST_TOGETHER) -> list[Job]:
         return [waiting.popleft() for _ in range(min(most, len(waiting)))]
 
 

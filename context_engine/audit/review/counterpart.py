@@ -56,11 +56,11 @@ def counterpart(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str] = froze
     if cut_into:
         return Counterpart(None, cut_into=cut_into)
     free = [chunk for chunk in now if content_sha256(chunk.content) not in taken]
-    likest = _likest(shown, free)
-    return None if likest is None else Counterpart(likest)
+    similar = _most_similar(shown, free)
+    return None if similar is None else Counterpart(similar)
 
 
-def _likest(shown: ShownChunk, now: Sequence[Chunk]) -> Chunk | None:
+def _most_similar(shown: ShownChunk, now: Sequence[Chunk]) -> Chunk | None:
     """Return the chunk whose text is most similar, preferring the one with the same id."""
     assert shown.chunk is not None
     content = shown.chunk.content

@@ -195,10 +195,12 @@ def replay(
         recorded_by, recorded = recorded_by or recorded.code_version, recorded.result
     result = recorded
     again = recompute(result)
-    difference = None if stage_two_bytes(again) == stage_two_bytes(result) else _difference(result, again)
+    difference = None
+    if stage_two_bytes(again) != stage_two_bytes(result):
+        difference = first_difference(_published(result), _published(again))
     reason = None if difference is None else _reason(result, recorded_by, code_version)
     if difference is None and published is not None:
-        difference = _beside(result, published)
+        difference = _answer_difference(result, published)
         same_version = recorded_by in (None, code_version)
         altered = ReplayReason.ANSWER_ALTERED if same_version else ReplayReason.CODE_VERSION
         reason = None if difference is None else altered
@@ -213,7 +215,7 @@ def replay(
         changed_scorer=None if scorer_now is None else scorer_now(result),
     )
     now = None if settings_now is None else settings_now(result)
-    return replayed if now is None else _beside_now(replayed, result, again, now)
+    return replayed if now is None else _with_present_settings(replayed, result, again, now)
 
 
 _EXPLANATIONS: Final[Mapping[ReplayReason, str]] = {
@@ -244,11 +246,7 @@ def _published(result: SearchResult) -> dict[str, Any]:
     return {name: published[name] for name in result.to_dict()}
 
 
-def _difference(result: SearchResult, again: SearchResult) -> FirstDifference | None:
-    return first_difference(_published(result), _published(again))
-
-
-def _beside(result: SearchResult, published: Mapping[str, Any]) -> FirstDifference | None:
+def _answer_difference(result: SearchResult, published: Mapping[str, Any]) -> FirstDifference | None:
     """Return the first field in which an answer published beside its record differs from the record."""
     shown = json.loads(json.dumps(result.to_dict(demo=published.get("demo") is True), default=str))
     return first_difference({name: value for name, value in published.items() if name != "record"}, shown)
@@ -289,7 +287,9 @@ def _context(
     return ContextReplay(record_id, False, f"its text has {made.tokens} tokens; {entry.get('tokens')} were recorded")
 
 
-def _beside_now(replayed: Replay, result: SearchResult, again: SearchResult, now: EffectiveSettings) -> Replay:
+def _with_present_settings(
+    replayed: Replay, result: SearchResult, again: SearchResult, now: EffectiveSettings
+) -> Replay:
     """Add the settings changed since, and their effect on the answer."""
     changed = _changed(result.settings, now)
     judged = any(setting.judged for setting in changed)

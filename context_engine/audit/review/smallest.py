@@ -134,7 +134,11 @@ class _Trials:
             if result is not None and self._case.shown_in(result) is not None:
                 return result
         self._tried[change.name] += 1
-        if not self._cut_alone and len(self.further) < _FIRST_STEPS and change.name not in map(_name, self.further):
+        if (
+            not self._cut_alone
+            and len(self.further) < _FIRST_STEPS
+            and change.name not in {further.name for further in self.further}
+        ):
             carries = line_up.shows(changed, uncut=True) if line_up is not None else self._carries(result)
             self.further += [change] if carries else []
         return None
@@ -143,10 +147,6 @@ class _Trials:
         """Whether the chunk reaches a later stage in another result."""
         after = None if result is None else self._case.followed(result)
         return after is not None and after.progress > self._case.progress
-
-
-def _name(change: Change) -> str:
-    return change.name
 
 
 def _pair(case: Case, further: Iterable[Change]) -> Counterfactual | None:

@@ -98,12 +98,7 @@ def _of_merged(case: Case, into: Key | None) -> Standing | None:
 _MOST_NAMED: Final = 5
 
 
-def _funnel(result: SearchResult, fate: Fate) -> tuple[StageTrace, ...]:
-    names = [stage.name for stage in result.stages]
-    return result.stages[: names.index(fate.stage) + 1]
-
-
-def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: str | None) -> Key:
+def _named_key(keys: Sequence[Key], sources: Collection[str], chunk: str, source: str | None) -> Key:
     """Return the chunk that is meant: a candidate, a withheld chunk, or else the exact one named."""
     of_source = [key for key in keys if source in (None, key[0])]
     matches = [key for key in of_source if key[1] == chunk] or [key for key in of_source if key[1].startswith(chunk)]
@@ -117,7 +112,7 @@ def _meant(keys: Sequence[Key], sources: Collection[str], chunk: str, source: st
         return source, chunk
     named, slash, rest = chunk.partition("/")  # a chunk's id may hold a slash, a source's never does
     if slash and named in sources:
-        return _meant(keys, sources, rest, named)
+        return _named_key(keys, sources, rest, named)
     hint = nearest(chunk, (key[1] for key in keys[:1000]))
     raise InvalidRequest(
         f"no candidate of this search has an id that begins with {chunk!r}: write SOURCE/CHUNK to learn why that "
@@ -184,7 +179,7 @@ def why(result: SearchResult, chunk: str, source: str | None = None, access: Acc
         | {source_id for source_id, _ in access.denied}
         | {source_id for source_id, _ in keys}
     )
-    key = _meant(keys, sources, chunk, source)
+    key = _named_key(keys, sources, chunk, source)
     if (
         fate := next(
             (
@@ -206,7 +201,7 @@ def why(result: SearchResult, chunk: str, source: str | None = None, access: Acc
         same=same,
         fate=fate,
         standing=standing_of(case),
-        funnel=_funnel(again, fate),
+        funnel=again.stages[: [stage.name for stage in again.stages].index(fate.stage) + 1],
         rank=None if shown is None else shown.rank,
         also_in=() if shown is None else shown.also_in,
         swaps=() if shown is None else tuple(swap for swap in again.swaps if key in (swap.winner, swap.loser)),
@@ -298,7 +293,7 @@ def absence_of(result: SearchResult, source_id: str, chunk_id: str, access: Acce
     status = next((status for status in result.sources if status.source_id == source_id), None)
     if status is None:
         return Absence(why=WhyAbsent.SOURCE_NOT_SEARCHED)
-    return _of_answer(status, _asked(status, result))
+    return _of_answer(status, status.asked or result.settings.values.stage1_top_k)
 
 
 def _of_answer(status: SourceStatus, asked: int) -> Absence:
@@ -314,7 +309,3 @@ def _of_answer(status: SourceStatus, asked: int) -> Absence:
     elif status.rejected:
         why = WhyAbsent.MAYBE_REFUSED
     return Absence(why=why, detail=detail, asked=asked, chunks=status.chunks, cut=status.cut, rejected=status.rejected)
-
-
-def _asked(status: SourceStatus, result: SearchResult) -> int:
-    return status.asked or result.settings.values.stage1_top_k
