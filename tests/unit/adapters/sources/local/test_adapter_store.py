@@ -15,7 +15,13 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
-from context_engine.adapters.sources.local import BaseWriter, LocalBase, SearchOptions, adapter_store  # noqa: E402
+from context_engine.adapters.sources.local import (  # noqa: E402
+    BaseWriter,
+    LocalBase,
+    SearchOptions,
+    adapter_store,
+    adapter_switches,
+)
 from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter  # noqa: E402
 from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local.partitions import SourcePlace, forget_derived  # noqa: E402
@@ -455,3 +461,32 @@ def test_a_crash_between_keeping_and_switching_leaves_the_former_in_force(
     with pytest.raises(KeyboardInterrupt):
         house.use_adapter("HOUSE", second)
     assert scorer(house) == f"{MODEL}+{first}"
+
+
+def test_maps_are_read_once_and_the_last_few_are_kept(house: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maps of 16 by 16 numbers of 4 bytes are 1,024 bytes each, two an adapter: 4,096 bytes hold two of them."""
+    names = [keep(house, seed, OPEN, use=False) for seed in (1, 2, 3)]
+    monkeypatch.setattr(adapter_switches, "_MOST_BYTES", 4 * 1024)
+    reader = adapter_switches.AdapterReader()
+    with closing(sqlite3.connect(house.path / DATABASE)) as connection:
+
+        def read(name: str) -> DomainAdapter:
+            found = reader.chosen(connection, "HOUSE", name, [OPEN]).adapter
+            assert found is not None and found.adapter_id == name
+            return found
+
+        first, second = read(names[0]), read(names[1])
+        assert read(names[0]) is first and read(names[1]) is second
+        read(names[0])  # used last: the second one goes
+        third = read(names[2])
+        assert read(names[0]) is first and read(names[2]) is third
+        assert read(names[1]) is not second
+        monkeypatch.setattr(adapter_switches, "_MOST_BYTES", 1)
+        alone = read(names[0]), read(names[1])  # one is always kept
+        assert read(names[1]) is alone[1]
+
+
+def test_the_best_of_several_sources_by_meaning_alone(house: LocalBase) -> None:
+    """No text holds the word: ten rules and five bids are ranked by their vectors."""
+    for sources, count in ((["sop"], 10), (["board"], 5), (["sop", "board"], 15), (["none"], 0)):
+        assert len(house.best_of("zeppelin", sources, top_k=20).chunks) == count

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -13,6 +14,9 @@ import pytest
 
 from context_engine.adapters.sources.local import LocalBase, SourceStats
 from context_engine.adapters.sources.local.index import INDEX_VERSION
+from context_engine.adapters.sources.local.reader import Pool
+from context_engine.adapters.sources.local.records import canonical
+from context_engine.adapters.sources.local.schema import unusable
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import Chunk, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
@@ -289,7 +293,14 @@ class TestStats:
         assert (stats.documents, stats.chunks) == (3, 3)
         assert (stats.generation, stats.index_generation, stats.lag) == (2, 2, 0)
         assert (stats.schema_version, stats.analyser_version) == (4, INDEX_VERSION)
-        assert stats.bytes > (folder / "base.sqlite3").stat().st_size
+        assert stats.bytes == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        assert (stats.model_id, stats.dimension, stats.vector_form, stats.embedded, stats.cells) == (
+            None,
+            0,
+            None,
+            0,
+            0,
+        )
 
 
 class TestReadingWhileWriting:
@@ -369,3 +380,46 @@ class TestChunksOfASource:
     def test_where_there_is_no_base_that_is_said(self, tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="there is no knowledge base"):
             list(LocalBase(tmp_path / "none").chunks("sop"))
+
+
+def test_equal_values_are_one_json_text_and_dates_are_iso() -> None:
+    day = date(2026, 3, 2)
+    text = '{"a":"2026-03-02","b":[1,"ü"]}'
+    assert canonical({"b": [1, "ü"], "a": day}) == canonical({"a": day, "b": [1, "ü"]}) == text
+    for value in (float("nan"), {"a": object()}):
+        with pytest.raises((TypeError, ValueError)):
+            canonical(value)
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (sqlite3.SQLITE_BUSY, "try again"),
+        (sqlite3.SQLITE_FULL, "make room"),
+        (sqlite3.SQLITE_READONLY, "kb repartition"),
+        (sqlite3.SQLITE_READONLY_DBMOVED, "kb repartition"),  # 1032 = 4 * 256 + 8: the lowest byte is the plain code
+        (sqlite3.SQLITE_IOERR_READ, "check the disk"),
+        (sqlite3.SQLITE_CANTOPEN, "correct its permissions"),
+        (sqlite3.SQLITE_CORRUPT, "is damaged"),
+        (sqlite3.SQLITE_CORRUPT_VTAB, "is damaged"),
+        (sqlite3.SQLITE_NOTADB, "is damaged"),
+        (None, "correct its permissions"),
+    ],
+)
+def test_each_error_of_the_database_says_what_to_do(code: int | None, advice: str, tmp_path: Path) -> None:
+    error = sqlite3.OperationalError("no good")
+    if code is not None:
+        error.sqlite_errorcode = code
+    assert advice in str(unusable(tmp_path, error))
+
+
+def test_sixteen_connections_are_kept_open_between_searches(base: LocalBase, folder: Path) -> None:
+    pool = Pool(folder)
+    for count, kept in ((15, 15), (17, 16)):
+        with ExitStack() as lent:
+            for _ in range(count):
+                lent.enter_context(pool.snapshot())
+            assert pool._idle == []
+        assert len(pool._idle) == kept
+    pool.close()
+    assert pool._idle == []

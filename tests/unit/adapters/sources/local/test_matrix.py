@@ -143,3 +143,28 @@ def test_training_says_the_same_each_time() -> None:
     assert np.array_equal(trained(sample, 10), trained(sample, 10))
     assert np.allclose(np.linalg.norm(trained(sample, 10), axis=1), 1.0, atol=1e-5)
     assert trained(sample[:3], 10).shape == (3, 8)
+
+
+def test_cells_are_looked_at_from_so_many_vectors_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    probed = Matrix._probed
+
+    def counted(of: Matrix, query: np.ndarray, source_key: int | None, wanted: int, probe: float) -> object:
+        asked.append(probe)
+        return probed(of, query, source_key, wanted, probe)
+
+    monkeypatch.setattr(Matrix, "_probed", counted)
+    of, rows = matrix(100, cells=10), Rows(range(10, 1010, 20), selective=False)
+    for approximate_from, calls in ((101, 0), (100, 1)):
+        of.nearest(QUERY, 3, rows, SearchOptions(approximate_from=approximate_from, probe=0.5))
+        assert len(asked) == calls
+
+
+def test_cells_are_widened_until_enough_rows_pass_a_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kept rows are those farthest from the question: the nearest cells hold none of them."""
+    monkeypatch.setattr("context_engine.adapters.sources.local.matrix._FEW", 0)
+    of = matrix(3000, cells=40)
+    mine = [rid for place, rid in enumerate(of.rids.tolist()) if place % 2 == 0]
+    farthest = by_hand(of, QUERY, mine, len(mine))[-200:]
+    found = of.nearest(QUERY, 5, Rows(farthest), SearchOptions(approximate_from=1, probe=0.01))
+    assert len(found) == 5 and set(found) <= set(farthest)

@@ -181,3 +181,20 @@ def test_a_model_that_hangs_leaves_the_search_by_text(tmp_path: Path, clock: Clo
     assert [[chunk.chunk_id for chunk in answer.chunks] for answer in (late, busy)] == [["a"], ["a"]]
     assert "gave no vector within 0.08 s" in str(late.failures[0])
     assert "still busy with an overdue call" in str(busy.failures[0])
+
+
+def test_what_was_prepared_serves_one_question_and_that_one_alone(clock: Clock, model: Model) -> None:
+    """The prepared vector is not kept: the model may be another one by the time the question comes again."""
+    vectors = QueryVectors(model, clock)
+    vectors.prepare("limit", 5.0)
+    assert list(vectors.ask("ratio", 5.0)) == list(FakeEmbedder(8).embed_query("ratio"))
+    assert model.calls == 2
+    for calls in (2, 3):
+        assert list(vectors.ask("limit", 5.0)) == list(FakeEmbedder(8).embed_query("limit"))
+        assert model.calls == calls
+
+
+def test_a_vector_comes_with_its_model_and_the_milliseconds_it_took(clock: Clock, model: Model) -> None:
+    model.takes = 0.25
+    _, embedding = QueryVectors(model, clock).timed("limit", 5.0)
+    assert embedding[:2] == (model.model_id, 0.25 * 1000)

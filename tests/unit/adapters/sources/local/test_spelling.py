@@ -130,3 +130,33 @@ def test_no_more_words_are_kept_than_there_is_room_for(base: LocalBase, monkeypa
         assert unknown(base, "pizza dough oven flour") == dict.fromkeys(("pizza", "dough", "oven", "flour"), "")
         with base._viewer.view() as view:
             assert len(view.words) <= 2
+
+
+def test_capitals_of_a_question_are_no_slip(base: LocalBase) -> None:
+    """A word in capitals alone is a code, of which no slip is looked for."""
+    assert unknown(base, "Minimun Pasword PSWRD") == {"Minimun": "minimum", "Pasword": "password"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "held"),
+    [
+        ("the limit.", True),
+        ("limit", True),
+        ("unlimited, limited, a limit", True),  # the third place is a word by itself
+        ("limited", False),
+        ("unlimit", False),
+        ("", False),
+    ],
+)
+def test_a_word_stands_in_a_text_where_neither_side_goes_on(texts: str, held: bool) -> None:
+    assert spelling._is_in(texts, "limit") is held
+
+
+def test_near_words_are_kept_while_there_is_room(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unknown(base, "minimun pasword") == {"minimun": "minimum", "pasword": "password"}
+    with base._viewer.view() as view:
+        assert {"m minimun", "p pasword"} <= view.near.keys()
+    monkeypatch.setattr(spelling, "_MOST_KEPT", 2)
+    assert unknown(base, "lenght charcters") == {"lenght": "length", "charcters": "characters"}
+    with base._viewer.view() as view:
+        assert 1 <= len(view.near) <= 2

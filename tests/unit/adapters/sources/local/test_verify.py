@@ -205,3 +205,11 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_broken(
 
     monkeypatch.setattr(verify.zlib, "crc32", cut_off)
     assert verify._broken(path)
+
+
+def test_a_row_that_the_index_holds_twice(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = verify._inside
+    monkeypatch.setattr(verify, "_inside", lambda searcher, low: [*inside(searcher, low), inside(searcher, low)[0]])
+    said = problems(base)
+    assert said.count("is in the index more than once") == 1
+    assert "the index holds 28 chunks, 29 of them have a row number" in said
