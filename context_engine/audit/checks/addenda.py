@@ -18,7 +18,7 @@ from context_engine.errors import LedgerCorrupt
 _BY_DIGEST: Final = select(
     addendum.c.digest, addendum.c.kind, addendum.c.salt, addendum.c.data, addendum.c.content_key
 ).where(addendum.c.digest.in_(bindparam("digests", expanding=True)))
-_PREFIX_BYTES: Final = 8
+_PREFIX_BYTES: Final = 8  # a collision would hide one unnamed addendum, with probability n / 2**64
 
 Erased = dict[bytes, list[int]]
 """The indices of the entries that erase an addendum, by its digest."""

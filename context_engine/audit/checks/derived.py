@@ -77,8 +77,8 @@ def surplus_rows(connection: Connection, size: int) -> Iterator[Finding]:
         yield Finding("duplicate_record", Place("record", index, name=str(name)), "several records have this id")
 
 
-_MOST_NAMED: Final = 5
-_MOST_CHARACTERS: Final = 200
+_MOST_NAMED: Final = 5  # chunks named in one message
+_MOST_CHARACTERS: Final = 200  # of a name in a message
 _Fates = dict[Any, Any]  # {chunk number: fate} of a record's rows; in SQLite either may have any type
 
 

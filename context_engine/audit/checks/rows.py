@@ -14,8 +14,8 @@ from context_engine.audit.checks.findings import Finding, Place
 from context_engine.audit.formats.merkle import HASH_BYTES
 from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
-_ABSENT: Final = bytes(HASH_BYTES)
-_AT_ONCE: Final = 4 * TILE_WIDTH
+_ABSENT: Final = bytes(HASH_BYTES)  # stands for a missing hash
+_AT_ONCE: Final = 4 * TILE_WIDTH  # rows fetched from the cursor at once
 
 Macs = Mapping[str, Callable[[int, bytes], bytes]]
 """The MAC function (index, leaf) -> MAC by key id."""
@@ -183,8 +183,8 @@ def _as_hash(value: object) -> bytes:
     return data if len(data) == HASH_BYTES else _ABSENT
 
 
-_MOST_TILES: Final = 1 << 55
-_MOST_LEVELS: Final = 8
+_MOST_TILES: Final = 1 << 55  # beyond, the index of a record would not fit 63 bits
+_MOST_LEVELS: Final = 8  # level 8 would need 256**8 = 2**64 records
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from context_engine.audit.formats.strict import (
 )
 
 _DASH: Final = "— "
-_ID_BYTES: Final = 4
-_TIME_BYTES: Final = 8
-_MOST_SIGNATURES: Final = 64
+_ID_BYTES: Final = 4  # C2SP signed-note
+_TIME_BYTES: Final = 8  # C2SP tlog-cosignature
+_MOST_SIGNATURES: Final = 64  # bounds the work for a hostile note
 
 
 class Signature(NamedTuple):

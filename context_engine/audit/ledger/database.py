@@ -256,7 +256,7 @@ _Item = TypeVar("_Item")
 
 Value = str | bytes | int | float | None
 
-_MOST_PARAMETERS: Final = 500
+_MOST_PARAMETERS: Final = 500  # some statements use the list twice; SQLite allows 32,766 parameters
 _ARRAYS: Final = ((BigInteger, "int8"), (Integer, "int4"), (Float, "float8"), (LargeBinary, "bytea"), (Text, "text"))
 
 

@@ -86,9 +86,9 @@ def _is_sound(identity: ChunkIdentity, key: object) -> bool:
 
 _UNKNOWN: Final = "unknown"
 _FATES: Final[Mapping[str, int]] = {fate: number for number, fate in enumerate(FATES)}
-_OTHER_FATE: Final = len(FATES)
+_OTHER_FATE: Final = len(FATES)  # a fate that this version does not know
 _RANK: Final = (*(_FATES[fate] for fate in ("returned", "merged", "dropped")), _OTHER_FATE)
-_IDENTITIES: Final = 16_384
+_IDENTITIES: Final = 16_384  # identities cached
 
 
 class RecordColumns(NamedTuple):

@@ -89,9 +89,9 @@ def failure(place: str, error: SQLAlchemyError) -> AuditError:
 WRITES: Final = "writes"
 """The execution option of connections whose transactions write: they take the lock before they read."""
 
-_BUSY_S: Final = 10.0
-_POOL: Final = 16
-_CACHE_KIB: Final = 16_384
+_BUSY_S: Final = 10.0  # how long SQLite waits for a lock
+_POOL: Final = 16  # connections kept open, and as many more on demand
+_CACHE_KIB: Final = 16_384  # page cache of a connection
 
 
 def make_file(path: Path) -> None:
@@ -183,7 +183,7 @@ def _begin(connection: Connection) -> None:
 
 
 _SCHEMES: Final = ("postgresql", "postgres", "postgresql+psycopg")
-_CONNECT_S: Final = 5
+_CONNECT_S: Final = 5  # fail early: searches may be waiting
 
 _CONNECTION: Final = {
     "connect_timeout": _CONNECT_S,

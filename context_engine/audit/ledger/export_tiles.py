@@ -75,7 +75,7 @@ class ExportFolder:
 _CHECKPOINT: Final = "checkpoint"
 _ADDENDA: Final = "addenda"
 _BATCH: Final = 200
-_PREFIXES: Final = 256
+_PREFIXES: Final = 256  # folders of addenda, by the first byte of the digest
 
 
 class TilesExported(NamedTuple):

@@ -160,7 +160,7 @@ def tiles_named(connection: Connection) -> range:
     return range(0) if first is None or last is None else range(first, last + 1)
 
 
-_AT_ONCE: Final = 5000
+_AT_ONCE: Final = 5000  # rows fetched from the cursor at once
 
 
 class Sample(NamedTuple):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MINIMUM: Final = "minimum_index"
-_BATCH: Final = 1000
+_BATCH: Final = 1000  # rows fetched from the cursor at once
 
 _ROWS: Final = select(
     record.c.idx, record.c.record_id, record.c.kind, record.c.time, record.c.domain, record.c.search_id

@@ -107,7 +107,7 @@ LEASE_S: Final = 300.0
 """Longer than witnesses and programs may take; afterwards another process takes over from one that was killed."""
 
 _STORED: Final = "ledger"
-_LOOKED_AT: Final = 8
+_LOOKED_AT: Final = 8  # newest checkpoints searched for the last cosignature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,9 +54,9 @@ def pending_mac(key: bytes, leaf: bytes) -> bytes:
     return hmac.digest(key, b"pending" + leaf, "sha256")
 
 
-_BLOCK_BYTES: Final = 64
-_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
-_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
+_BLOCK_BYTES: Final = 64  # of SHA-256 (RFC 2104)
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))  # the table of XOR with ipad
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))  # the table of XOR with opad
 
 
 def row_macs(key: bytes) -> Callable[[int, bytes], bytes]:

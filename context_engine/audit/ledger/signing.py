@@ -25,7 +25,7 @@ _WAITING: Final = (
     .order_by(pending.c.seq)
 )
 _NOTES: Final = select(checkpoint.c.note).order_by(checkpoint.c.size.desc())
-_BATCH: Final = 8
+_BATCH: Final = 8  # the newest signed checkpoint is nearly always among the first few
 
 
 def check_name(origin: str, keyring: Keyring) -> None:

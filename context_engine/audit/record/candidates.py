@@ -20,9 +20,9 @@ _LENGTH: Final = struct.Struct(">I")
 _LEVEL: Final = 4
 """zlib level. On the demo bank level 1 takes 4 % more bytes, level 6 takes 2 % fewer and 0.1 ms more per record."""
 
-_MOST_BYTES: Final = 256 * 2**20
+_MOST_BYTES: Final = 256 * 2**20  # decompressed, against decompression bombs
 _HASH_BYTES: Final = 32
-_UNKNOWN: Final = bytes(_HASH_BYTES)
+_UNKNOWN: Final = bytes(_HASH_BYTES)  # stands for a text without a hash
 _SHA256: Final = "content_sha256"
 _FATES: Final = '{"fates":'
 _VERSION: Final = f',"v":{PARTS_VERSION},'  # follows the fates

@@ -121,7 +121,7 @@ def _card(chunk: Chunk) -> dict[str, Any]:
     return card
 
 
-_MOST_KEPT: Final = 64
+_MOST_KEPT: Final = 64  # about one per domain and persona in use
 _DEFAULT: Final = "default"
 
 

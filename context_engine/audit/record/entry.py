@@ -12,10 +12,10 @@ from context_engine.errors import LedgerCorrupt, LedgerVersionMismatch
 
 ENTRY_VERSION: Final = 1
 
-_LONGEST_TEXT: Final = 200
-_SHOWN: Final = 96
+_LONGEST_TEXT: Final = 200  # characters and bytes; longer texts are cut
+_SHOWN: Final = 96  # bytes kept of a text that is cut
 _NO_DIGEST: Final = "0" * 64
-_ROOM_FOR_A_COUNT: Final = 24
+_ROOM_FOR_A_COUNT: Final = 24  # for a quoted name and its count in `more`
 
 
 def composed(entry: dict[str, Any], addenda: Mapping[str, Addendum], shared: Mapping[str, bytes]) -> Composed:

@@ -16,7 +16,7 @@ from typing import Any, Final
 _SCALARS: Final = frozenset((str, int, bool, type(None)))
 _TEXT: Final = frozenset((str,))
 _MARK: Final = "$"
-_BETWEEN: Final = "\x00 between two values \x00"
+_BETWEEN: Final = "\x00 between two values \x00"  # separates values that are encoded together
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
 _BETWEEN_JSON: Final = _ENCODER.encode(_BETWEEN)
 

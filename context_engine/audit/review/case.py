@@ -121,7 +121,7 @@ SWITCH: Final = 10.0
 STAGES: Final = ("filter", "as_of", "expiry", "measure", "dedup", "threshold", "scope", "relevance", "rerank", "select")
 """The stages of stage 2 in order."""
 
-_DIGITS: Final = 6
+_DIGITS: Final = 6  # beyond, differences are rounding errors
 
 _SETTINGS: Final = (
     *("stage2_top_k", "min_relevance_score", "scope_threshold", "similarity_threshold", "max_per_document"),

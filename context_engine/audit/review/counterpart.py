@@ -17,8 +17,8 @@ _ALIKE: Final = 0.75
 
 _ALIKE_OF_THE_SAME_ID: Final = 0.5
 _HEADING: Final = re.compile(r"^#{1,6} .*$", re.MULTILINE)
-_MOST_COMPARED: Final = 200
-_MOST_OVERLAP: Final = 500
+_MOST_COMPARED: Final = 200  # chunks, because comparing takes time quadratic in their words
+_MOST_OVERLAP: Final = 500  # words
 
 
 class Counterpart(NamedTuple):
@@ -113,7 +113,7 @@ def _overlap(before: Sequence[str], fresh: Sequence[str]) -> int:
     return 0
 
 
-_BEFORE: Final = 4
+_BEFORE: Final = 4  # words shown before a change
 _MOST_CHANGES: Final = 20
 _MOST_WORDS: Final = 4000  # per text, because the time to compare grows with the product of the two lengths
 

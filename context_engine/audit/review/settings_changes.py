@@ -18,7 +18,7 @@ from context_engine.core.ranking.scope import AUTO
 _LEAST_DEDUP: Final = 0.5
 """Lower thresholds are not tried: texts that share less than half of their words are not copies."""
 
-_LOWEST_SCORE: Final = -1.0
+_LOWEST_SCORE: Final = -1.0  # of a cosine
 _METHODS: Final = ("near", "exact", "off")
 _EXPIRED: Final = ("flag", "demote", "refuse")
 
@@ -165,7 +165,7 @@ def _grid(low: float, high: float) -> list[float]:
 
 
 _FEWEST_DIGITS: Final = 2
-_MOST_DIGITS: Final = 17
+_MOST_DIGITS: Final = 17  # enough to tell any two floats apart
 
 
 class OtherLimit(NamedTuple):

@@ -20,7 +20,7 @@ from context_engine.core.ranking.relevance import below_reranked, best_of, blend
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.core.ranking.select import Contenders, choose, final_scores, order
 
-_AFTER_DEDUP: Final = STAGES.index("dedup") + 1
+_AFTER_DEDUP: Final = STAGES.index("dedup") + 1  # changes from here on keep the texts that dedup kept
 _FIRST_STEPS: Final = 12  # changes tried as the first of a pair
 
 
@@ -185,7 +185,7 @@ def counterfactual(case: Case, changes: tuple[Change, ...], after: SearchResult)
     )
 
 
-_ALL: Final = 10**9
+_ALL: Final = 10**9  # no limit on the number returned
 
 
 class LineUp:

@@ -95,7 +95,7 @@ def _of_merged(case: Case, into: Key | None) -> Standing | None:
     return None
 
 
-_MOST_NAMED: Final = 5
+_MOST_NAMED: Final = 5  # chunks named in an error
 
 
 def _named_key(keys: Sequence[Key], sources: Collection[str], chunk: str, source: str | None) -> Key:
