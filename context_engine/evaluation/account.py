@@ -1,4 +1,4 @@
-"""The cost of a run beside its measures: stages, latency, context tokens, tiers."""
+"""The costs of a run: stages, latency, context tokens, tiers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from context_engine.evaluation.statistics import percentile
 
 
 class Latency(NamedTuple):
-    """Times of a search in milliseconds, questions asked one after the other."""
+    """Times of a search in milliseconds, with questions asked one after the other."""
 
     p50: float
     p95: float
@@ -22,7 +22,7 @@ class Latency(NamedTuple):
 
 
 class LossStage(NamedTuple):
-    """One stage over all questions: candidates in and out on average, and its time in milliseconds."""
+    """One stage over all questions: mean candidates in and out, and its time in milliseconds."""
 
     name: str
     entered: float
@@ -43,11 +43,11 @@ class Trouble(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Context tokens beside those of the whole corpus of the domain asked.
+    """Context tokens compared with those of the whole corpus of the question's domain.
 
     Attributes:
         context: mean tokens of a context; p95 of them.
-        corpus: mean tokens of the domain's corpus over the questions; None where it cannot be listed.
+        corpus: mean tokens of the domain's corpus over the questions; None if it cannot be listed.
         share: context / corpus, mean over the questions.
     """
 
@@ -58,20 +58,19 @@ class Tokens(NamedTuple):
 
 
 def latency(run: Run) -> Latency:
-    """Return the times of a run's searches."""
     times = [answer.elapsed_ms for answer in run.answers]
     average = sum(times) / len(times) if times else 0.0
     return Latency(percentile(times, 0.5), percentile(times, 0.95), average, max(times, default=0.0))
 
 
 def stages(run: Run) -> list[LossStage]:
-    """Return the funnel: each stage in its order with its means."""
-    held: dict[str, list[tuple[int, int, float]]] = {}
+    """Return the funnel: each stage in order, with its means."""
+    rows_of: dict[str, list[tuple[int, int, float]]] = {}
     for answer in run.answers:
         for stage in answer.stages:
-            held.setdefault(stage.name, []).append((stage.entered, stage.left, stage.elapsed_ms))
+            rows_of.setdefault(stage.name, []).append((stage.entered, stage.left, stage.elapsed_ms))
     out = []
-    for name, rows in held.items():
+    for name, rows in rows_of.items():
         times = [row[2] for row in rows]
         entered, left = (sum(row[place] for row in rows) / len(rows) for place in (0, 1))
         out.append(LossStage(name, entered, left, percentile(times, 0.5), percentile(times, 0.95)))
@@ -82,10 +81,10 @@ def troubles_of(searches: Iterable[Sequence[Notice]]) -> list[Trouble]:
     """Return the troubles of all searches, each name once."""
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    for held in searches:
-        for notice in held:
+    for notices in searches:
+        for notice in notices:
             first.setdefault(notice.subject, notice.message)
-        counts.update({notice.subject for notice in held})
+        counts.update({notice.subject for notice in notices})
     return [Trouble(name, counts[name], problem) for name, problem in first.items()]
 
 
@@ -97,14 +96,15 @@ def tier_shares(rankings: Sequence[Sequence[GoldHit]], top_k: int) -> Mapping[in
 
 
 def token_efficiency(run: Run, corpus: Corpus) -> Tokens:
-    """Return how long the contexts are, and which part of the whole corpus that is."""
-    sizes = [answer.context_tokens for answer in run.answers if not answer.failed]
+    """Return the length of the contexts, and their share of the whole corpus."""
+    answers = [answer for answer in run.answers if not answer.failed]
+    sizes = [answer.context_tokens for answer in answers]
     listed = {name: tokens for name, tokens in corpus.tokens.items() if tokens}
-    pairs = [(one.context_tokens, listed[one.domain]) for one in run.answers if one.domain in listed and not one.failed]
-    whole = not corpus.unlisted and bool(pairs)
+    pairs = [(answer.context_tokens, listed[answer.domain]) for answer in answers if answer.domain in listed]
+    complete = not corpus.unlisted and bool(pairs)
     return Tokens(
         context=sum(sizes) / len(sizes) if sizes else 0.0,
         p95=percentile([float(size) for size in sizes], 0.95),
-        corpus=sum(total for _, total in pairs) / len(pairs) if whole else None,
-        share=sum(used / total for used, total in pairs) / len(pairs) if whole else None,
+        corpus=sum(total for _, total in pairs) / len(pairs) if complete else None,
+        share=sum(used / total for used, total in pairs) / len(pairs) if complete else None,
     )

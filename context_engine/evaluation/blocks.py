@@ -24,7 +24,7 @@ class Table:
 
     Attributes:
         columns: headings; one that begins with "<" is of text, the others of numbers.
-        folded: a page shows it on demand only.
+        folded: the label under which a page hides the table until it is opened; "" shows it.
         marks: row index to "good" or "bad".
     """
 
@@ -47,11 +47,7 @@ Block = Text | Table | Figure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A heading and its blocks.
-
-    Attributes:
-        wide: a page gives it the whole width.
-    """
+    """A heading and its blocks; `wide` gives it the whole width of a page."""
 
     title: str
     blocks: Sequence[Block]
@@ -60,11 +56,11 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tile:
-    """One number of the head of a report.
+    """One number at the head of a report.
 
     Attributes:
-        note: below the number, e.g. its interval.
-        change: against the baseline, "" where there is none; `mood` says what it means: good, bad or even.
+        note: shown below the number, e.g. its interval.
+        change: from the baseline, "" without one; `mood` rates it: good, bad or even.
     """
 
     label: str
@@ -76,8 +72,6 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDocument:
-    """A report."""
-
     title: str
     lead: str
     tiles: Sequence[Tile]
@@ -89,7 +83,6 @@ _LONGEST: Final = 160
 
 
 def shown(value: float) -> str:
-    """Return a measure as people read it."""
     return f"{value:.3f}"
 
 
@@ -112,7 +105,6 @@ def share_text(value: float) -> str:
 
 
 def time_text(value: float) -> str:
-    """Return milliseconds."""
     return f"{value:.1f} ms" if value >= 0.1 else f"{value:.2f} ms"
 
 
@@ -182,9 +174,8 @@ def html_page(title: str, body: str, *, style: str, script: str = "") -> str:
     """Return an HTML page; its content security policy forbids external resources.
 
     Args:
-        title: plain text.
-        body: HTML, escaped already.
-        style: CSS of this page, after what all pages share.
+        body: HTML, already escaped.
+        style: CSS of this page, added to the common one.
         script: "" for none: then no script runs, whatever the body holds.
     """
     common = (_HERE / "page" / "page.css").read_text("utf-8")
@@ -207,8 +198,8 @@ def _tile(tile: Tile) -> str:
 
 
 def _columns(sections: Sequence[ReportSection]) -> str:
-    """Set neighbours that are not wide in two columns."""
-    runs = groupby(sections, key=lambda one: one.wide)
+    """Set neighbouring sections that are not wide in two columns."""
+    runs = groupby(sections, key=lambda section: section.wide)
     parts = ((wide, "".join(map(_section, some))) for wide, some in runs)
     return "".join(part if wide else f"<div class=columns>{part}</div>" for wide, part in parts)
 

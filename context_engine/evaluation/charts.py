@@ -1,4 +1,4 @@
-"""Drawings of a report as SVG, in the colours of the page they stand on; each a function of numbers."""
+"""Drawings of a report as SVG, in the colours of their page; each is a function of numbers."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def _steps(low: float, high: float) -> list[float]:
     rough = max(high - low, 1e-6) / 4
     power = 10.0 ** floor(log10(rough))
     size = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
-    found = [size * (floor(low / size) + number) for number in range(12)]
-    return [round(one, 9) for one in found if low - 1e-9 <= one <= high + size * 0.001]
+    steps = [size * (floor(low / size) + number) for number in range(12)]
+    return [round(step, 9) for step in steps if low - 1e-9 <= step <= high + size * 0.001]
 
 
 def intervals(rows: Sequence[IntervalBar], title: str) -> str:
@@ -161,7 +161,7 @@ def lines(
     for row in reversed(rows):
         path = " ".join(
             f"{'M' if not number else 'L'}{x:.1f} {y:.1f}"
-            for number, (x, y) in enumerate(at(*one) for one in row.points)
+            for number, (x, y) in enumerate(at(*point) for point in row.points)
         )
         body.append(f'<path d="{path}" class="curve s{row.series}"/>')
     if x_label:
@@ -170,7 +170,7 @@ def lines(
 
 
 def shares(rows: Sequence[tuple[str, Sequence[float]]], names: Sequence[str], title: str) -> str:
-    """Draw each row as one bar of the whole, cut into shares."""
+    """Draw each row as a full bar, divided into shares."""
     room = _WIDTH - _LABEL - 8
     body, y = [], 6.0
     for label, parts in rows:
@@ -187,24 +187,24 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], names: Sequence[str], ti
 
 
 def histogram(values: Sequence[float], other: Sequence[float] | None, title: str, *, percent: bool = False) -> str:
-    """Draw how many questions, or which share of them, have a value in each tenth from 0 to 1 (1 is in the last)."""
+    """Draw the number or share of questions with a value in each tenth from 0 to 1 (1 is in the last)."""
     series = [values] if other is None else [values, other]
-    counts = [[sum(min(int(value * 10), 9) == place for value in one) for place in range(10)] for one in series]
-    sizes = [[count / (max(len(one), 1) if percent else 1) for count in held] for one, held in zip(series, counts)]
+    counts = [[sum(min(int(value * 10), 9) == place for value in data) for place in range(10)] for data in series]
+    sizes = [[count / (max(len(data), 1) if percent else 1) for count in bins] for data, bins in zip(series, counts)]
     left, top, height = 44.0, 18.0, 170.0
     room = _WIDTH - left - 12
-    most = max(size for held in sizes for size in held) or 1
+    most = max(size for bins in sizes for size in bins) or 1
     body = [_line(left, top + height, left + room, top + height, "axis")]
     wide = room / 10
-    for number, held in enumerate(sizes):
+    for number, bins in enumerate(sizes):
         width = (wide - 8) / len(sizes)
-        for place, size in enumerate(held):
+        for place, size in enumerate(bins):
             x, tall = left + wide * place + 4 + width * number, height * size / most
-            said = f"{size:.0%}" if percent else f"{size:g}"
+            label = f"{size:.0%}" if percent else f"{size:g}"
             tip = f"{place / 10:g} to {(place + 1) / 10:g}: {counts[number][place]}"
             body.append(_rect(x, top + height - tall, width - 1, tall, f"s{number}", tip, 2))
             if size:
-                body.append(_text(x + width / 2, top + height - tall - 5, said, "tick", "middle"))
+                body.append(_text(x + width / 2, top + height - tall - 5, label, "tick", "middle"))
     for place in range(0, 11, 2):
         body.append(_text(left + wide * place, top + height + 18, f"{place / 10:g}", "tick", "middle"))
     return _svg(top + height + 26, body, title)

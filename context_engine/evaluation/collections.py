@@ -28,17 +28,16 @@ _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _QUERIES: Final = ("queries.jsonl", "queries.tsv", "questions.jsonl", "questions.tsv")
 _QRELS: Final = ("qrels.tsv", "qrels.jsonl", "qrels.txt", "judgements.jsonl")
 Name = Annotated[str, Field(pattern=_NAME)]
-"""What a collection is called; a run file is named after it."""
+"""The name of a collection and of its run file."""
 
 
 class Collection(BaseModel):
-    """Where one collection stands.
+    """The files of one collection.
 
     Attributes:
         queries: file of questions; None takes them from the judgements.
-        qrels: file of judgements; None takes the answers that stand beside the questions.
-        domain: of questions that name none.
-        as_of: day of questions that name none.
+        qrels: file of judgements; None takes the answers given with the questions.
+        domain, as_of: for questions that name none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,25 +61,25 @@ class _File(BaseModel):
 
 
 def relative_to(folder: Path, value: Any) -> Any:
-    """Return a collection of a file with its paths as from the file's folder; what is no such thing stays as it is."""
+    """Return a collection from a file, with paths relative to the file's folder; other values are unchanged."""
     if not isinstance(value, dict):
         return value
     return {
-        key: str(folder / held) if key in ("queries", "qrels") and isinstance(held, str) else held
-        for key, held in value.items()
+        key: str(folder / entry) if key in ("queries", "qrels") and isinstance(entry, str) else entry
+        for key, entry in value.items()
     }
 
 
 def read_collections(path: Path) -> Mapping[str, Collection]:
-    """Return the collections of a YAML or JSON file, in its order; its paths start at its folder.
+    """Return the collections of a YAML or JSON file, in its order; its paths are relative to its folder.
 
     Raises:
-        ConfigError: the file cannot be read, or a key or value of it cannot be used.
+        ConfigError: the file cannot be read, or a key or value in it cannot be used.
     """
     data = read_yaml(path, str(path))
-    held = data.get("collections")
-    if isinstance(held, dict):
-        data["collections"] = {name: relative_to(path.parent, value) for name, value in held.items()}
+    collections = data.get("collections")
+    if isinstance(collections, dict):
+        data["collections"] = {name: relative_to(path.parent, value) for name, value in collections.items()}
     try:
         return _File.model_validate(data).collections
     except ValidationError as error:
@@ -88,10 +87,10 @@ def read_collections(path: Path) -> Mapping[str, Collection]:
 
 
 def collection_at(text: str) -> tuple[str, Collection]:
-    """Return the collection that NAME=PATH names: a folder of questions and judgements, or one file of both.
+    """Parse NAME=PATH: a folder of questions and judgements, or one file of both.
 
     Raises:
-        InvalidRequest: it is of another form, or there are no questions.
+        InvalidRequest: the form is wrong, or there are no questions.
     """
     name, equals, place = text.partition("=")
     if not equals or not place or not re.fullmatch(_NAME, name):
@@ -101,8 +100,8 @@ def collection_at(text: str) -> tuple[str, Collection]:
     path = Path(place)
     if not path.is_dir():
         return name, Collection(qrels=path)
-    queries = next((path / one for one in _QUERIES if (path / one).is_file()), None)
-    qrels = next((path / one for one in _QRELS if (path / one).is_file()), None)
+    queries = next((path / file_name for file_name in _QUERIES if (path / file_name).is_file()), None)
+    qrels = next((path / file_name for file_name in _QRELS if (path / file_name).is_file()), None)
     if queries is None and qrels is None:
         raise InvalidRequest(f"collection {name!r}: {path} holds neither {_QUERIES[0]} nor {_QRELS[0]}")
     return name, Collection(queries=queries, qrels=qrels)
@@ -137,15 +136,15 @@ def open_collections(
         ConfigError, InvalidRequest: as `open_session`, with the name of the collection.
     """
     sessions = {}
-    for name, one in collections.items():
+    for name, collection in collections.items():
         with naming(name):
             sessions[name] = open_session(
                 setup,
                 data_dir,
-                queries=one.queries,
-                qrels=one.qrels,
-                domain=one.domain or domain,
-                as_of=one.as_of or as_of,
+                queries=collection.queries,
+                qrels=collection.qrels,
+                domain=collection.domain or domain,
+                as_of=collection.as_of or as_of,
                 principal=principal,
             )
     return sessions
@@ -153,11 +152,10 @@ def open_collections(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """The results of several collections, of the same set-up by the same measures.
+    """The results of several collections, with the same set-up and measures.
 
     Attributes:
         compared: by the collection's name.
-        measures: what was measured.
         primary: the measure by which a collection is called better or worse.
     """
 
@@ -167,30 +165,30 @@ class Collected:
 
     @property
     def has_baseline(self) -> bool:
-        """Whether each stands beside a baseline."""
-        return all(one.baseline is not None for one in self.compared.values())
+        """Whether each collection has a baseline."""
+        return all(result.baseline is not None for result in self.compared.values())
 
     @property
     def title(self) -> str:
-        """The set-up, and against what: "as configured against authority_weight=0"."""
+        """The set-up, and its baseline: "as configured against authority_weight=0"."""
         ours = next(iter(self.compared.values())).ours.name
-        others = {one.baseline.name for one in self.compared.values() if one.baseline is not None}
+        others = {result.baseline.name for result in self.compared.values() if result.baseline is not None}
         return f"{ours} against {others.pop() if len(others) == 1 else 'their runs'}" if others else ours
 
     @property
     def questions(self) -> int:
-        """How many judged questions there are in all."""
-        return sum(len(one.session.qrels) for one in self.compared.values())
+        """The number of judged questions in all collections."""
+        return sum(len(result.session.qrels) for result in self.compared.values())
 
     def against(self, name: str, measure: str) -> Paired | None:
-        """Return a collection's paired difference to its baseline; None without one."""
-        one = self.compared[name]
-        return None if one.baseline is None else one.ours.against(one.baseline, measure)
+        """Return a collection's paired difference from its baseline; None without one."""
+        result = self.compared[name]
+        return None if result.baseline is None else result.ours.against(result.baseline, measure)
 
     def mean(self, measure: str, *, baseline: bool = False) -> float:
-        """Return the mean of the collections' means: each counts as much, however many questions it has."""
-        found = [one.baseline if baseline else one.ours for one in self.compared.values()]
-        return sum(one.mean(measure) for one in found if one is not None) / len(found)
+        """Return the mean of the collections' means: each weighs the same, however many questions it has."""
+        results = [result.baseline if baseline else result.ours for result in self.compared.values()]
+        return sum(result.mean(measure) for result in results if result is not None) / len(results)
 
 
 def evaluate_each(
@@ -207,7 +205,7 @@ def evaluate_each(
 
     Args:
         baseline: another set-up, or a folder of runs.
-        progress: told of a question by "collection: id".
+        progress: receives the collection and id of each question.
 
     Raises:
         InvalidRequest, ConfigError: as `evaluate`, with the name of the collection.
@@ -245,11 +243,11 @@ def existing_run(folder: Path, name: str) -> Path:
     """Return a collection's run in a folder of runs.
 
     Raises:
-        ConfigError: it is not there.
+        ConfigError: it does not exist.
     """
     path = run_file(folder, name)
     if not path.is_file():
-        raise ConfigError("is not there: a folder of runs holds NAME.run for each collection", file=str(path))
+        raise ConfigError("does not exist: a folder of runs holds NAME.run for each collection", file=str(path))
     return path
 
 
@@ -260,22 +258,24 @@ def verdict_of(pair: Paired) -> str:
     return "better" if pair.mean > 0 else "worse"
 
 
-def collected_summary(found: Collected) -> dict[str, Any]:
-    """Return all collections as plain values, JSON-ready; each as `summary` returns one, with verdicts beside them."""
+def collected_summary(collected: Collected) -> dict[str, Any]:
+    """Return all collections as JSON values; each as in `summary`, with verdicts beside them."""
     verdicts = {
-        name: {measure: verdict_of(pair) for measure in found.measures if (pair := found.against(name, measure))}
-        for name in found.compared
+        name: {
+            measure: verdict_of(pair) for measure in collected.measures if (pair := collected.against(name, measure))
+        }
+        for name in collected.compared
     }
-    means = {measure: {"mean": found.mean(measure)} for measure in found.measures}
-    if found.has_baseline:
-        for measure, held in means.items():
-            held["baseline"] = found.mean(measure, baseline=True)
-            held["difference"] = held["mean"] - held["baseline"]
+    means = {measure: {"mean": collected.mean(measure)} for measure in collected.measures}
+    if collected.has_baseline:
+        for measure, row in means.items():
+            row["baseline"] = collected.mean(measure, baseline=True)
+            row["difference"] = row["mean"] - row["baseline"]
     return {
         "schema_version": SCHEMA_VERSION,
-        "judged": found.questions,
-        "primary": found.primary,
+        "judged": collected.questions,
+        "primary": collected.primary,
         "mean_of_collections": means,
-        "verdicts": verdicts if found.has_baseline else None,
-        "collections": {name: summary(one) for name, one in found.compared.items()},
+        "verdicts": verdicts if collected.has_baseline else None,
+        "collections": {name: summary(result) for name, result in collected.compared.items()},
     }

@@ -36,11 +36,11 @@ def evaluate(
     Args:
         baseline: another set-up, or a run file.
         measures: names that ir_measures reads; the first nDCG, else the first of all, orders the questions.
-        top_k: chunks a reader is given; None takes the domain's stage2_top_k.
+        top_k: chunks a reader gets; None takes the domain's stage2_top_k.
         by: labels to group by.
 
     Raises:
-        InvalidRequest, ConfigError: a measure, a label, a set-up or a file that cannot be used.
+        InvalidRequest, ConfigError: a measure, a label, a set-up or a file cannot be used.
     """
     names = read_measures(measures)
     groups = grouped(session, by)
@@ -63,10 +63,10 @@ def evaluate(
 def compare_files(
     session: Session, ours: Path, theirs: Path, *, measures: Sequence[str], by: Sequence[str] = ()
 ) -> Compared:
-    """Return the comparison of two run files; nothing is asked.
+    """Compare two run files without running a search.
 
     Raises:
-        InvalidRequest, ConfigError: a measure, a label or a file that cannot be used.
+        InvalidRequest, ConfigError: a measure, a label or a file cannot be used.
     """
     names = read_measures(measures)
     first, second = (_file(session, path, names) for path in (ours, theirs))
@@ -89,19 +89,19 @@ def _file(session: Session, path: Path, measures: Sequence[str]) -> Scored:
 
 
 Groups = Mapping[str, Mapping[str, Sequence[str]]]
-"""Name of a grouping to value to question ids."""
+"""{grouping: {value: question ids}}."""
 _MOST_VALUES: Final = 12
 _UNKNOWN: Final = "not known"
 
 
 def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
-    """Return the groupings of the judged questions that say anything, of two groups at least, or that are asked for.
+    """Group the judged questions; only groupings of two groups at least, or those requested, are returned.
 
     Args:
-        by: labels to group by beside tier and domain; empty takes every label with 2 to 12 values.
+        by: labels to group by, in addition to tier and domain; empty takes every label with 2 to 12 values.
 
     Raises:
-        InvalidRequest: a label that no question has.
+        InvalidRequest: no question has a label.
     """
     judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
     tiers = tier_of_gold(session.qrels, session.corpus.identities.values())
@@ -117,32 +117,32 @@ def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
         values |= {label: question.labels.get(label, _UNKNOWN) for label in sorted(chosen)}
         for name, value in values.items():
             groups.setdefault(name, {}).setdefault(value, []).append(question.id)
-    kept = {name: dict(sorted(held.items())) for name, held in groups.items() if len(held) > 1 or name in by}
-    return {name: held for name, held in kept.items() if name in by or len(held) <= _MOST_VALUES}
+    kept = {name: dict(sorted(members.items())) for name, members in groups.items() if len(members) > 1 or name in by}
+    return {name: members for name, members in kept.items() if name in by or len(members) <= _MOST_VALUES}
 
 
 def tier_of_gold(qrels: Mapping[str, Mapping[str, int]], identities: Iterable[Identity]) -> Mapping[str, int]:
-    """Return the best tier among the gold answers of each question, as far as it is known."""
-    wanted = {gold for held in qrels.values() for gold in held}
+    """Return the best known tier among the gold answers of each question."""
+    wanted = {gold for answers in qrels.values() for gold in answers}
     hashes = [gold for gold in wanted if gold_of(Identity("", "", frozenset(), gold.removeprefix("sha256:")), (gold,))]
     tiers: dict[str, int] = {}
-    for one in identities:
-        if one.tier is None:
+    for identity in identities:
+        if identity.tier is None:
             continue
-        for gold in [*(wanted & {*one.names, EXACT + one.chunk_id}), *gold_of(one, hashes)]:
-            tiers[gold] = min(tiers.get(gold, one.tier), one.tier)
-    known = {question: [tiers[gold] for gold in held if gold in tiers] for question, held in qrels.items()}
-    return {question: min(found) for question, found in known.items() if found}
+        for gold in [*(wanted & {*identity.names, EXACT + identity.chunk_id}), *gold_of(identity, hashes)]:
+            tiers[gold] = min(tiers.get(gold, identity.tier), identity.tier)
+    known = {question: [tiers[gold] for gold in answers if gold in tiers] for question, answers in qrels.items()}
+    return {question: min(gold_tiers) for question, gold_tiers in known.items() if gold_tiers}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What a report is about.
+    """The content of a report.
 
     Attributes:
         ours: the set-up under test.
-        baseline: what it is compared with, None where there is nothing.
-        without_authority: ours with the boost at 0, None where it was not run.
+        baseline: what it is compared with, if anything.
+        without_authority: ours with the boost at 0, None if it was not run.
         primary: the measure by which questions are sorted.
     """
 
@@ -155,30 +155,33 @@ class Compared:
 
     @property
     def both(self) -> tuple[Scored, ...]:
-        """Ours, and the baseline where there is one."""
+        """Ours, and the baseline if there is one."""
         return (self.ours,) if self.baseline is None else (self.ours, self.baseline)
 
     @property
     def troubles(self) -> Sequence[str]:
         """Reasons to doubt the numbers: sources that did not answer, missing rankings."""
-        found = []
-        for one in self.both:
-            if one.run is not None:
-                found += [f"{one.name}: {trouble}" for trouble in troubles_of(a.troubles for a in one.run.answers)]
-            lacking = sum(question not in one.rankings for question in self.session.qrels)
-            if one.run is None and lacking:
+        problems = []
+        for scored in self.both:
+            if scored.run is not None:
+                problems += [
+                    f"{scored.name}: {trouble}" for trouble in troubles_of(a.troubles for a in scored.run.answers)
+                ]
+            lacking = sum(question not in scored.rankings for question in self.session.qrels)
+            if scored.run is None and lacking:
                 count = len(self.session.qrels)
-                found.append(f"{one.name} ranks nothing for {lacking} of the {count} judged questions, which count 0")
-        return found
+                problems.append(
+                    f"{scored.name} ranks nothing for {lacking} of the {count} judged questions, which count 0"
+                )
+        return problems
 
     @property
     def degraded(self) -> bool:
-        """Whether a source, the embedder or the reranker did not do its part in some search."""
-        return any(answer.troubles for one in self.both if one.run is not None for answer in one.run.answers)
+        """Whether a source, the embedder or the reranker failed in some search."""
+        return any(answer.troubles for scored in self.both if scored.run is not None for answer in scored.run.answers)
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """The questions by id."""
         return {question.id: question.text for question, _ in self.session.questions}
 
 
@@ -186,7 +189,7 @@ SCHEMA_VERSION: Final = "1.0"
 
 
 def summary(compared: Compared) -> dict[str, Any]:
-    """Return the whole evaluation, JSON-ready; schema version 1.0."""
+    """Return the whole evaluation as JSON values; schema version 1.0."""
     ours, baseline, session = compared.ours, compared.baseline, compared.session
     out: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -198,29 +201,29 @@ def summary(compared: Compared) -> dict[str, Any]:
         "difference": None,
         "groups": {
             name: {
-                value: {"questions": len(held), "measures": {one: ours.mean(one, held) for one in ours.measures}}
-                for value, held in groups.items()
+                value: {"questions": len(ids), "measures": {name: ours.mean(name, ids) for name in ours.measures}}
+                for value, ids in groups.items()
             }
             for name, groups in compared.groups.items()
         },
-        "per_question": {name: dict(held) for name, held in ours.scores.items()},
+        "per_question": {name: dict(scores) for name, scores in ours.scores.items()},
     }
     if baseline is not None:
         out["difference"] = {measure: ours.against(baseline, measure)._asdict() for measure in ours.measures}
     return out
 
 
-def _set_up(one: Scored, compared: Compared) -> dict[str, Any]:
+def _set_up(scored: Scored, compared: Compared) -> dict[str, Any]:
     out: dict[str, Any] = {
-        "name": one.name,
-        "measures": {measure: one.interval(measure)._asdict() for measure in one.measures},
+        "name": scored.name,
+        "measures": {measure: scored.interval(measure)._asdict() for measure in scored.measures},
     }
-    run = one.run
+    run = scored.run
     if run is None:
         return out
     depth = run.depth
     fates = gold_fates(run, compared.session.qrels)
-    plain = compared.without_authority if one is compared.ours else None
+    plain = compared.without_authority if scored is compared.ours else None
     return out | {
         "top_k": depth.top_k,
         "top_k_by_domain": dict(depth.by_domain) or None,
@@ -238,5 +241,5 @@ def _set_up(one: Scored, compared: Compared) -> dict[str, Any]:
         "embedder": None if run.embedder is None else run.embedder.to_dict(),
         "failed_searches": sum(answer.failed for answer in run.answers),
         "troubles": [trouble._asdict() for trouble in troubles_of(answer.troubles for answer in run.answers)],
-        "settings": {name: dict(held) for name, held in run.settings.items()},
+        "settings": {name: dict(settings) for name, settings in run.settings.items()},
     }

@@ -1,4 +1,4 @@
-"""Whether a set-up still answers what a gate file asks of it."""
+"""Checks whether a set-up still meets a gate file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,15 @@ from context_engine.settings.files import read_json
 
 Outcome = Literal["holds", "below_floor", "lost"]
 MOST_LOST: Final = 5
-_EVEN: Final = 1e-9
-"""Differences of means that are rounding, not loss."""
+_EVEN: Final = 1e-9  # smaller differences of means are rounding, not loss
 
 
 class MeasureCheck(NamedTuple):
     """One measure of one collection.
 
     Attributes:
-        now: its mean.
-        floor: the least mean; None where the file names none.
-        baseline, pair: the baseline's mean and the paired difference to it; None where it is not compared.
+        floor: the least mean; None if the file names none.
+        baseline, pair: the baseline's mean and the paired difference from it; None if it is not compared.
     """
 
     collection: str
@@ -43,7 +41,7 @@ class MeasureCheck(NamedTuple):
 
 
 class LostQuestion(NamedTuple):
-    """A question that is answered worse than in the baseline."""
+    """A question with a worse answer than in the baseline."""
 
     question: str
     text: str
@@ -53,56 +51,46 @@ class LostQuestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """What came of a gate.
+    """The result of a gate: its measured collections, and its checks in the order of the file."""
 
-    Attributes:
-        found: what was measured.
-        checks: in the order of the file's collections and measures.
-    """
-
-    found: Collected
+    collected: Collected
     checks: tuple[MeasureCheck, ...]
 
     @property
     def fallen(self) -> tuple[MeasureCheck, ...]:
-        """The checks that do not hold."""
-        return tuple(one for one in self.checks if one.outcome != "holds")
+        """The checks that fail."""
+        return tuple(check for check in self.checks if check.outcome != "holds")
 
     @property
     def holds(self) -> bool:
-        """Whether every check holds."""
         return not self.fallen
 
     @property
     def troubles(self) -> Mapping[str, Sequence[str]]:
         """Components that failed in some search, by collection; the numbers are then unreliable."""
-        return {name: one.troubles for name, one in self.found.compared.items() if one.degraded}
+        return {name: result.troubles for name, result in self.collected.compared.items() if result.degraded}
 
 
-def gate_result(gate: GateFile, found: Collected) -> GateResult:
-    """Return the gate's checks on the measured results.
-
-    Args:
-        found: the collections of the gate, by its `measured` measures, beside its baseline where it has one.
-    """
+def gate_result(gate: GateFile, collected: Collected) -> GateResult:
+    """Check measured results; the collections are the gate's, by its `measured` measures, with its baseline if any."""
     checks = [
-        _check(gate, found, name, measure)
-        for name, one in gate.collections.items()
+        _check(gate, collected, name, measure)
+        for name, collection in gate.collections.items()
         for measure in gate.measured
-        if measure in one.floors or measure in gate.compared
+        if measure in collection.floors or measure in gate.compared
     ]
-    return GateResult(found=found, checks=tuple(checks))
+    return GateResult(collected=collected, checks=tuple(checks))
 
 
-def _check(gate: GateFile, found: Collected, name: str, measure: str) -> MeasureCheck:
-    one, floor = found.compared[name], gate.collections[name].floors.get(measure)
-    pair = found.against(name, measure) if measure in gate.compared else None
-    now, outcome = one.ours.mean(measure), "holds"
+def _check(gate: GateFile, collected: Collected, name: str, measure: str) -> MeasureCheck:
+    result, floor = collected.compared[name], gate.collections[name].floors.get(measure)
+    pair = collected.against(name, measure) if measure in gate.compared else None
+    now, outcome = result.ours.mean(measure), "holds"
     if pair is not None and _lost(gate, pair):
         outcome = "lost"
     if floor is not None and now < floor - _EVEN:
         outcome = "below_floor"
-    baseline = one.baseline.mean(measure) if pair is not None and one.baseline is not None else None
+    baseline = result.baseline.mean(measure) if pair is not None and result.baseline is not None else None
     return MeasureCheck(name, measure, outcome, now, floor, baseline, pair)  # type: ignore[arg-type]
 
 
@@ -111,73 +99,73 @@ def _lost(gate: GateFile, pair: Paired) -> bool:
     return -pair.mean > gate.allowed_loss + _EVEN and (pair.beyond_noise or not gate.beyond_noise)
 
 
-def lost_most(found: Collected, name: str, measure: str, most: int = MOST_LOST) -> Sequence[LostQuestion]:
+def lost_most(collected: Collected, name: str, measure: str, most: int = MOST_LOST) -> Sequence[LostQuestion]:
     """Return the questions of a collection that lost most against the baseline, the worst first."""
-    one = found.compared[name]
-    if one.baseline is None:
+    result = collected.compared[name]
+    if result.baseline is None:
         return []
-    ours, theirs, texts = one.ours.scores, one.baseline.scores, one.texts
+    ours, theirs, texts = result.ours.scores, result.baseline.scores, result.texts
     lost = [
-        LostQuestion(question, texts.get(question, ""), held[measure], theirs[question][measure])
-        for question, held in ours.items()
-        if held[measure] < theirs[question][measure]
+        LostQuestion(question, texts.get(question, ""), scores[measure], theirs[question][measure])
+        for question, scores in ours.items()
+        if scores[measure] < theirs[question][measure]
     ]
     return sorted(lost, key=lambda row: (row.now - row.baseline, row.question))[:most]
 
 
 def gate_summary(result: GateResult) -> dict[str, Any]:
-    """Return the result as plain values, JSON-ready."""
+    """Return the result as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "holds": result.holds,
         "degraded": bool(result.troubles),
         "checks": [
             {
-                **one._asdict(),
-                "pair": None if one.pair is None else one.pair._asdict(),
-                "lost_most": [row._asdict() for row in lost_most(result.found, one.collection, one.measure)]
-                if one.outcome != "holds"
+                **check._asdict(),
+                "pair": None if check.pair is None else check.pair._asdict(),
+                "lost_most": [row._asdict() for row in lost_most(result.collected, check.collection, check.measure)]
+                if check.outcome != "holds"
                 else [],
             }
-            for one in result.checks
+            for check in result.checks
         ],
         "troubles": {name: list(troubles) for name, troubles in result.troubles.items()},
     }
 
 
-_WHAT: Final = {"questions": "the questions", "judgements": "the judgements", "corpus": "the documents"}
+_PARTS: Final = {"questions": "the questions", "judgements": "the judgements", "corpus": "the documents"}
 
 
 def fingerprint(session: Session) -> dict[str, str]:
-    """Return what tells a collection's questions, judgements and corpus from others: sixteen hex digits each.
+    """Identify a collection's questions, judgements and corpus by sixteen hex digits each.
 
-    The same for files of other names, forms or order.
+    File names, formats and order do not matter.
     """
-    asked = [[one.id, one.text, domain, str(one.as_of or session.as_of)] for one, domain in session.questions]
+    asked = [[entry.id, entry.text, domain, str(entry.as_of or session.as_of)] for entry, domain in session.questions]
     judged = {question: dict(gold) for question, gold in session.qrels.items()}
     rejected = {question: sorted(gold) for question, gold in session.rejected.items() if gold}
-    held = [[*key, one.sha256] for key, one in session.corpus.identities.items()]
-    values = (sorted(asked), [judged, rejected], [sorted(held), session.corpus.unlisted])
-    return dict(zip(_WHAT, map(_digest, values), strict=True))
+    corpus = [[*key, identity.sha256] for key, identity in session.corpus.identities.items()]
+    values = (sorted(asked), [judged, rejected], [sorted(corpus), session.corpus.unlisted])
+    return dict(zip(_PARTS, map(_digest, values), strict=True))
 
 
 def _digest(value: Any) -> str:
     return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:16]
 
 
-def keep_baseline(folder: Path, found: Collected) -> None:
-    """Write the runs of all collections and what they were measured on.
+def keep_baseline(folder: Path, collected: Collected) -> None:
+    """Write the runs of all collections, with the fingerprints of what they were measured on.
 
     Raises:
         ConfigError: a file cannot be written.
     """
-    for name, one in found.compared.items():
+    for name, result in collected.compared.items():
         run, beside = run_file(folder, name), _beside(folder, name)
-        write_run(run, one.ours.places, one.ours.name)
+        write_run(run, result.ours.places, result.ours.name)
         kept = {
             "run": _run_digest(run),
-            **fingerprint(one.session),
-            "means": {measure: round(one.ours.mean(measure), 6) for measure in found.measures},
+            **fingerprint(result.session),
+            "means": {measure: round(result.ours.mean(measure), 6) for measure in collected.measures},
         }
         try:
             beside.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
@@ -186,7 +174,7 @@ def keep_baseline(folder: Path, found: Collected) -> None:
 
 
 def check_replaceable(gate: GateFile) -> None:
-    """Refuse to write over a file that is no baseline: a gate file names the folder, and may name any.
+    """Refuse to overwrite a file that is not a baseline: a gate file may name any folder.
 
     Raises:
         ConfigError: there is such a file, or it cannot be read.
@@ -196,40 +184,43 @@ def check_replaceable(gate: GateFile) -> None:
     for name in gate.collections:
         beside = _beside(gate.baseline, name)
         if beside.exists() and "run" not in read_json(beside, str(beside)):
-            raise ConfigError("is no baseline, and would be written over: name a folder for it alone", file=str(beside))
+            problem = "is not a baseline and would be overwritten: name a folder for the baseline alone"
+            raise ConfigError(problem, file=str(beside))
 
 
-def check_baseline(gate: GateFile, found: Collected, file: Path) -> None:
-    """Refuse to keep runs that could not pass, or that say little of the set-up.
+def check_baseline(gate: GateFile, collected: Collected, file: Path) -> None:
+    """Refuse to keep runs that could not pass, or are not representative of the set-up.
 
     Raises:
-        ConfigError: a mean is below its floor, or a source did not do its part.
+        ConfigError: a mean is below its floor, or a source failed.
     """
-    for name, one in found.compared.items():
-        if one.degraded:
-            raise ConfigError(f"no baseline is written: collection {name!r}: {one.troubles[0]}", file=str(file))
+    for name, result in collected.compared.items():
+        if result.degraded:
+            raise ConfigError(f"no baseline is written: collection {name!r}: {result.troubles[0]}", file=str(file))
         for measure, floor in gate.collections[name].floors.items():
-            if one.ours.mean(measure) < floor:
-                said = f"{measure} of collection {name!r} is {one.ours.mean(measure):.4f}, its floor {floor:g}"
-                raise ConfigError(f"no baseline is written: {said}: lower the floor, or mend it", file=str(file))
+            if result.ours.mean(measure) < floor:
+                problem = f"{measure} of collection {name!r} is {result.ours.mean(measure):.4f}, its floor {floor:g}"
+                raise ConfigError(f"no baseline is written: {problem}: lower the floor, or mend it", file=str(file))
 
 
 def check_comparable(gate: GateFile, sessions: Mapping[str, Session], file: Path) -> None:
     """Refuse to compare with runs over other questions, judgements or, unless the file allows it, documents.
 
     Raises:
-        ConfigError: all that has changed since the baseline, by collection; or there is no baseline.
+        ConfigError: there is no baseline, or something changed since; the message lists all changes by collection.
     """
     if gate.baseline is None:
         return
-    problems = [said for name, session in sessions.items() if (said := _changed(gate, gate.baseline, name, session))]
+    problems = [
+        problem for name, session in sessions.items() if (problem := _changed(gate, gate.baseline, name, session))
+    ]
     if problems:
         mend = f"'context-engine eval gate {file} --write' measures the baseline anew"
         raise ConfigError(f"nothing can be compared: {'; '.join(problems)}. {mend}", file=str(file))
 
 
 def _changed(gate: GateFile, folder: Path, name: str, session: Session) -> str:
-    """Return why a collection cannot be compared with its baseline; "" where it can."""
+    """Return why a collection cannot be compared with its baseline; "" if it can."""
     beside, run = _beside(folder, name), run_file(folder, name)
     if not (beside.is_file() and run.is_file()):
         return f"collection {name!r} has no baseline in {folder}"
@@ -237,7 +228,7 @@ def _changed(gate: GateFile, folder: Path, name: str, session: Session) -> str:
     if kept.get("run") != _run_digest(run):
         return f"{run} is not the run that {beside.name} was written with"
     compared = [key for key in now if key != "corpus" or gate.same_corpus]
-    changed = [_WHAT[key] for key in compared if kept.get(key) != now[key]]
+    changed = [_PARTS[key] for key in compared if kept.get(key) != now[key]]
     return f"since the baseline {' and '.join(changed)} of collection {name!r} have changed" if changed else ""
 
 

@@ -1,4 +1,4 @@
-"""The gate file: which questions an installation must go on answering, and how well."""
+"""The gate file: the questions an installation must answer, and how well."""
 
 from __future__ import annotations
 
@@ -24,24 +24,20 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class GateCollection(Collection):
-    """A collection and its required measures.
-
-    Attributes:
-        floors: the least mean by measure; also where there is no baseline.
-    """
+    """A collection and the least mean of its measures, also without a baseline."""
 
     floors: dict[str, Share] = Field(default_factory=dict)
 
 
 class GateFile(BaseModel):
-    """What must hold.
+    """The conditions that must hold.
 
     Attributes:
         measures: compared with the baseline.
-        baseline: folder of runs; None compares with nothing, and floors alone are tested.
+        baseline: folder of runs; None tests floors only.
         allowed_loss: how far a mean may be below the baseline's.
-        beyond_noise: a loss counts only where the 95 % interval of the paired difference lies below 0 as well.
-        same_corpus: refuse to compare where documents have changed since the baseline.
+        beyond_noise: a loss counts only if the 95 % interval of the paired difference also lies below 0.
+        same_corpus: refuse to compare if documents have changed since the baseline.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,7 +52,9 @@ class GateFile(BaseModel):
 
     @model_validator(mode="after")
     def _tests_something(self) -> Self:
-        bare = [name for name, one in self.collections.items() if self.baseline is None and not one.floors]
+        bare = [
+            name for name, collection in self.collections.items() if self.baseline is None and not collection.floors
+        ]
         if bare:
             raise ValueError(f"tests nothing of collection {bare[0]!r}: give it floors, or the file a baseline")
         return self
@@ -68,23 +66,22 @@ class GateFile(BaseModel):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """Every measure that is compared or has a floor."""
-        floors = (measure for one in self.collections.values() for measure in one.floors)
+        floors = (measure for collection in self.collections.values() for measure in collection.floors)
         return tuple(dict.fromkeys((*self.compared, *floors)))
 
 
 def read_gate(path: Path) -> GateFile:
-    """Return a gate file, YAML or JSON; its paths start at its folder.
+    """Return a gate file, YAML or JSON; its paths are relative to its folder.
 
     Raises:
-        ConfigError: the file cannot be read, or a key or value of it cannot be used.
+        ConfigError: the file cannot be read, or a key or value in it cannot be used.
     """
     data = read_yaml(path, str(path))
     if isinstance(data.get("baseline"), str):
         data["baseline"] = str(path.parent / data["baseline"])
-    held = data.get("collections")
-    if isinstance(held, dict):
-        data["collections"] = {name: relative_to(path.parent, value) for name, value in held.items()}
+    collections = data.get("collections")
+    if isinstance(collections, dict):
+        data["collections"] = {name: relative_to(path.parent, value) for name, value in collections.items()}
     return _checked(data, path)
 
 
@@ -96,7 +93,7 @@ def new_gate(
     allowed_loss: float = 0.0,
     beyond_noise: bool = True,
 ) -> GateFile:
-    """Return a gate that is to stand at a path, its baseline in a folder beside it.
+    """Return a new gate for a path, with its baseline in a folder beside it.
 
     Raises:
         ConfigError: a measure or a value cannot be used.
@@ -107,26 +104,30 @@ def new_gate(
         "baseline": str(path.with_name(f"{path.stem}.runs")),
         "allowed_loss": allowed_loss,
         "beyond_noise": beyond_noise,
-        "collections": {name: one.model_dump(exclude_none=True) for name, one in collections.items()},
+        "collections": {name: collection.model_dump(exclude_none=True) for name, collection in collections.items()},
     }
     return _checked(data, path)
 
 
 def _checked(data: dict[str, Any], path: Path) -> GateFile:
-    """Return a gate with its measures called as ir_measures calls them."""
+    """Validate a gate; its measures get the names of ir_measures."""
     try:
         gate = GateFile.model_validate(data)
     except ValidationError as error:
-        found = config_error(error, data, GateFile, file=str(path)).each
-        if len(found) == 1:
-            raise found[0] from None
-        raise ConfigError("; ".join(f"{one.key}: {one.problem}" for one in found), file=str(path)) from None
+        errors = config_error(error, data, GateFile, file=str(path)).each
+        if len(errors) == 1:
+            raise errors[0] from None
+        raise ConfigError("; ".join(f"{fault.key}: {fault.problem}" for fault in errors), file=str(path)) from None
     return gate.model_copy(
         update={
             "measures": _measures(gate.measures, path),
             "collections": {
-                name: one.model_copy(update={"floors": dict(zip(_measures(one.floors, path), one.floors.values()))})
-                for name, one in gate.collections.items()
+                name: gate_collection.model_copy(
+                    update={
+                        "floors": dict(zip(_measures(gate_collection.floors, path), gate_collection.floors.values()))
+                    }
+                )
+                for name, gate_collection in gate.collections.items()
             },
         }
     )
@@ -134,26 +135,26 @@ def _checked(data: dict[str, Any], path: Path) -> GateFile:
 
 def _measures(names: Iterable[str], path: Path) -> tuple[str, ...]:
     try:
-        found = read_measures(list(names))
+        measures = read_measures(list(names))
     except InvalidRequest as error:
         raise ConfigError(str(error), file=str(path)) from None
-    of_sets = [name for name in found if name.startswith("Set")]
+    of_sets = [name for name in measures if name.startswith("Set")]
     if of_sets:
-        problem = f"measure {of_sets[0]} is of what is read, which no run file says: take one with a depth, e.g. R@10"
+        problem = f"measure {of_sets[0]} needs the chunks read, which no run file has: use one with a depth, e.g. R@10"
         raise ConfigError(problem, file=str(path))
-    return found
+    return measures
 
 
 def gate_text(path: Path, gate: GateFile) -> str:
-    """Return the text of a gate file that is to stand at a path: commented YAML, its paths from its folder."""
+    """Return the text of a gate file for a path: commented YAML, with paths relative to its folder."""
     data = gate.model_dump(mode="json", exclude_none=True)
     data["baseline"] = _from(path.parent, gate.baseline)
-    for name, one in gate.collections.items():
-        held = {"queries": _from(path.parent, one.queries), "qrels": _from(path.parent, one.qrels)}
-        data["collections"][name] |= {key: value for key, value in held.items() if value is not None}
-    for one in data["collections"].values():
-        if not one["floors"]:
-            del one["floors"]
+    for name, collection in gate.collections.items():
+        paths = {"queries": _from(path.parent, collection.queries), "qrels": _from(path.parent, collection.qrels)}
+        data["collections"][name] |= {key: value for key, value in paths.items() if value is not None}
+    for collection in data["collections"].values():
+        if not collection["floors"]:
+            del collection["floors"]
     return _HEAD.format(name=path.name) + yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 

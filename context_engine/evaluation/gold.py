@@ -1,4 +1,4 @@
-"""What a gold id names: a chunk, a document, a version or section of it, or a text by its hash."""
+"""The meaning of a gold id: a chunk, a document, a version or section of it, or a text by its hash."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ _HEADING: Final = re.compile(r"^#+ (\d[\w.()]*) ", re.MULTILINE)
 
 
 class Identity(NamedTuple):
-    """All that a chunk can be called by.
+    """All names of a chunk.
 
     Attributes:
-        names: chunk id, document, document@version, and with each section it stands in: document#4.2, document@3.2#4.
-        sha256: of the text; "" where the text is not known.
-        tier: authority tier, None where it is not known.
+        names: chunk id, document, document@version, and these with each containing section: document#4.2,
+            document@3.2#4.
+        sha256: of the text; "" if the text is unknown.
+        tier: authority tier, None if unknown.
     """
 
     source_id: str
@@ -38,11 +39,7 @@ class Identity(NamedTuple):
 
 
 class GoldHit(NamedTuple):
-    """A returned chunk.
-
-    Attributes:
-        copies: the chunks that were merged into it.
-    """
+    """A returned chunk; `copies` are the chunks that were merged into it."""
 
     identity: Identity
     score: float
@@ -50,7 +47,7 @@ class GoldHit(NamedTuple):
 
 
 def identity_of(source_id: str, chunk_id: str, chunk: Chunk, tier: int | None = None) -> Identity:
-    """Return the identity of a chunk. One without a section number stands for the numbered headings in its text."""
+    """Return the identity of a chunk. Without a section number it has those of the numbered headings in its text."""
     documents = [chunk.document_id] if chunk.document_id else []
     if chunk.document_id and chunk.document_version:
         documents.append(f"{chunk.document_id}@{chunk.document_version}")
@@ -61,7 +58,7 @@ def identity_of(source_id: str, chunk_id: str, chunk: Chunk, tier: int | None = 
 
 
 def _and_above(section: str) -> list[str]:
-    """Return a section number and those it stands in: 4.2.1 gives 4, 4.2 and 4.2.1."""
+    """Return a section number and those containing it: 4.2.1 gives 4, 4.2 and 4.2.1."""
     parts = section.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
@@ -73,7 +70,7 @@ def gold_of(identity: Identity, gold: Iterable[str]) -> list[str]:
 
 
 def holders(gold: Iterable[str]) -> frozenset[str]:
-    """Return the ids of chunks and documents that hold what some gold ids name; empty where one is a hash of a text.
+    """Return the ids of the chunks and documents that some gold ids name; empty if one is a hash of a text.
 
     >>> sorted(holders(["SOP-1@3.2#4.2"]))
     ['SOP-1', 'SOP-1@3.2', 'SOP-1@3.2#4.2']
@@ -85,7 +82,7 @@ def holders(gold: Iterable[str]) -> frozenset[str]:
 
 
 def _containing(name: str) -> Iterator[str]:
-    """Yield a name, what stands before its section, and before its version."""
+    """Yield a name, the part before its section, and the part before its version."""
     yield name
     for mark in ("#", "@"):
         name = name.partition(mark)[0]
@@ -93,9 +90,9 @@ def _containing(name: str) -> Iterator[str]:
 
 
 def resolved(gold: Mapping[str, int], chunk_ids: Container[str]) -> dict[str, int]:
-    """Return gold ids with those that name one chunk alone taken for what they read like, where it is gone.
+    """Return gold ids; an exact chunk id whose chunk is gone becomes the section or document that it reads like.
 
-    A document that was cut anew has no chunk `SOP-1@3.2#4.2` any more, but still a section.
+    A document that was cut again may have no chunk `SOP-1@3.2#4.2` any more, but still that section.
     """
     return {
         name if name.removeprefix(EXACT) in chunk_ids else name.removeprefix(EXACT): grade
@@ -109,22 +106,24 @@ def _is_hash_of(name: str, sha256: str) -> bool:
 
 
 def _prefix(name: str) -> str:
-    found = _HASH.fullmatch(name)
-    return (found[1] or found[2]) if found else ""
+    match = _HASH.fullmatch(name)
+    return (match[1] or match[2]) if match else ""
 
 
 def ranked_ids(hits: Sequence[GoldHit], gold: Mapping[str, int]) -> list[tuple[str, str]]:
     """Return (name, chunk id) of each place in a ranking, best first, each gold id once.
 
-    A chunk that is gold stands under its gold id, any other under its own. What repeats a gold id that stands above
-    (two sections of one gold document, a merged copy) takes no place. A chunk that holds two gold ids, itself or in
-    the copies merged into it, takes two places, as the copies would have taken without the merging.
+    A gold chunk has its gold id as name, any other chunk its own id. A chunk whose gold id already occurred (a second
+    section of a gold document, a merged copy) takes no place. A chunk with two gold ids, its own or those of merged
+    copies, takes two places, as the copies would have taken without merging.
     """
     places: list[tuple[str, str]] = []
     seen: set[str] = set()
     for hit in hits:
-        found = [(name, one.chunk_id) for one in (hit.identity, *hit.copies) for name in gold_of(one, gold)]
-        for name, chunk_id in found or [(hit.identity.chunk_id, hit.identity.chunk_id)]:
+        named = [
+            (name, identity.chunk_id) for identity in (hit.identity, *hit.copies) for name in gold_of(identity, gold)
+        ]
+        for name, chunk_id in named or [(hit.identity.chunk_id, hit.identity.chunk_id)]:
             if name not in seen:
                 seen.add(name)
                 places.append((name, chunk_id))
@@ -132,18 +131,14 @@ def ranked_ids(hits: Sequence[GoldHit], gold: Mapping[str, int]) -> list[tuple[s
 
 
 class GoldIndex:
-    """Finds the gold ids that name nothing.
-
-    Args:
-        identities: every chunk there is.
-    """
+    """Recognises gold ids that name nothing among all chunks."""
 
     def __init__(self, identities: Iterable[Identity]) -> None:
         self._names: set[str] = set()
         hashes: set[str] = set()
-        for one in identities:
-            self._names |= one.names
-            hashes.add(one.sha256)
+        for identity in identities:
+            self._names |= identity.names
+            hashes.add(identity.sha256)
         self._hashes = sorted(hashes)
 
     def knows(self, gold: str) -> bool:
@@ -157,12 +152,12 @@ class GoldIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """What is there to be found.
+    """Everything that can be found.
 
     Attributes:
         identities: the chunks of all sources that can be listed, by (source id, chunk id).
         tokens, chunks: by domain.
-        unlisted: sources whose adapters cannot list them.
+        unlisted: sources whose adapters cannot list their chunks.
     """
 
     identities: Mapping[tuple[str, str], Identity] = field(default_factory=dict)
@@ -171,18 +166,17 @@ class Corpus:
     unlisted: tuple[str, ...] = ()
 
     def by_chunk_id(self) -> Mapping[str, Identity]:
-        """Return the identities by chunk id alone."""
-        return {chunk_id: one for (_, chunk_id), one in self.identities.items()}
+        return {chunk_id: identity for (_, chunk_id), identity in self.identities.items()}
 
 
 class _ListedChunk(NamedTuple):
-    """A chunk as it counts here."""
+    """A listed chunk, reduced to what is needed here."""
 
     chunk_id: str
     identity: Identity
     tokens: int
     document: str
-    held: AccessClass
+    access: AccessClass
 
 
 def read_corpus(
@@ -192,7 +186,7 @@ def read_corpus(
 
     Args:
         setup: with the domains and sources that the principal may know.
-        principal: who asks; a document that raises its classification above theirs is not there.
+        principal: the caller; documents classified above their clearance are omitted.
 
     Raises:
         StoreError, SourceError: a source cannot be read now.
@@ -210,10 +204,10 @@ def read_corpus(
                     if listed is None:
                         unlisted.add(spec.id)
                         continue
-                    found = [_listed(setup, spec, chunk, counter) for chunk in listed]
-                readable = _readable(found, setup.access.decide(principal, domain).scope)
-                identities.update({(spec.id, one.chunk_id): one.identity for one in readable})
-                lengths[spec.id] = (sum(one.tokens for one in readable), len(readable))
+                    rows = [_listed(setup, spec, chunk, counter) for chunk in listed]
+                readable = _readable(rows, setup.access.decide(principal, domain).scope)
+                identities.update({(spec.id, row.chunk_id): row.identity for row in readable})
+                lengths[spec.id] = (sum(row.tokens for row in readable), len(readable))
             if spec.id in unlisted:
                 continue
             tokens[name] = tokens.get(name, 0) + lengths[spec.id][0]
@@ -233,8 +227,8 @@ def _listed(setup: Setup, spec: SourceSpec, chunk: Chunk, counter: TokenCounter)
 
 
 def _readable(listed: Sequence[_ListedChunk], scope: AccessScope | None) -> Sequence[_ListedChunk]:
-    """Return the chunks of documents of which every chunk may be read: a document is raised as a whole."""
+    """Return the chunks of documents whose every chunk may be read: a document is classified as a whole."""
     if scope is None:
         return listed
-    withheld = {one.document for one in listed if not scope.admits(one.held)}
-    return [one for one in listed if one.document not in withheld]
+    withheld = {chunk.document for chunk in listed if not scope.admits(chunk.access)}
+    return [chunk for chunk in listed if chunk.document not in withheld]

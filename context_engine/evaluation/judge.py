@@ -1,4 +1,4 @@
-"""Judgements by a person: the questions asked and the record written."""
+"""Judgements by a person: which questions are asked, and the record that is written."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from context_engine.evaluation.questions import read_questions
 
 
 def question_id(path: Path, query: str, domain: str, as_of: date | None = None, name: str | None = None) -> str:
-    """Return the id of a question: the one it has in the file, else one made of its text, domain and day.
+    """Return the id of a question: its id in the file, else one made of its text, domain and day.
 
     Args:
-        as_of: the day asked about, where one was given.
-        name: the id wanted, where one is.
+        as_of: the day asked about, if one was given.
+        name: the requested id, if any.
 
     Raises:
         ConfigError: the file cannot be read.
-        InvalidRequest: the file holds another question under the id wanted.
+        InvalidRequest: the file holds another question under the requested id.
     """
     known = read_questions(path) if path.exists() and path.stat().st_size else ()
     asks = (query, domain, as_of)
     if name is not None:
-        other = next((one for one in known if one.id == name and one.asks != asks), None)
+        other = next((question for question in known if question.id == name and question.asks != asks), None)
         if other is not None:
             raise InvalidRequest(f"{path} holds another question as {name!r}: {other.text!r}: give another --id")
         return name
     day = f" {as_of.isoformat()}" if as_of else ""
-    return next((one.id for one in known if one.asks == asks), f"q-{content_sha256(f'{domain} {query}{day}')[:10]}")
+    same = next((question.id for question in known if question.asks == asks), None)
+    return same or f"q-{content_sha256(f'{domain} {query}{day}')[:10]}"
 
 
 def to_judge(path: Path, question: str, result: SearchResult) -> Sequence[RankedChunk]:
-    """Return the chunks of a result that the file holds no judgement of.
+    """Return the chunks of a result that have no judgement in the file.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -57,11 +58,11 @@ def judgement(
     by: str | None = None,
     at: datetime | None = None,
 ) -> Mapping[str, Any]:
-    """Return one judgement as a line of a JSON Lines file of judgements, which is a file of questions too.
+    """Return one judgement as a line of a JSON Lines file, which also serves as a file of questions.
 
     Args:
-        as_of: the day asked about, where one was given.
-        by, at: who judged, and when; left out where they are None.
+        as_of: the day asked about, if one was given.
+        by, at: who judged, and when; omitted if None.
     """
     row: dict[str, Any] = {
         "query_id": question,

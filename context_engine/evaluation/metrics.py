@@ -28,7 +28,7 @@ _ALIASES: Final = {
 _COUNTS: Final = ("NumQ", "NumRel", "NumRet")
 _NOTHING: Final = "nothing"
 Scores = Mapping[str, Mapping[str, float]]
-"""Question id to measure to value."""
+"""{question id: {measure: value}}."""
 
 
 def _library() -> Any:
@@ -40,16 +40,16 @@ def _library() -> Any:
 
 
 def read_measures(names: Sequence[str]) -> tuple[str, ...]:
-    """Return measures by the names ir_measures gives them; MAP, MRR, NDCG and Recall are read too.
+    """Return measures by their ir_measures names; MAP, MRR, NDCG and Recall are accepted too.
 
     Raises:
-        InvalidRequest: it is no measure, looks at no place, counts instead of measuring, or cannot be computed here.
+        InvalidRequest: it is unknown, has a cutoff of 0, counts instead of measuring, or cannot be computed here.
         MissingExtra: the extra `eval` is not installed.
     """
-    found = tuple(dict.fromkeys(str(_parsed(name)) for name in names))
-    for name in found:
+    measures = tuple(dict.fromkeys(str(_parsed(name)) for name in names))
+    for name in measures:
         _try(name)
-    return found
+    return measures
 
 
 def _parsed(name: str) -> Any:
@@ -58,12 +58,12 @@ def _parsed(name: str) -> Any:
     if at and not depth.strip().isdecimal():
         raise _unknown(name)
     try:
-        found = library.parse_measure(_ALIASES.get(word.upper(), word))
-        return found @ int(depth) if at else found
+        measure = library.parse_measure(_ALIASES.get(word.upper(), word))
+        return measure @ int(depth) if at else measure
     except (ValueError, NameError, SyntaxError, AssertionError):
         raise _unknown(name) from None
     except AttributeError:
-        # It reads the numbers of a name by ast.Num, which Python 3.14 no longer has; without brackets there are none.
+        # ir_measures parses the numbers of a name with ast.Num, which Python 3.14 removed; plain names have none.
         raise InvalidRequest(
             f"ir_measures cannot read {name!r} on this Python: leave out what is in brackets"
         ) from None
@@ -74,7 +74,7 @@ def _unknown(name: str) -> InvalidRequest:
 
 
 def _try(name: str) -> None:
-    """Refuse a measure that ir_measures cannot compute, before anything is asked."""
+    """Refuse a measure that ir_measures cannot compute, before any search."""
     if cutoff(name) < 1:
         raise InvalidRequest(f"measure {name!r} looks at no place: the number after @ must be at least 1")
     if name.startswith(_COUNTS):
@@ -101,22 +101,22 @@ def cutoff(measure: str) -> int:
 def measured(
     rankings: Mapping[str, Sequence[str]], qrels: Qrels, measures: Sequence[str], rejected: Rejected = NOTHING
 ) -> Scores:
-    """Return the measures of each question of the qrels; one that has no ranking counts 0.
+    """Return the measures of each judged question; a question without a ranking counts 0.
 
     Args:
-        rankings: question id to names, best first, none twice.
+        rankings: question id to names, best first, without repetitions.
         qrels: as `positive` returns them.
-        rejected: what was judged not to be relevant, for measures that tell it from what was never judged.
+        rejected: what was judged not relevant, for measures that tell it from what was never judged.
 
     Raises:
         MissingExtra: the extra `eval` is not installed.
     """
     numbers = {question: str(place) for place, question in enumerate(qrels)}
     run = {number: _run(rankings.get(question, ())) for question, number in numbers.items()}
-    grades = {number: _grades(held, rejected.get(name, ())) for (name, held), number in zip(qrels.items(), run)}
+    grades = {number: _grades(gold, rejected.get(name, ())) for (name, gold), number in zip(qrels.items(), run)}
     out: dict[str, dict[str, float]] = {number: dict.fromkeys(measures, 0.0) for number in run}
-    for one in _library().iter_calc([_parsed(name) for name in measures], grades, run):
-        out[one.query_id][str(one.measure)] = float(one.value)
+    for value in _library().iter_calc([_parsed(name) for name in measures], grades, run):
+        out[value.query_id][str(value.measure)] = float(value.value)
     return {question: out[number] for question, number in numbers.items()}
 
 
@@ -129,11 +129,11 @@ def _grades(gold: Mapping[str, int], rejected: Iterable[str]) -> dict[str, int]:
 
 
 def _plain(name: str) -> str:
-    """Return a name in a form that every tool behind ir_measures reads; some part columns at blanks."""
+    """Return a name in a form that every tool behind ir_measures reads; some split columns at spaces."""
     return "d" + quote(name, safe="", errors="replace")
 
 
 def mean(scores: Scores, measure: str, questions: Sequence[str] | None = None) -> float:
-    """Return the mean of a measure over questions, 0 where there are none."""
+    """Return the mean of a measure over questions, 0 if there are none."""
     chosen = list(scores) if questions is None else questions
     return sum(scores[question][measure] for question in chosen) / len(chosen) if chosen else 0.0

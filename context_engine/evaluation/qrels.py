@@ -1,4 +1,4 @@
-"""Judgements: which text answers which question, read from JSON Lines, tab-separated or TREC files, and added to."""
+"""Judgements: which text answers which question, read from JSON Lines, tab-separated or TREC files, and appended."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from context_engine.errors import ConfigError
 from context_engine.evaluation.questions import json_lines, lines_of, rejected
 
 Qrels = Mapping[str, Mapping[str, int]]
-"""Question id to gold id to grade; a grade above 0 is relevant."""
+"""{question id: {gold id: grade}}; a grade above 0 is relevant."""
 Rejected = Mapping[str, Collection[str]]
-"""Question id to the gold ids that were judged not to be relevant."""
+"""Question id to the gold ids judged not relevant."""
 EXACT: Final = "="
-"""Before a chunk id: that chunk alone, not what stands below it, though its id reads like that of a section."""
+"""Prefix of a chunk id that means this chunk alone, not the section that its id reads like."""
 _QUESTION: Final = ("query_id", "qid", "query-id", "id")
 _GOLD: Final = ("gold", "chunk_id", "passage_id", "doc_id", "document_id", "corpus-id", "content_sha256")
 _GRADE: Final = ("grade", "relevance", "score", "rel")
@@ -28,46 +28,46 @@ def read_qrels(path: Path) -> Qrels:
     """Return the judgements of a file.
 
     Forms: JSON Lines (`query_id`, one of `gold`, `chunk_id`, `document_id`, `content_sha256`, and `grade`); lines of
-    question, gold id and grade; TREC's lines of question, 0, gold id and grade. In JSON Lines, which people add to, the
-    last judgement of a pair counts, and `chunk_id` names that chunk alone, marked by `EXACT`; elsewhere a pair with two
-    grades is an error.
+    question, gold id and grade; TREC's lines of question, 0, gold id and grade. In JSON Lines, which people append to,
+    the last judgement of a pair counts, and `chunk_id` names that chunk alone, marked by `EXACT`; elsewhere a pair with
+    two grades is an error.
 
     Raises:
-        ConfigError: the file or a line of it cannot be used, or there is no judgement.
+        ConfigError: the file or a line cannot be used, or there is no judgement.
     """
     by_hand = path.suffix in (".jsonl", ".json", ".ndjson")
-    found: dict[str, dict[str, int]] = {}
+    qrels: dict[str, dict[str, int]] = {}
     for number, question, gold, grade in _from_json(path) if by_hand else _from_columns(path):
-        held = found.setdefault(question, {})
-        if not by_hand and held.get(gold, grade) != grade:
-            raise rejected(path, number, f"{question} {gold} was graded {held[gold]} above and is {grade} here")
-        held[gold] = grade
-    if not found:
+        grades = qrels.setdefault(question, {})
+        if not by_hand and grades.get(gold, grade) != grade:
+            raise rejected(path, number, f"{question} {gold} was graded {grades[gold]} above and is {grade} here")
+        grades[gold] = grade
+    if not qrels:
         raise ConfigError("holds no judgement", file=str(path))
-    return found
+    return qrels
 
 
 def positive(qrels: Qrels) -> Qrels:
     """Return the relevant judgements (grade above 0) of each question that has any."""
-    kept = {question: {gold: grade for gold, grade in held.items() if grade > 0} for question, held in qrels.items()}
-    return {question: held for question, held in kept.items() if held}
+    kept = {question: {gold: grade for gold, grade in rows.items() if grade > 0} for question, rows in qrels.items()}
+    return {question: grades for question, grades in kept.items() if grades}
 
 
 def check_judgements(path: Path) -> None:
-    """Refuse a file that judgements cannot be added to.
+    """Refuse a file that judgements cannot be appended to.
 
     Raises:
-        ConfigError: it is of another form.
+        ConfigError: it has another form.
     """
     if path.suffix != ".jsonl":
         raise ConfigError("judgements are kept as JSON Lines: name a file that ends in .jsonl", file=str(path))
 
 
 def append_judgement(path: Path, judgement: Mapping[str, Any]) -> None:
-    """Add one judgement at the end of a JSON Lines file, making the file where there is none.
+    """Append one judgement to a JSON Lines file, creating it if necessary.
 
     Raises:
-        ConfigError: the file is of another form, or cannot be written.
+        ConfigError: the file has another form, or cannot be written.
     """
     check_judgements(path)
     try:

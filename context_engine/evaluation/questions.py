@@ -1,4 +1,4 @@
-"""Questions to evaluate with, from JSON Lines or tab-separated files: ids, texts, domains, days, gold beside them."""
+"""Evaluation questions from JSON Lines or tab-separated files: ids, texts, domains, days and gold answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EvalQuestion:
     """One question.
 
     Attributes:
-        domain: None where the file names none.
+        domain: None if the file names none.
         as_of: the day the answer must be true for; None is today.
         gold: grade by gold id, as far as the question's own line gives it.
         labels: its other fields, by which results can be grouped.
@@ -38,12 +38,11 @@ class EvalQuestion:
 
     @property
     def asks(self) -> tuple[str, str | None, date | None]:
-        """What makes it another question: text, domain and day."""
+        """What distinguishes it from other questions: text, domain and day."""
         return self.text, self.domain, self.as_of
 
 
 def rejected(path: Path, line: int, problem: str) -> ConfigError:
-    """Return the error for a line of a file."""
     return ConfigError(problem, file=str(path), key=f"line {line}")
 
 
@@ -68,7 +67,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Yield number and object of each line.
 
     Raises:
-        ConfigError: a line that is no JSON object.
+        ConfigError: a line is not a JSON object.
     """
     for number, line in lines_of(path):
         try:
@@ -84,25 +83,25 @@ def read_questions(path: Path) -> tuple[EvalQuestion, ...]:
     """Return the questions of a file, in its order.
 
     JSON Lines (`.jsonl`, `.json`): "id", "text" or "query", optionally "domain", "as_of" and "answers" (gold ids, or
-    objects with "document_id" and optionally "version" and "section"); any other field is a label. A file that
-    `eval judge` wrote is read too. Else one question a line: id, tab, text.
+    objects with "document_id" and optionally "version" and "section"); any other field is a label. A file written by
+    `eval judge` is accepted too. Otherwise one question a line: id, tab, text.
 
     Raises:
-        ConfigError: the file or a line of it cannot be used, an id stands for two questions, or there is no question.
+        ConfigError: the file or a line cannot be used, an id stands for two questions, or there is no question.
     """
     rows = _from_json(path) if path.suffix in (".jsonl", ".json", ".ndjson") else _from_tabs(path)
-    found: dict[str, EvalQuestion] = {}
+    questions: dict[str, EvalQuestion] = {}
     for number, question in rows:
-        other = found.get(question.id)
+        other = questions.get(question.id)
         if other is not None and other.asks != question.asks:
             problem = f"question {question.id!r} is here with another text, domain or day: ids are unique"
             raise rejected(path, number, problem)
         if other is not None:
             question = replace(other, gold={**other.gold, **question.gold})
-        found[question.id] = question
-    if not found:
+        questions[question.id] = question
+    if not questions:
         raise ConfigError("holds no question", file=str(path))
-    return tuple(found.values())
+    return tuple(questions.values())
 
 
 def _from_tabs(path: Path) -> Iterator[tuple[int, EvalQuestion]]:
@@ -157,14 +156,14 @@ def _day(path: Path, number: int, value: Any) -> date | None:
 
 
 def _is_judgement(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a judgement with its question beside it; `read_qrels` reads its gold id and grade."""
+    """Whether a row is a judgement with its question; `read_qrels` reads its gold id and grade."""
     return "answers" not in row and isinstance(row.get("gold"), str)
 
 
 def _gold(path: Path, number: int, answers: Any) -> dict[str, int]:
     if not isinstance(answers, list | tuple):
         raise rejected(path, number, f"answers must be a list, got {type(answers).__name__}")
-    return {_gold_id(path, number, one): 1 for one in answers}
+    return {_gold_id(path, number, answer): 1 for answer in answers}
 
 
 def _gold_id(path: Path, number: int, answer: Any) -> str:

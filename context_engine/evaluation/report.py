@@ -29,7 +29,6 @@ SHOWN_TILES: Final = 6
 
 
 def evaluation_report(compared: Compared, *, title: str) -> ReportDocument:
-    """Return the report."""
     ours, baseline = compared.ours, compared.baseline
     lead = f"{ours.name}: {len(compared.session.qrels)} judged questions"
     lead += f", against {baseline.name}." if baseline is not None else "."
@@ -37,7 +36,7 @@ def evaluation_report(compared: Compared, *, title: str) -> ReportDocument:
         title=title,
         lead=lead,
         tiles=[_tile(compared, measure) for measure in ours.measures[:SHOWN_TILES]],
-        sections=[one for one in _sections(compared) if one.blocks],
+        sections=[section for section in _sections(compared) if section.blocks],
         notes=[*messages(compared.session.notices), *compared.troubles],
     )
 
@@ -83,88 +82,87 @@ def _word(difference: Paired) -> str:
 _MARKS = {"better": "good", "worse": "bad"}
 
 
-def collected_report(found: Collected, *, title: str) -> ReportDocument:
-    """Return the report."""
-    first, count = next(iter(found.compared.values())), len(found.compared)
+def collected_report(collected: Collected, *, title: str) -> ReportDocument:
+    first, count = next(iter(collected.compared.values())), len(collected.compared)
     collections = "1 collection" if count == 1 else f"{count} collections"
     return ReportDocument(
         title=title,
-        lead=f"{found.title}: {collections}, {found.questions} judged questions.",
-        tiles=[_collection_tile(found, measure) for measure in found.measures],
+        lead=f"{collected.title}: {collections}, {collected.questions} judged questions.",
+        tiles=[_collection_tile(collected, measure) for measure in collected.measures],
         sections=[
-            _means(found),
-            *([_verdicts(found)] if found.has_baseline else []),
-            *(one for name, compared in found.compared.items() for one in _each(name, compared)),
+            _means(collected),
+            *([_verdicts(collected)] if collected.has_baseline else []),
+            *(section for name, compared in collected.compared.items() for section in _each(name, compared)),
             sections.method(first),
         ],
         notes=[
-            f"{name}: {said}"
-            for name, one in found.compared.items()
-            for said in (*messages(one.session.notices), *one.troubles)
+            f"{name}: {note}"
+            for name, result in collected.compared.items()
+            for note in (*messages(result.session.notices), *result.troubles)
         ],
     )
 
 
-def _collection_tile(found: Collected, measure: str) -> Tile:
+def _collection_tile(collected: Collected, measure: str) -> Tile:
     change = ""
-    if found.has_baseline:
-        change = signed(found.mean(measure) - found.mean(measure, baseline=True))
-    return Tile(label=measure, value=shown(found.mean(measure)), note="mean of the collections", change=change)
+    if collected.has_baseline:
+        change = signed(collected.mean(measure) - collected.mean(measure, baseline=True))
+    return Tile(label=measure, value=shown(collected.mean(measure)), note="mean of the collections", change=change)
 
 
-def _means(found: Collected) -> ReportSection:
-    """A row for each collection, and a drawing by the first of measures."""
+def _means(collected: Collected) -> ReportSection:
+    """A row for each collection, and a drawing by the primary measure."""
     rows = [
-        [name, str(len(one.session.qrels)), *(shown(one.ours.mean(measure)) for measure in found.measures)]
-        for name, one in found.compared.items()
+        [name, str(len(result.session.qrels)), *(shown(result.ours.mean(measure)) for measure in collected.measures)]
+        for name, result in collected.compared.items()
     ]
-    rows.append(["mean", str(found.questions), *(shown(found.mean(measure)) for measure in found.measures)])
+    rows.append(["mean", str(collected.questions), *(shown(collected.mean(measure)) for measure in collected.measures)])
     dots = [
-        charts.IntervalBar(name, *scored.interval(found.primary), series)
-        for name, one in found.compared.items()
-        for series, scored in enumerate(one.both)
+        charts.IntervalBar(name, *scored.interval(collected.primary), series)
+        for name, result in collected.compared.items()
+        for series, scored in enumerate(result.both)
     ]
     caption = (
-        charts.key(["ours", "baseline"]) if found.has_baseline else ""
+        charts.key(["ours", "baseline"]) if collected.has_baseline else ""
     ) + "The bar is the 95 % interval of the mean."
-    figure = Figure(svg=charts.intervals(dots, f"{found.primary} of each collection"), caption=caption)
-    said = "The last row is the mean of the rows above it: each collection counts as much as any other."
-    table = Table(columns=["<collection", "questions", *found.measures], rows=rows)
-    return ReportSection(title="Collections", blocks=[figure, table, Text(said)], wide=True)
+    figure = Figure(svg=charts.intervals(dots, f"{collected.primary} of each collection"), caption=caption)
+    note = "The last row is the mean of the rows above it: each collection counts as much as any other."
+    table = Table(columns=["<collection", "questions", *collected.measures], rows=rows)
+    return ReportSection(title="Collections", blocks=[figure, table, Text(note)], wide=True)
 
 
-def _verdicts(found: Collected) -> ReportSection:
-    """Every measure of every collection beside its baseline."""
+def _verdicts(collected: Collected) -> ReportSection:
+    """Every measure of every collection with its baseline."""
     rows: list[list[str]] = []
     marks = {}
-    for name in found.compared:
-        for measure in found.measures:
-            pair = found.against(name, measure)
+    for name in collected.compared:
+        for measure in collected.measures:
+            pair = collected.against(name, measure)
             if pair is None:
                 continue
             verdict = verdict_of(pair)
             if verdict in _MARKS:
                 marks[len(rows)] = _MARKS[verdict]
-            rows.append([name, measure, *_numbers(found.compared[name], measure, pair), verdict])
+            rows.append([name, measure, *_numbers(collected.compared[name], measure, pair), verdict])
     columns = ["<collection", "<measure", "mean", "baseline", "difference", "95 %, paired", "p", "<beyond noise"]
     return ReportSection(
         title="Against the baseline", blocks=[Table(columns=columns, rows=rows, marks=marks)], wide=True
     )
 
 
-def _numbers(one: Compared, measure: str, pair: Paired) -> Sequence[str]:
-    means = (shown(scored.mean(measure)) for scored in one.both)
+def _numbers(compared: Compared, measure: str, pair: Paired) -> Sequence[str]:
+    means = (shown(scored.mean(measure)) for scored in compared.both)
     return [*means, signed(pair.mean), f"{signed(pair.low)} to {signed(pair.high)}", f"{pair.p:.3f}"]
 
 
-def _each(name: str, one: Compared) -> Iterator[ReportSection]:
-    """What each collection's own report begins with, its name before the heading."""
+def _each(name: str, compared: Compared) -> Iterator[ReportSection]:
+    """The first sections of a collection's own report, with its name before each heading."""
     for section in (
-        sections.measures(one),
-        sections.losses(one),
-        *sections.side_by_side(one),
-        *sections.by_group(one),
-        *sections.extremes(one)[:1],
+        sections.measures(compared),
+        sections.losses(compared),
+        *sections.side_by_side(compared),
+        *sections.by_group(compared),
+        *sections.extremes(compared)[:1],
     ):
         if section.blocks:
             yield replace(section, title=f"{name}: {section.title}")
@@ -174,38 +172,38 @@ OUTCOMES: Final = {"holds": "holds", "below_floor": "below its floor", "lost": "
 
 
 def gate_report(result: GateResult, *, title: str) -> ReportDocument:
-    """Return the report: the verdict and its checks before what the collections' own report shows."""
-    report = collected_report(result.found, title=title)
-    said = "holds" if result.holds else f"{len(result.fallen)} of {len(result.checks)} checks do not hold"
-    rows = [_row(one) for one in result.checks]
-    marks = {place: "bad" for place, one in enumerate(result.checks) if one.outcome != "holds"}
+    """Return the verdict and the checks, followed by the report of the collections."""
+    report = collected_report(result.collected, title=title)
+    verdict = "holds" if result.holds else f"{len(result.fallen)} of {len(result.checks)} checks do not hold"
+    rows = [_row(check) for check in result.checks]
+    marks = {place: "bad" for place, check in enumerate(result.checks) if check.outcome != "holds"}
     columns = ["<collection", "<measure", "floor", "baseline", "now", "difference", "95 %, paired", "<outcome"]
     checks = ReportSection(title="Checks", blocks=[Table(columns=columns, rows=rows, marks=marks)], wide=True)
-    return replace(report, lead=f"{said}. {report.lead}", sections=[checks, *_lost(result), *report.sections])
+    return replace(report, lead=f"{verdict}. {report.lead}", sections=[checks, *_lost(result), *report.sections])
 
 
-def _row(one: MeasureCheck) -> list[str]:
-    pair = one.pair
+def _row(check: MeasureCheck) -> list[str]:
+    pair = check.pair
     return [
-        one.collection,
-        one.measure,
-        "" if one.floor is None else shown(one.floor),
-        "" if one.baseline is None else shown(one.baseline),
-        shown(one.now),
+        check.collection,
+        check.measure,
+        "" if check.floor is None else shown(check.floor),
+        "" if check.baseline is None else shown(check.baseline),
+        shown(check.now),
         "" if pair is None else signed(pair.mean),
         "" if pair is None else f"{signed(pair.low)} to {signed(pair.high)}",
-        OUTCOMES[one.outcome],
+        OUTCOMES[check.outcome],
     ]
 
 
 def _lost(result: GateResult) -> list[ReportSection]:
     sections = []
-    for one in result.fallen:
+    for check in result.fallen:
         rows = [
             [row.question, cut(row.text), shown(row.baseline), shown(row.now)]
-            for row in lost_most(result.found, one.collection, one.measure)
+            for row in lost_most(result.collected, check.collection, check.measure)
         ]
         table = Table(columns=["<question", "<text", "baseline", "now"], rows=rows)
-        title = f"{one.collection}: lost most by {one.measure}"
+        title = f"{check.collection}: lost most by {check.measure}"
         sections.append(ReportSection(title=title, blocks=[table] if rows else [], wide=True))
     return [section for section in sections if section.blocks]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[int, int, str], None]
-"""Told of (questions done, questions in all, id of the question)."""
+"""Receives (questions done, questions in all, id of the question)."""
 SILENT: Final = (Notice(NoticeCode.ALL_SOURCES_FAILED, "every source", "no answer"),)
 """The troubles of a search that gave no result."""
 _NO_AUTHORITY: Final = {"authority_weight": Setting(0.0, "evaluation"), "relevance_weight": Setting(1.0, "evaluation")}
@@ -45,13 +45,12 @@ _NO_AUTHORITY: Final = {"authority_weight": Setting(0.0, "evaluation"), "relevan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How far down the ranking one looks.
+    """How far down the ranking is evaluated.
 
     Attributes:
-        top_k: what a reader is given: tokens, tiers and losses are counted on it.
-            Where domains differ, the most of them.
-        ranked: what is ranked for the measures, at least top_k.
-        by_domain: what a reader is given, where domains differ.
+        top_k: chunks a reader gets, on which tokens, tiers and losses are counted; the most if domains differ.
+        ranked: chunks ranked for the measures, at least top_k.
+        by_domain: chunks a reader gets, if domains differ.
     """
 
     top_k: int
@@ -59,18 +58,18 @@ class Depth:
     by_domain: Mapping[str, int] = field(default_factory=dict)
 
     def read(self, domain: str) -> int:
-        """Return what a reader is given of a domain."""
+        """Return how many chunks of a domain a reader gets."""
         return self.by_domain.get(domain, self.top_k)
 
     def __str__(self) -> str:
-        """Return what a reader is given: "8", "5 to 8"."""
+        """Return the number of chunks a reader gets: "8", "5 to 8"."""
         least = min(self.by_domain.values(), default=self.top_k)
         return f"{self.top_k}" if least == self.top_k else f"{least} to {self.top_k}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionOutcome:
-    """What came of one question.
+    """The outcome of one question.
 
     Attributes:
         hits: the ranking, `Depth.ranked` deep; `without_authority` the same with the boost at 0.
@@ -78,7 +77,7 @@ class QuestionOutcome:
         elapsed_ms: wall time of the search.
         context_tokens: of the context a model would read, made of the first top_k.
         failed: no source answered.
-        troubles: who did not do its part (a source, the reranker) as subject, and why.
+        troubles: components that failed (a source, the reranker) as subject, and why.
         embedded_by: what made the question's vector: a model, or a model and an adapter; "" without one.
     """
 
@@ -103,8 +102,8 @@ class Run:
     """The answers of one set-up to all questions, in their order.
 
     Attributes:
-        settings: of each domain asked, with their origins.
-        embedder: what it did for them; None where there is none.
+        settings: of each domain searched, with their origins.
+        embedder: its use during the run; None without one.
     """
 
     name: str
@@ -114,9 +113,9 @@ class Run:
     embedder: EmbedderUse | None = None
 
     def read(self, *, authority: bool = True) -> list[tuple[GoldHit, ...]]:
-        """Return for each question the chunks a reader is given, without authority in the order that gives."""
-        found = ((one.hits if authority else one.without_authority, one.domain) for one in self.answers)
-        return [hits[: self.depth.read(domain)] for hits, domain in found]
+        """Return for each question the chunks a reader gets, with or without the authority boost."""
+        rankings = ((answer.hits if authority else answer.without_authority, answer.domain) for answer in self.answers)
+        return [hits[: self.depth.read(domain)] for hits, domain in rankings]
 
 
 def run_questions(
@@ -131,13 +130,12 @@ def run_questions(
     authority: bool = True,
     progress: Progress | None = None,
 ) -> Run:
-    """Return the answers of an engine; the first question is asked once more beforehand, so that sources are open.
+    """Return the answers of an engine; the first question is first asked as a warm-up, so that sources are open.
 
     Args:
         questions: each with its domain.
-        as_of: the day asked about where a question names none; None is today.
-        principal: who asks.
-        authority: rank everything once more with the authority boost at 0.
+        as_of: the day for questions that name none; None is today.
+        authority: also rank everything with the authority boost at 0.
 
     Raises:
         InvalidRequest, ConfigError: as `Engine.search`.
@@ -173,7 +171,7 @@ def ask(
     principal: Principal = NOBODY,
     overrides: Mapping[str, Any] = NOTHING,
 ) -> tuple[SearchResult | None, bool]:
-    """Return what an engine answers a reader, and whether every source failed."""
+    """Return an engine's answer for a reader, and whether every source failed."""
     request = SearchRequest(
         query=question.text,
         domain=domain,
@@ -195,20 +193,20 @@ def answer_of(
     counter: TokenCounter | None = None,
     authority: bool = False,
 ) -> QuestionOutcome:
-    """Return what evaluation keeps of a result; context tokens with a counter, the order without boost if asked for.
+    """Return what evaluation keeps of a result; with a counter also context tokens, and on request the unboosted order.
 
-    The sources were asked for what a reader is given; what is ranked below is computed from their answers.
+    The search asked for as many chunks as a reader gets; lower ranks are computed from the sources' answers.
     """
     pool, ranking = identities_in(result), _with_rest(result.chunks, result, depth)
     tokens, plain = 0, tuple[GoldHit, ...]()
     if counter is not None:
         read = replace(result, chunks=ranking[: depth.read(result.domain)])
-        tokens = from_result(read, counter=counter, mask=str).tokens  # only counted: nobody reads it
+        tokens = from_result(read, counter=counter, mask=str).tokens  # only counted, so nothing needs masking
     if authority:
         plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
     return QuestionOutcome(
         question=question,
-        embedded_by=next((one.embedding.model for one in result.sources if one.embedding is not None), ""),
+        embedded_by=next((source.embedding.model for source in result.sources if source.embedding is not None), ""),
         domain=result.domain,
         hits=_hits(ranking, pool),
         without_authority=plain,
@@ -223,41 +221,41 @@ def answer_of(
 
 
 def troubles_in(result: SearchResult) -> Iterator[Notice]:
-    """Yield who did not do its part in a search, and why: such a search says little about the set-up."""
+    """Yield the components that failed in a search, and why: it then says little about the set-up."""
     for source in result.sources:
         if source.error is not None:
             problem = source.problem or source.state
             detail = {"code": source.error.get("code"), "problem": problem}
             yield Notice(NoticeCode.SOURCE_FAILED, source.source_id, problem, detail)
         elif any(notice.code is NoticeCode.NO_VECTORS for notice in source.notices):
-            said = "the base holds no vectors of this embedder: run 'context-engine kb rebuild'"
-            yield Notice(NoticeCode.NO_VECTORS, source.source_id, said)
+            message = "the base holds no vectors of this embedder: run 'context-engine kb rebuild'"
+            yield Notice(NoticeCode.NO_VECTORS, source.source_id, message)
     for notice in result.notices:
         if notice.code is NoticeCode.RERANK_FAILED:
             yield Notice(notice.code, notice.subject, notice.detail["problem"], notice.detail)
 
 
 def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchResult:
-    """Return a result as if it had been asked with other settings; stage 2 is still to be computed again."""
+    """Return a result with other settings; its stage 2 must then be computed again."""
     changed = replace(result, settings=with_layer(result.settings, layer))
     return changed if changed.settings.values.reranking_enabled else replace(changed, rerank_scores={})
 
 
 def hits_of(result: SearchResult, depth: Depth) -> tuple[GoldHit, ...]:
-    """Return the ranking of a result whose stage 2 is still to be computed, as deep as measures look."""
+    """Return the ranking of a result after computing its stage 2, as deep as the measures need."""
     read: tuple[RankedChunk, ...] = ()
-    if result.settings.values.mmr_lambda is not None:  # what is read is not the head of a longer list
+    if result.settings.values.mmr_lambda is not None:  # then the chunks read are not the head of a longer list
         read = _computed(result, depth.read(result.domain))
     return _hits(_with_rest(read, result, depth), identities_in(result))
 
 
 def _with_rest(read: tuple[RankedChunk, ...], result: SearchResult, depth: Depth) -> tuple[RankedChunk, ...]:
-    """Return what a reader is given and then the rest."""
+    """Return the chunks a reader gets, then the rest."""
     if read and depth.read(result.domain) >= depth.ranked:
         return read
-    keys = {(one.source_id, one.chunk_id) for one in read}
+    keys = {(chunk.source_id, chunk.chunk_id) for chunk in read}
     rest = _computed(result, depth.ranked)
-    return read + tuple(one for one in rest if (one.source_id, one.chunk_id) not in keys)
+    return read + tuple(chunk for chunk in rest if (chunk.source_id, chunk.chunk_id) not in keys)
 
 
 def _computed(result: SearchResult, top_k: int) -> tuple[RankedChunk, ...]:
@@ -265,7 +263,7 @@ def _computed(result: SearchResult, top_k: int) -> tuple[RankedChunk, ...]:
 
 
 def identities_in(result: SearchResult) -> dict[Key, Identity]:
-    """Return the identity of every candidate; its tier is known where it was returned."""
+    """Return the identity of every candidate; its tier is known if it was returned."""
     pool: dict[Key, Identity] = {}
     for answer in result.raw:
         for chunk in answer.chunks:
@@ -282,9 +280,9 @@ def _hits(chunks: Iterable[RankedChunk], pool: Mapping[Key, Identity]) -> tuple[
 def _hit(chunk: RankedChunk, pool: Mapping[Key, Identity]) -> GoldHit:
     own = pool.get((chunk.source_id, chunk.chunk_id)) or identity_of(chunk.source_id, chunk.chunk_id, chunk.chunk)
     copies = [
-        pool.get((one.source_id, one.chunk_id))
-        or Identity(one.source_id, one.chunk_id, frozenset({one.chunk_id}), one.content_sha256)
-        for one in chunk.also_in
+        pool.get((copy.source_id, copy.chunk_id))
+        or Identity(copy.source_id, copy.chunk_id, frozenset({copy.chunk_id}), copy.content_sha256)
+        for copy in chunk.also_in
     ]
-    copies = [one._replace(tier=member.authority_tier) for one, member in zip(copies, chunk.also_in)]
+    copies = [copy._replace(tier=member.authority_tier) for copy, member in zip(copies, chunk.also_in)]
     return GoldHit(own._replace(tier=chunk.authority_tier), chunk.final, tuple(copies))

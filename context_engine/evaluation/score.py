@@ -1,4 +1,4 @@
-"""A run against the judgements: measures per question, their means, and where each gold answer was lost."""
+"""Score a run against the judgements: measures per question, their means, and where each gold answer was lost."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Scored:
     """A run with its measures.
 
     Attributes:
-        run: None where the rankings came out of a file.
+        run: None if the rankings came from a file.
         rankings: question id to names, best first; a gold answer stands under its gold id.
-        places: the same with the chunk ids and scores, to be written as a run file.
-        scores: for each question of the judgements.
+        places: the same with chunk ids and scores, to be written as a run file.
+        scores: for each judged question.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Scored:
 
     def interval(self, measure: str) -> Interval:
         """Return the mean of a measure with its 95 % interval."""
-        return bootstrap([held[measure] for held in self.scores.values()])
+        return bootstrap([values[measure] for values in self.scores.values()])
 
     def against(self, baseline: Scored, measure: str) -> Paired:
-        """Return the paired difference of a measure to another run on the same judgements."""
+        """Return the paired difference from another run on the same judgements."""
         questions = list(self.scores)
-        ours, theirs = ([one.scores[question][measure] for question in questions] for one in (self, baseline))
+        ours, theirs = ([scored.scores[question][measure] for question in questions] for scored in (self, baseline))
         return paired_bootstrap(ours, theirs)
 
 
@@ -61,7 +61,7 @@ class GoldFate(NamedTuple):
 
     Attributes:
         stage: "returned", "recall" (no source gave it) or the stage that dropped it.
-        rank, tier: of the chunk that holds it, where it is returned.
+        rank, tier: of the chunk that holds it, if it is returned.
     """
 
     question: str
@@ -72,7 +72,7 @@ class GoldFate(NamedTuple):
 
 
 def score_run(run: Run, qrels: Qrels, measures: Sequence[str], rejected: Rejected = NOTHING) -> Scored:
-    """Return the measures of a run; a question it does not answer counts 0."""
+    """Return the measures of a run; an unanswered question counts 0."""
     hits = {answer.question.id: answer.hits for answer in run.answers}
     read = {answer.question.id: run.depth.read(answer.domain) for answer in run.answers}
     return replace(score_rankings(run.name, hits, qrels, measures, read=read, rejected=rejected), run=run)
@@ -90,14 +90,17 @@ def score_rankings(
     """Return the measures of rankings.
 
     Args:
-        read: by question how many chunks a reader is given, on which measures of a set (SetF, SetP ...) are taken.
-        rejected: what was judged not to be relevant.
+        read: by question how many chunks a reader gets, for measures of a set (SetF, SetP ...).
+        rejected: what was judged not relevant.
     """
-    named = {question: ranked_ids(found, qrels.get(question, {})) for question, found in hits.items()}
+    named = {question: ranked_ids(question_hits, qrels.get(question, {})) for question, question_hits in hits.items()}
     rankings = {question: [place for place, _ in places] for question, places in named.items()}
-    scores = {question: _scores(found) for question, found in hits.items()}
-    places = {question: [(one, scores[question][one]) for _, one in held] for question, held in named.items()}
-    unique = {question: list(dict(held).items()) for question, held in places.items()}
+    scores = {question: _scores(question_hits) for question, question_hits in hits.items()}
+    places = {
+        question: [(chunk_id, scores[question][chunk_id]) for _, chunk_id in named_places]
+        for question, named_places in named.items()
+    }
+    unique = {question: list(dict(places_of).items()) for question, places_of in places.items()}
     return Scored(
         name=name,
         measures=tuple(measures),
@@ -108,10 +111,10 @@ def score_rankings(
 
 
 def _as_ranked(rejected: Rejected, hits: Mapping[str, Sequence[GoldHit]]) -> Rejected:
-    """Return what was rejected, with the id of each chunk that a rejected gold id names."""
+    """Return the rejected gold ids, with the id of each chunk that they name."""
     return {
-        question: {*held, *(hit.identity.chunk_id for hit in hits.get(question, ()) if gold_of(hit.identity, held))}
-        for question, held in rejected.items()
+        question: {*names, *(hit.identity.chunk_id for hit in hits.get(question, ()) if gold_of(hit.identity, names))}
+        for question, names in rejected.items()
     }
 
 
@@ -126,23 +129,23 @@ def _measured(
     of_sets = [measure for measure in measures if measure.startswith("Set")]
     if not of_sets or not read:
         return scores
-    over = measured({name: held[: read.get(name)] for name, held in rankings.items()}, qrels, of_sets)
-    return {name: {**held, **over[name]} for name, held in scores.items()}
+    over = measured({name: ranking[: read.get(name)] for name, ranking in rankings.items()}, qrels, of_sets)
+    return {name: {**values, **over[name]} for name, values in scores.items()}
 
 
 def _scores(hits: Iterable[GoldHit]) -> dict[str, float]:
     """Return the score of each chunk id; a merged copy has its survivor's."""
     out: dict[str, float] = {}
     for hit in hits:
-        for one in (hit.identity, *hit.copies):
-            out.setdefault(one.chunk_id, hit.score)
+        for identity in (hit.identity, *hit.copies):
+            out.setdefault(identity.chunk_id, hit.score)
     return out
 
 
 def rankings_of(
     file: Mapping[str, Sequence[tuple[str, float]]], known: Mapping[str, Identity]
 ) -> dict[str, tuple[GoldHit, ...]]:
-    """Return the rankings of a run file, each chunk with all it can be called by, as far as it is known."""
+    """Return the rankings of a run file, each chunk with all its known names."""
 
     def hit(name: str, score: float) -> GoldHit:
         return GoldHit(known.get(name) or Identity("", name, frozenset({name})), score)
@@ -151,7 +154,7 @@ def rankings_of(
 
 
 def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
-    """Return what became of each gold answer among the first `top_k`; a merged copy ends as its survivor does."""
+    """Return the end of each gold answer among the first `top_k`; a merged copy ends as its survivor does."""
     return [
         fate
         for answer in run.answers
@@ -162,9 +165,9 @@ def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
 def _fates(answer: QuestionOutcome, gold: Mapping[str, int], top_k: int) -> list[GoldFate]:
     ranks: dict[str, tuple[int, int | None]] = {}
     for rank, hit in enumerate(answer.hits[:top_k], start=1):
-        for one in (hit.identity, *hit.copies):
-            for name in gold_of(one, gold):
-                ranks.setdefault(name, (rank, one.tier))
+        for identity in (hit.identity, *hit.copies):
+            for name in gold_of(identity, gold):
+                ranks.setdefault(name, (rank, identity.tier))
     dropped = {name: _furthest(answer, name) for name in gold if name not in ranks}
     return [
         GoldFate(answer.question.id, name, RETURNED, *ranks[name])
@@ -175,7 +178,7 @@ def _fates(answer: QuestionOutcome, gold: Mapping[str, int], top_k: int) -> list
 
 
 def _furthest(answer: QuestionOutcome, gold: str) -> str:
-    """Return the stage up to which the best candidate of a gold answer came."""
+    """Return the furthest stage that a candidate of a gold answer reached."""
     fates = {(fate.source_id, fate.chunk_id): fate for fate in answer.fates}
     stages = []
     for key, identity in answer.pool.items():

@@ -1,4 +1,4 @@
-"""The sections of an evaluation report about what is found, each from what was compared."""
+"""The sections of an evaluation report."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from context_engine.evaluation.statistics import SAMPLES
 
 _DEEPEST: Final = 20
 _MOST_EXTREMES: Final = 10
-
 _WORDS: Final = {
     NOT_FOUND: ("not found by any source", "raise stage1_top_k, or look at how the question and the text name things"),
     "filter": ("dropped by a filter", "look at the filter and the metadata"),
@@ -43,17 +42,17 @@ _WORDS: Final = {
 
 
 def _colours(compared: Compared) -> str:
-    """Return whose colour is whose, where there are two."""
-    return charts.key([one.name for one in compared.both]) if compared.baseline is not None else ""
+    """Return a legend of the set-ups, if there are two."""
+    return charts.key([scored.name for scored in compared.both]) if compared.baseline is not None else ""
 
 
 def measures(compared: Compared) -> ReportSection:
     """Means with intervals, and the paired differences."""
     ours, baseline = compared.ours, compared.baseline
     dots = [
-        charts.IntervalBar(measure, *one.interval(measure), series)
+        charts.IntervalBar(measure, *scored.interval(measure), series)
         for measure in ours.measures
-        for series, one in enumerate(compared.both)
+        for series, scored in enumerate(compared.both)
     ]
     rows = []
     for measure in ours.measures:
@@ -76,15 +75,15 @@ def measures(compared: Compared) -> ReportSection:
 def depth(compared: Compared) -> ReportSection:
     """Recall at every depth."""
     drawn = []
-    for series, one in enumerate(compared.both):
+    for series, scored in enumerate(compared.both):
         points = []
         for k in range(1, _DEEPEST + 1):
-            found = [
-                sum(gold in set(one.rankings.get(question, ())[:k]) for gold in held) / len(held)
-                for question, held in compared.session.qrels.items()
+            recalls = [
+                sum(gold in set(scored.rankings.get(question, ())[:k]) for gold in gold_ids) / len(gold_ids)
+                for question, gold_ids in compared.session.qrels.items()
             ]
-            points.append((float(k), sum(found) / len(found)))
-        drawn.append(charts.LineSeries(one.name, points, series))
+            points.append((float(k), sum(recalls) / len(recalls)))
+        drawn.append(charts.LineSeries(scored.name, points, series))
     svg = charts.lines(drawn, "Recall by depth", x_label="chunks read", percent=True)
     caption = _colours(compared) + "Share of the gold answers among the first chunks, mean of questions."
     return ReportSection(title="Recall by depth", blocks=[Figure(svg=svg, caption=caption)])
@@ -113,9 +112,9 @@ def losses(compared: Compared) -> ReportSection:
 
 
 def spread(compared: Compared) -> ReportSection:
-    """How many questions do how well."""
+    """The distribution of questions by the primary measure."""
     measure = compared.primary
-    values = [[held[measure] for held in one.scores.values()] for one in compared.both]
+    values = [[values_of[measure] for values_of in scored.scores.values()] for scored in compared.both]
     svg = charts.histogram(values[0], values[1] if len(values) > 1 else None, f"Questions by {measure}")
     zero = sum(value == 0.0 for value in values[0])
     caption = _colours(compared)
@@ -124,16 +123,16 @@ def spread(compared: Compared) -> ReportSection:
 
 
 def side_by_side(compared: Compared) -> list[ReportSection]:
-    """Which questions won and lost against the baseline."""
+    """The questions that won and lost against the baseline."""
     baseline, measure = compared.baseline, compared.primary
     if baseline is None:
         return []
     ours, texts = compared.ours, compared.texts
-    change = {name: held[measure] - baseline.scores[name][measure] for name, held in ours.scores.items()}
+    change = {name: values[measure] - baseline.scores[name][measure] for name, values in ours.scores.items()}
     pair = ours.against(baseline, measure)
     svg = charts.differences(list(change.values()), f"Difference of each question in {measure}")
-    said = f"{pair.wins} questions won, {pair.losses} lost, {pair.ties} even by {measure}; each bar is a question."
-    sections = [ReportSection(title="Question by question", blocks=[Figure(svg=svg, caption=escape(said))])]
+    caption = f"{pair.wins} questions won, {pair.losses} lost, {pair.ties} even by {measure}; each bar is a question."
+    sections = [ReportSection(title="Question by question", blocks=[Figure(svg=svg, caption=escape(caption))])]
     ordered = sorted(change, key=lambda name: (-abs(change[name]), name))
     for title, chosen in (
         ("Won most", [name for name in ordered if change[name] > 0]),
@@ -167,14 +166,14 @@ def by_group(compared: Compared) -> list[ReportSection]:
 
 
 def unanswerable(compared: Compared) -> ReportSection:
-    """What was said to questions that have no answer."""
+    """The answers to questions that have none."""
     run, other = compared.ours.run, compared.session.qrels.keys() | compared.session.unjudged
     left = [answer for answer in run.answers if answer.question.id not in other] if run is not None else []
     rows = [[answer.question.id, cut(answer.question.text), answer.decision or "failed"] for answer in left]
     right = sum(answer.decision in ("out_of_scope", "no_match") for answer in left)
-    said = f"{right} of {len(left)} were turned away. They are no part of the measures."
+    note = f"{right} of {len(left)} were turned away. They are no part of the measures."
     table = Table(columns=["<question", "<text", "<decision"], rows=rows)
-    return ReportSection(title="Questions without an answer", blocks=[Text(said), table] if rows else [])
+    return ReportSection(title="Questions without an answer", blocks=[Text(note), table] if rows else [])
 
 
 def extremes(compared: Compared) -> list[ReportSection]:
@@ -202,11 +201,11 @@ def extremes(compared: Compared) -> list[ReportSection]:
 def every_question(compared: Compared) -> ReportSection:
     """All questions with all measures."""
     ours, baseline, texts = compared.ours, compared.baseline, compared.texts
-    times_ = {one.question.id: one for one in ours.run.answers} if ours.run is not None else {}
+    times_ = {answer.question.id: answer for answer in ours.run.answers} if ours.run is not None else {}
     rows = []
-    for name, held in ours.scores.items():
-        row = [name, cut(texts.get(name, "")), *(shown(held[measure]) for measure in ours.measures)]
-        row += [f"{held[compared.primary] - baseline.scores[name][compared.primary]:+.3f}"] if baseline else []
+    for name, values in ours.scores.items():
+        row = [name, cut(texts.get(name, "")), *(shown(values[measure]) for measure in ours.measures)]
+        row += [f"{values[compared.primary] - baseline.scores[name][compared.primary]:+.3f}"] if baseline else []
         row += [time_text(times_[name].elapsed_ms), str(times_[name].context_tokens)] if name in times_ else []
         rows.append(row)
     columns = ["<question", "<text", *ours.measures, *([f"Δ {compared.primary}"] if baseline else [])]
@@ -217,41 +216,41 @@ def every_question(compared: Compared) -> ReportSection:
 
 def set_up(compared: Compared) -> ReportSection:
     """Settings that are not the built-in defaults."""
-    rows = [row for one in compared.both for row in _changed(one)]
+    rows = [row for scored in compared.both for row in _changed(scored)]
     table = Table(columns=["<set-up", "<setting", "<value", "<from"], rows=rows)
     return ReportSection(title="Settings", blocks=[table if rows else Text("Every setting has its built-in value.")])
 
 
-def _changed(one: Scored) -> list[list[str]]:
-    default, found = Settings().model_dump(mode="json"), dict[tuple[str, str, str], None]()
-    for settings in one.run.settings.values() if one.run is not None else ():
-        for key, held in settings.items():
-            if held["value"] != default.get(key) and key != "stage2_top_k":
-                found[key, json.dumps(held["value"]), str(held["origin"])] = None
-    return [[one.name, *row] for row in found]
+def _changed(scored: Scored) -> list[list[str]]:
+    default, changes = Settings().model_dump(mode="json"), dict[tuple[str, str, str], None]()
+    for settings in scored.run.settings.values() if scored.run is not None else ():
+        for key, setting in settings.items():
+            if setting["value"] != default.get(key) and key != "stage2_top_k":
+                changes[key, json.dumps(setting["value"]), str(setting["origin"])] = None
+    return [[scored.name, *row] for row in changes]
 
 
 def method(compared: Compared) -> ReportSection:
-    """How the numbers came about."""
-    said = (
+    """How the numbers were computed."""
+    text = (
         "A gold answer counts once, at the first chunk that holds it or has it among its merged copies. Questions are "
         "asked one after the other; a search that fails counts 0. Intervals: percentile bootstrap, "
         f"{SAMPLES} resamples of the questions; differences are paired. p is two-sided. Measures by ir_measures."
     )
     if compared.ours.run is not None:
         depth = compared.ours.run.depth
-        said += (
+        text += (
             f" Every search is asked for {depth}, which are read: what is lost, tiers and tokens are of these. From "
         )
-        said += f"the same answers {depth.ranked} are ranked, at least as deep as the measures look."
-    return ReportSection(title="How it was measured", blocks=[Text(said)])
+        text += f"the same answers {depth.ranked} are ranked, at least as deep as the measures look."
+    return ReportSection(title="How it was measured", blocks=[Text(text)])
 
 
 _TIERS: Final = ("tier 1", "tier 2", "tier 3", "tier 4", "tier 5")
 
 
 def authority(compared: Compared) -> ReportSection:
-    """What the authority boost does: to the tiers that are read and to the measures."""
+    """The effect of the authority boost: on the tiers that are read and on the measures."""
     run, plain = compared.ours.run, compared.without_authority
     if run is None or plain is None:
         return ReportSection(title="", blocks=[])
@@ -275,29 +274,29 @@ def authority(compared: Compared) -> ReportSection:
         )
     table = Table(columns=["<measure", "with boost", "without", "difference", "95 %, paired"], rows=rows)
     high = sum(with_[tier] - without.get(tier, 0.0) for tier in (1, 2))
-    said = f"The boost changes the share of tiers 1 and 2 in the first {run.depth} by {100 * high:+.1f} points."
-    return ReportSection(title="Authority", blocks=[figure, Text(said), table])
+    note = f"The boost changes the share of tiers 1 and 2 in the first {run.depth} by {100 * high:+.1f} points."
+    return ReportSection(title="Authority", blocks=[figure, Text(note), table])
 
 
 def tokens(compared: Compared) -> ReportSection:
-    """What a model reads, beside the whole corpus."""
-    runs = [one for one in compared.both if one.run is not None]
+    """What a model reads, compared with the whole corpus."""
+    runs = [scored for scored in compared.both if scored.run is not None]
     if not runs:
         return ReportSection(title="", blocks=[])
-    found = [token_efficiency(one.run, compared.session.corpus) for one in runs if one.run is not None]
+    efficiencies = [token_efficiency(scored.run, compared.session.corpus) for scored in runs if scored.run is not None]
     rows = [
         [
-            one.name,
+            scored.name,
             f"{each.context:,.0f}",
             f"{each.p95:,.0f}",
             "—" if each.corpus is None else f"{each.corpus:,.0f}",
             "—" if each.share is None else share_text(each.share),
         ]
-        for one, each in zip(runs, found)
+        for scored, each in zip(runs, efficiencies)
     ]
     table = Table(columns=["<set-up", "context", "95 % below", "corpus of the domain", "share"], rows=rows)
     blocks: list[Text | Figure | Table] = [table]
-    first = found[0]
+    first = efficiencies[0]
     if first.share and first.corpus:
         caption = f"A context is {share_text(first.share)} of the corpus: of {1 / first.share:,.0f} tokens 1 is read."
         blocks.insert(0, Figure(svg=charts.meter(first.share, "Context beside the corpus"), caption=caption))
@@ -306,21 +305,26 @@ def tokens(compared: Compared) -> ReportSection:
 
 def times(compared: Compared) -> ReportSection:
     """Latency, and the stages with their candidates."""
-    runs = [one for one in compared.both if one.run is not None]
+    runs = [scored for scored in compared.both if scored.run is not None]
     if not runs or runs[0].run is None:
         return ReportSection(title="", blocks=[])
-    totals = [(one.name, latency(one.run)) for one in runs if one.run is not None]
+    totals = [(scored.name, latency(scored.run)) for scored in runs if scored.run is not None]
     funnel = stages(runs[0].run)
     bars = [
         charts.Bar(stage.name, stage.p50, f"{time_text(stage.p50)} · {time_text(stage.p95)}", stage.p95)
         for stage in funnel
         if stage.p95 >= 0.05
     ]
-    rows = [[name, *(time_text(value) for value in one)] for name, one in totals]
+    rows = [[name, *(time_text(value) for value in latencies)] for name, latencies in totals]
     steps = [
-        [one.name, f"{one.entered:.1f}", f"{one.left:.1f}", time_text(one.p50), time_text(one.p95)] for one in funnel
+        [stage.name, f"{stage.entered:.1f}", f"{stage.left:.1f}", time_text(stage.p50), time_text(stage.p95)]
+        for stage in funnel
     ]
-    used = [Text(f"{one.name}: {one.run.embedder}.") for one in runs if one.run is not None and one.run.embedder]
+    used = [
+        Text(f"{scored.name}: {scored.run.embedder}.")
+        for scored in runs
+        if scored.run is not None and scored.run.embedder
+    ]
     return ReportSection(
         title="Latency and stages",
         blocks=[

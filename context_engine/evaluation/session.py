@@ -1,4 +1,4 @@
-"""What an evaluation works on: questions with their domains, judgements that name something, the corpus."""
+"""The material of an evaluation: questions with their domains, valid judgements, and the corpus."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _LEAST_DEPTH: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What an evaluation works on.
+    """The material of an evaluation.
 
     Attributes:
         questions: each with its domain.
-        qrels: what is relevant, of these questions alone; `rejected` what was judged not to be.
-        unjudged: ids of questions that the judgements do not mention.
-        corpus: what there is to be found.
-        principal: who asks.
+        qrels: what is relevant, of these questions only; `rejected` what was judged not relevant.
+        unjudged: ids of questions without any judgement.
+        corpus: everything that can be found.
+        principal: the caller.
         notices: what a reader of the results should know.
     """
 
@@ -53,18 +53,18 @@ class Session:
         """Return the session with some of its questions, by their ids."""
         return replace(
             self,
-            questions=tuple(one for one in self.questions if one[0].id in names),
-            qrels={name: held for name, held in self.qrels.items() if name in names},
+            questions=tuple(pair for pair in self.questions if pair[0].id in names),
+            qrels={name: grades for name, grades in self.qrels.items() if name in names},
         )
 
     def depth(self, variant: Variant, measures: Sequence[str], top_k: int | None = None) -> Depth:
-        """Return how deep a set-up is looked at for some measures.
+        """Return how deep a set-up is evaluated for some measures.
 
         Args:
-            top_k: chunks a reader is given; None takes each domain's stage2_top_k.
+            top_k: chunks a reader gets; None takes each domain's stage2_top_k.
 
         Raises:
-            ConfigError: a value of the set-up that cannot be used.
+            ConfigError: a value of the set-up cannot be used.
         """
         by_domain: dict[str, int] = {}
         if top_k is None:
@@ -112,21 +112,20 @@ def open_session(
 
     Args:
         queries: None takes them from the file of judgements, as `eval judge` writes it.
-        qrels: None takes the answers that stand in the file of questions.
-        domain: of questions that name none.
-        as_of: the day of questions that name none.
-        principal: who asks; what they may not read is no part of the corpus.
+        qrels: None takes the answers in the file of questions.
+        domain, as_of: for questions that name none.
+        principal: the caller; what they may not read is not part of the corpus.
 
     Raises:
-        ConfigError: a file or a line that cannot be used, or a gold id that names nothing.
-        InvalidRequest: a question without a domain, or of one that is not registered.
+        ConfigError: a file or a line cannot be used, or a gold id names nothing.
+        InvalidRequest: a question has no domain, or an unregistered one.
     """
     source = queries or qrels
     if source is None:
         raise InvalidRequest("there is nothing to evaluate: give --queries FILE and --qrels FILE")
     asked = with_domains(_questions(source, alone=queries is None), setup, domain, source)
-    given = read_qrels(qrels) if qrels is not None else {one.id: one.gold for one, _ in asked}
-    judged = positive(given)
+    grades = read_qrels(qrels) if qrels is not None else {each.id: each.gold for each, _ in asked}
+    judged = positive(grades)
     known = {question.id for question, _ in asked}
     kept = {question: gold for question, gold in judged.items() if question in known}
     if not kept:
@@ -136,9 +135,9 @@ def open_session(
     counter = ApproxTokenCounter()
     corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter, principal)
     chunk_ids = {chunk_id for _, chunk_id in corpus.identities}
-    given = {question: resolved(held, chunk_ids) for question, held in given.items()}
-    kept = {question: gold for question, gold in positive(given).items() if question in known}
-    unjudged = known - given.keys()
+    grades = {question: resolved(golds, chunk_ids) for question, golds in grades.items()}
+    kept = {question: gold for question, gold in positive(grades).items() if question in known}
+    unjudged = known - grades.keys()
     notices = [*_unasked(judged, kept), *_without_gold(len(known) - len(kept) - len(unjudged), len(unjudged))]
     notices += _check_gold(kept, corpus, qrels or source)
     return Session(
@@ -152,12 +151,12 @@ def open_session(
         principal=principal,
         notices=tuple(notices),
         unjudged=unjudged,
-        rejected={question: given[question].keys() - gold.keys() for question, gold in kept.items()},
+        rejected={question: grades[question].keys() - gold.keys() for question, gold in kept.items()},
     )
 
 
 def _questions(file: Path, *, alone: bool) -> tuple[EvalQuestion, ...]:
-    """Return the questions of a file; where it is of judgements and stands alone, it must hold them too."""
+    """Return the questions of a file; `alone` if it is the file of judgements, which must then hold them too."""
     try:
         return read_questions(file)
     except ConfigError as error:
@@ -174,20 +173,20 @@ def _no_grade(qrels: Path | None) -> str:
 def with_domains(
     questions: Sequence[EvalQuestion], setup: Setup, domain: str | None, file: Path
 ) -> tuple[tuple[EvalQuestion, str], ...]:
-    """Return each question with the domain it is asked in: its own, else the one given, else the only one there is.
+    """Return each question with its domain: its own, else the given one, else the only registered one.
 
     Raises:
         InvalidRequest: there is none, or it is not registered.
     """
     names = setup.registry.names
     otherwise = domain or (names[0] if len(names) == 1 else None)
-    lost = [one.id for one in questions if not (one.domain or otherwise)]
+    lost = [question.id for question in questions if not (question.domain or otherwise)]
     if lost:
         raise InvalidRequest(
             f"{file}: question {lost[0]!r} names no domain, and there are {', '.join(names)}: give --domain, "
             'or write "domain" beside the question'
         )
-    asked = tuple((one, one.domain or otherwise or "") for one in questions)
+    asked = tuple((question, question.domain or otherwise or "") for question in questions)
     for name in sorted({name for _, name in asked}):
         setup.registry.domain(name)
     return asked
@@ -195,36 +194,36 @@ def with_domains(
 
 def _unasked(judged: Qrels, kept: Qrels) -> list[Notice]:
     count = len(judged) - len(kept)
-    said = f"{count} judged question(s) are not in the file of questions and were not asked"
-    return [Notice(NoticeCode.QUESTIONS_NOT_ASKED, "", said, {"count": count})] if count else []
+    message = f"{count} judged question(s) are not in the file of questions and were not asked"
+    return [Notice(NoticeCode.QUESTIONS_NOT_ASKED, "", message, {"count": count})] if count else []
 
 
 def _without_gold(count: int, unjudged: int) -> list[Notice]:
-    found = (
+    kinds = (
         (NoticeCode.QUESTIONS_WITHOUT_ANSWER, count, "have no relevant answer"),
         (NoticeCode.QUESTIONS_NOT_JUDGED, unjudged, "were never judged"),
     )
     return [
-        Notice(code, "", f"{number} question(s) {what} and are left out of the measures", {"count": number})
-        for code, number, what in found
+        Notice(code, "", f"{number} question(s) {problem} and are left out of the measures", {"count": number})
+        for code, number, problem in kinds
         if number
     ]
 
 
 def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[Notice]:
-    """Refuse gold ids that name nothing; where a source cannot be listed, only say so."""
+    """Refuse gold ids that name nothing; if a source cannot be listed, only report them."""
     index = GoldIndex(corpus.identities.values())
     unknown = list(
-        dict.fromkeys(gold.removeprefix(EXACT) for held in qrels.values() for gold in held if not index.knows(gold))
+        dict.fromkeys(gold.removeprefix(EXACT) for grades in qrels.values() for gold in grades if not index.knows(gold))
     )
     if not unknown:
         return []
     named = ", ".join(unknown[:_MOST_NAMED]) + (" ..." if len(unknown) > _MOST_NAMED else "")
     if corpus.unlisted:
         sources = ", ".join(corpus.unlisted)
-        said = f"{len(unknown)} gold id(s) could not be checked, as {sources} cannot be listed: {named}"
+        message = f"{len(unknown)} gold id(s) could not be checked, as {sources} cannot be listed: {named}"
         detail = {"ids": unknown, "sources": list(corpus.unlisted)}
-        return [Notice(NoticeCode.GOLD_NOT_CHECKED, str(file), said, detail)]
+        return [Notice(NoticeCode.GOLD_NOT_CHECKED, str(file), message, detail)]
     raise ConfigError(
         f"{len(unknown)} gold id(s) name no chunk of the base: {named}. A gold id is a chunk id, a document id "
         "(NPA-SOP-001), a version or section of it (NPA-SOP-001@3.2#4.2.1), or the first 12 or more hex digits of a "

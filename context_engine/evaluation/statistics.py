@@ -1,4 +1,4 @@
-"""How sure one may be of a mean, and of a difference between two set-ups asked the same questions."""
+"""Intervals for a mean, and for the difference between two set-ups on the same questions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from context_engine.errors import MissingExtra
 
 SAMPLES: Final = 2000
 FEWEST: Final = 6
-"""Questions that must differ: five that all go one way do so by chance in 2 of 32 cases (sign test), six in 2 of 64."""
+"""Least differing questions: five in one direction occur by chance in 2 of 32 cases (sign test), six in 2 of 64."""
 _SEED: Final = 20_250_630
 _CHUNK: Final = 2_000_000
 
@@ -41,7 +41,7 @@ class Paired(NamedTuple):
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the interval lies on one side of 0, and enough questions differ for an interval to mean anything."""
+        """Whether the interval lies on one side of 0, and enough questions differ for it to be meaningful."""
         return self.wins + self.losses >= FEWEST and (self.low > 0.0 or self.high < 0.0)
 
 
@@ -82,7 +82,7 @@ def paired_bootstrap(
     Raises:
         MissingExtra: the extra `eval` is not installed.
     """
-    differences = [one - other for one, other in zip(ours, theirs, strict=True)]
+    differences = [our - their for our, their in zip(ours, theirs, strict=True)]
     if not differences:
         return Paired(0.0, 0.0, 0.0, 1.0, 0, 0, 0)
     means = _resampled(differences, samples, seed)
@@ -93,9 +93,9 @@ def paired_bootstrap(
         low=low,
         high=high,
         p=min(1.0, 2.0 * min(below, above)),
-        wins=sum(one > 0.0 for one in differences),
-        losses=sum(one < 0.0 for one in differences),
-        ties=sum(one == 0.0 for one in differences),
+        wins=sum(difference > 0.0 for difference in differences),
+        losses=sum(difference < 0.0 for difference in differences),
+        ties=sum(difference == 0.0 for difference in differences),
     )
 
 
@@ -105,7 +105,7 @@ def _ends(means: Any) -> tuple[float, float]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that a share of the values does not exceed (nearest rank), 0 where there are none.
+    """Return the value that a share of the values does not exceed (nearest rank), 0 if there are none.
 
     >>> percentile([4.0, 1.0, 3.0, 2.0], 0.5)
     2.0

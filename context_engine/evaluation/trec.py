@@ -16,7 +16,7 @@ _BREAKS_A_LINE: Final = re.compile(r"[\s%]")
 
 
 def _written(name: str) -> str:
-    return _BREAKS_A_LINE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name) or "-"
+    return _BREAKS_A_LINE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name) or "-"
 
 
 def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str) -> None:
@@ -41,25 +41,25 @@ def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], t
 def read_run(path: Path) -> Mapping[str, Sequence[tuple[str, float]]]:
     """Return the rankings of a run file, best first; equal scores stay in the order of the file.
 
-    Lines of three columns (question, id, score) are read too.
+    Lines of three columns (question, id, score) are accepted too.
 
     Raises:
-        ConfigError: the file or a line of it cannot be used, an id appears twice for a question, or there is no line.
+        ConfigError: the file or a line cannot be used, an id appears twice for a question, or there is no line.
     """
-    found: dict[str, dict[str, float]] = {}
+    rankings: dict[str, dict[str, float]] = {}
     for number, line in lines_of(path):
         columns = line.split()
         if len(columns) not in (3, 6):
             problem = f"has {len(columns)} columns: a run has six (question Q0 id rank score tag) or three"
             raise rejected(path, number, problem)
         question, name = unquote(columns[0]), unquote(columns[1 if len(columns) == 3 else 2])
-        held = found.setdefault(question, {})
-        if name in held:
+        scores = rankings.setdefault(question, {})
+        if name in scores:
             raise rejected(path, number, f"{name} appears twice for question {question}")
-        held[name] = _score(path, number, columns[2 if len(columns) == 3 else 4])
-    if not found:
+        scores[name] = _score(path, number, columns[2 if len(columns) == 3 else 4])
+    if not rankings:
         raise ConfigError("holds no ranking", file=str(path))
-    return {question: _best_first(held.items()) for question, held in found.items()}
+    return {question: _best_first(scores.items()) for question, scores in rankings.items()}
 
 
 def _best_first(places: Iterable[tuple[str, float]]) -> Sequence[tuple[str, float]]:

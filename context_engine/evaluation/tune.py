@@ -1,4 +1,4 @@
-"""Search for better settings, believed only on questions they were not chosen on."""
+"""Search for better settings, and test them on questions they were not chosen on."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _WIDE: Final = {
     "dedup_method": "off",
     "reranking_enabled": True,
 }
-"""With a reranker, what lets it score every candidate that any setting could let through."""
+"""Settings for a reranker's search, so that it scores every candidate that any candidate setting could admit."""
 _ONE_LOOK: Final = {"stage2_top_k": 1}
-"""What keeps a search from asking the sources a second time, as some settings make it do and others do not."""
+"""Keeps a search from asking the sources a second time, which some settings cause and others do not."""
 _FOR_RELEVANCE: Final = frozenset({"relevance", "scope", "threshold"})
 _MOST_CANDIDATES: Final = 5000
 _BY_ROUNDING: Final = 1e-9
 Values = Mapping[str, float]
-"""Question id to the value of the measure."""
+"""{question id: value of the measure}."""
 
 
 class TunedFold(NamedTuple):
-    """One part of the questions, held out.
+    """One held-out part of the questions.
 
     Attributes:
         chosen: the candidate that is best on all other questions.
@@ -58,15 +58,15 @@ class TunedFold(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What a search found.
+    """The result of a search for settings.
 
     Attributes:
-        candidates: the configuration as it is first, then the grid.
+        candidates: the unchanged configuration, then the grid.
         values: of each candidate, per question.
         best: the candidate with the best mean over all questions, the first of equals.
         folds: held-out results of what the other folds chose.
-        difference: held-out values of what was chosen against the configuration, paired.
-        troubles: who did not do its part while the questions were asked.
+        difference: held-out values of the chosen candidates against the configuration, paired.
+        troubles: components that failed during the searches.
     """
 
     measure: str
@@ -79,16 +79,16 @@ class Tuned:
 
     @property
     def better(self) -> bool:
-        """Whether what was found is another candidate than the configuration, and better beyond noise."""
+        """Whether the best is not the configuration itself, and better beyond noise."""
         return self.best != 0 and self.difference.beyond_noise and self.difference.mean > 0.0
 
 
 def candidates(grid: Mapping[str, Sequence[str]], session: Session) -> tuple[Variant, ...]:
-    """Return the configuration as it is and every combination of the grid's values.
+    """Return the unchanged configuration and every combination of the grid's values.
 
     Raises:
-        InvalidRequest: an unknown setting, no value, or too many combinations.
-        ConfigError: a value that cannot be used.
+        InvalidRequest: a setting is unknown, has no value, or there are too many combinations.
+        ConfigError: a value cannot be used.
     """
     count = prod(len(values) for values in grid.values())
     if not grid or not count:
@@ -102,51 +102,55 @@ def candidates(grid: Mapping[str, Sequence[str]], session: Session) -> tuple[Var
 
 
 def folds_of(questions: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
-    """Return the questions in disjoint parts of equal size, the same for the same questions in any order.
+    """Divide the questions into disjoint parts of equal size, the same for the same questions in any order.
 
     Raises:
         InvalidRequest: fewer than two folds, or more than questions.
     """
     if not 2 <= count <= len(questions):
         raise InvalidRequest(f"folds must be from 2 to the number of judged questions ({len(questions)}), got {count}")
-    shuffled = sorted(questions, key=lambda one: hashlib.sha256(one.encode("utf-8", "surrogatepass")).digest())
+
+    def mixed(question: str) -> bytes:
+        return hashlib.sha256(question.encode("utf-8", "surrogatepass")).digest()
+
+    shuffled = sorted(questions, key=mixed)
     return tuple(tuple(shuffled[start::count]) for start in range(count))
 
 
 def tune(
     session: Session,
-    found: Sequence[Variant],
+    variants: Sequence[Variant],
     *,
     measure: str,
     folds: int = 5,
     top_k: int | None = None,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Return the best of some candidates, with what it does on questions it was not chosen on.
+    """Return the best of some candidates, with its result on questions it was not chosen on.
 
-    The sources are asked once for each different stage 1; where candidates differ in stage 2 alone it is computed again
-    from the answers. Where a search with a candidate's settings might look deeper, it is made.
+    The sources are searched once for each different stage 1; candidates that differ only in stage 2 are recomputed from
+    the answers. If a candidate's settings might make a search look deeper, that search is made.
 
     Args:
-        found: as `candidates` returns them.
+        variants: as `candidates` returns them.
         measure: as ir_measures names it; a set measure (SetF ...) is taken on the first top_k.
-        top_k: chunks a reader is given; None takes each domain's stage2_top_k.
-        progress: told of (searches and recomputations done, all of them, candidate).
+        top_k: chunks a reader gets; None takes each domain's stage2_top_k.
+        progress: receives (searches done, searches in all, question id).
 
     Raises:
-        InvalidRequest, ConfigError: a fold number or a set-up that cannot be used, or a measure that what is searched
-            cannot change.
+        InvalidRequest, ConfigError: the number of folds or a set-up cannot be used, or the measure cannot change with
+            the settings searched.
     """
-    _check_top_k(found, measure, top_k)
+    _check_top_k(variants, measure, top_k)
     parts = folds_of(list(session.qrels), folds)
     troubles: list[Sequence[Notice]] = []
-    values = _measured(session, found, measure, top_k, progress, troubles)
+    values = _measured(session, variants, measure, top_k, progress, troubles)
     chosen = tuple(chosen_by_folds(values, parts))
     held_out = {name: (values[fold.chosen][name], values[0][name]) for fold in chosen for name in fold.questions}
     ours, theirs = ([pair[side] for pair in held_out.values()] for side in (0, 1))
     return Tuned(
         measure=measure,
-        candidates=tuple(found),
+        candidates=tuple(variants),
         values=tuple(values),
         best=_best(values, list(session.qrels)),
         folds=chosen,
@@ -155,8 +159,8 @@ def tune(
     )
 
 
-def _check_top_k(found: Sequence[Variant], measure: str, top_k: int | None) -> None:
-    if not any("stage2_top_k" in one.settings for one in found):
+def _check_top_k(variants: Sequence[Variant], measure: str, top_k: int | None) -> None:
+    if not any("stage2_top_k" in variant.settings for variant in variants):
         return
     if not measure.startswith("Set"):
         raise InvalidRequest(f"{measure} is the same for every stage2_top_k: take a measure of what is read, e.g. SetF")
@@ -165,7 +169,7 @@ def _check_top_k(found: Sequence[Variant], measure: str, top_k: int | None) -> N
 
 
 def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) -> list[TunedFold]:
-    """Return for each part what is best on the others, and how it does there and here."""
+    """Return for each part the best candidate on the others, with its means there and here."""
     out = []
     for part in parts:
         others = [name for other in parts if other is not part for name in other]
@@ -179,37 +183,37 @@ def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) ->
 
 
 def _best(values: Sequence[Values], questions: Sequence[str]) -> int:
-    """Return the candidate with the best mean; of those equal but for rounding the first."""
-    means = [sum(one[name] for name in questions) / len(questions) for one in values]
+    """Return the candidate with the best mean; the first of those equal but for rounding."""
+    means = [sum(value[name] for name in questions) / len(questions) for value in values]
     most = max(means)
-    return next(place for place, one in enumerate(means) if one >= most - _BY_ROUNDING)
+    return next(place for place, mean in enumerate(means) if mean >= most - _BY_ROUNDING)
 
 
 def _measured(
     session: Session,
-    found: Sequence[Variant],
+    variants: Sequence[Variant],
     measure: str,
     top_k: int | None,
     progress: Progress | None,
     troubles: list[Sequence[Notice]],
 ) -> list[Values]:
     """Return the values of each candidate, and add to the troubles; candidates with one stage 1 share its answers."""
-    depths = [session.depth(one, (measure,), top_k) for one in found]
+    depths = [session.depth(variant, (measure,), top_k) for variant in variants]
     groups: dict[str, list[int]] = {}
-    for place, one in enumerate(found):
-        groups.setdefault(_stage_one(one).name, []).append(place)
+    for place, variant in enumerate(variants):
+        groups.setdefault(_stage_one(variant).name, []).append(place)
     judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
-    rankings: list[dict[str, Any]] = [{} for _ in found]
+    rankings: list[dict[str, Any]] = [{} for _ in variants]
     total, done = len(judged) * len(groups), 0
     models: Models | None = None
-    for places in groups.values():  # a reranker that cannot be used is said before anything is asked
-        with_variant(session.setup, _stage_one(found[places[0]])).models(session.data_dir).reranker()
+    for places in groups.values():  # an unusable reranker is reported before any search
+        with_variant(session.setup, _stage_one(variants[places[0]])).models(session.data_dir).reranker()
     for places in groups.values():
-        opened, models = open_with_models(session.setup, _stage_one(found[places[0]]), session.data_dir, models)
+        opened, models = open_with_models(session.setup, _stage_one(variants[places[0]]), session.data_dir, models)
         with opened as engine:
             ask_engine = partial(ask, engine, as_of=session.as_of, principal=session.principal)
-            layers = {place: _layers(session, found[place]) for place in places}
-            asked = {**_ONE_LOOK, **(_WIDE if _reranks(session, found[places[0]]) else {})}
+            layers = {place: _layers(session, variants[place]) for place in places}
+            asked = {**_ONE_LOOK, **(_WIDE if _reranks(session, variants[places[0]]) else {})}
             for question, domain in judged:
                 result, _ = ask_engine(question, domain, depth=depths[0], overrides=asked)
                 done += 1
@@ -219,30 +223,30 @@ def _measured(
                 if result is None:
                     continue
                 for place in places:
-                    given, depth = with_settings(result, layers[place][domain]), depths[place]
-                    hits = hits_of(given, depth)
-                    if len(hits) < depth.read(domain) and _cut_short(given):
-                        chosen = _plain_values(found[place])
+                    changed, depth = with_settings(result, layers[place][domain]), depths[place]
+                    hits = hits_of(changed, depth)
+                    if len(hits) < depth.read(domain) and _cut_short(changed):
+                        chosen = _plain_values(variants[place])
                         own, _ = ask_engine(question, domain, depth=depth, overrides=chosen)
                         hits = hits if own is None else hits_of(own, depth)
                     rankings[place][question.id] = hits
-    return [_values(session, measure, *one) for one in zip(rankings, depths, strict=True)]
+    return [_values(session, measure, *variant) for variant in zip(rankings, depths, strict=True)]
 
 
 def _values(session: Session, measure: str, hits: Mapping[str, Sequence[GoldHit]], depth: Depth) -> Values:
     read = {question.id: depth.read(domain) for question, domain in session.questions}
     scored = score_rankings("", hits, session.qrels, (measure,), read=read, rejected=session.rejected)
-    return {name: held[measure] for name, held in scored.scores.items()}
+    return {name: values[measure] for name, values in scored.scores.items()}
 
 
 def _cut_short(result: SearchResult) -> bool:
-    """Return whether something but relevance took candidates away: then a search might ask the sources once more."""
+    """Return whether something other than relevance removed candidates: then a search might ask the sources again."""
     fates = recompute(with_settings(result, {"stage2_top_k": Setting(MAX_TOP_K, "evaluation")})).fates
     return any(fate.outcome is not Outcome.RETURNED and fate.stage not in _FOR_RELEVANCE for fate in fates)
 
 
 def _plain_values(variant: Variant) -> Mapping[str, Any]:
-    """Return the settings of stage 2 that a set-up changes, as a call gives them."""
+    """Return the stage-2 settings that a set-up changes, in the form a call gives them."""
     own = call_layer(
         {key: Unparsed(value) for key, value in variant.settings.items() if key in RankingSettings.model_fields}
     )
@@ -251,20 +255,19 @@ def _plain_values(variant: Variant) -> Mapping[str, Any]:
 
 
 def _reranks(session: Session, variant: Variant) -> bool:
-    """Return whether a set-up names a model reranker."""
     setup = with_variant(session.setup, _stage_one(variant))
     domains = {name for _, name in session.questions}
     return any(setup.resolver.base(setup.registry.domain(name)).values.reranker != "noop" for name in domains)
 
 
 def _stage_one(variant: Variant) -> Variant:
-    """Return what of a set-up the sources and the reranker see."""
+    """Return the part of a set-up that the sources and the reranker see."""
     kept = {key: value for key, value in variant.settings.items() if key not in RankingSettings.model_fields}
     return Variant(settings=kept, sources=variant.sources)
 
 
 def _layers(session: Session, variant: Variant) -> Mapping[str, Layer]:
-    """Return by domain the settings stage 2 is computed with: the configured ones, those of the variant over them."""
+    """Return by domain the settings for stage 2: the variant's over the configured ones."""
     own = {key: Unparsed(value) for key, value in variant.settings.items() if key in RankingSettings.model_fields}
     out = {}
     for domain in {name for _, name in session.questions}:

@@ -24,7 +24,7 @@ class Variant:
     """Changes to a configuration.
 
     Attributes:
-        settings: keys of `Settings` with values, or with texts to be read by their key.
+        settings: keys of `Settings` with values, or with texts parsed by their key.
         sources: settings of an adapter's sources, or of one source, by the name of either.
     """
 
@@ -33,13 +33,14 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The changes on one line; "as configured" where there are none."""
+        """The changes on one line; "as configured" without any."""
         parts = [f"{key}={_text(value)}" for key, value in self.settings.items()]
-        parts += [f"{name}.{key}={_text(value)}" for name, held in self.sources.items() for key, value in held.items()]
+        for name, settings in self.sources.items():
+            parts += [f"{name}.{key}={_text(value)}" for key, value in settings.items()]
         return " ".join(parts) or "as configured"
 
     def over(self, below: Variant) -> Variant:
-        """Return the changes of both; this one's win."""
+        """Return the changes of both; this one's take precedence."""
         names = {**below.sources, **self.sources}
         sources = {name: {**below.sources.get(name, {}), **self.sources.get(name, {})} for name in names}
         return Variant(settings={**below.settings, **self.settings}, sources=sources)
@@ -53,7 +54,7 @@ def assignment(text: str) -> tuple[str, str]:
     """Return the two sides of KEY=VALUE.
 
     Raises:
-        InvalidRequest: it is of another form.
+        InvalidRequest: it has another form.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -62,19 +63,19 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> Variant:
-    """Return the changes that KEY=VALUE texts ask for; ADAPTER.KEY and SOURCE.KEY are settings of sources.
+    """Parse KEY=VALUE texts; ADAPTER.KEY and SOURCE.KEY are settings of sources.
 
     Raises:
-        InvalidRequest: an unknown key, one given twice, or one that only ingesting again would bring into effect.
-        ConfigError: a value that cannot be used.
+        InvalidRequest: a key is unknown, given twice, or needs a new ingest to take effect.
+        ConfigError: a value cannot be used.
     """
     settings: dict[str, Any] = {}
     sources: dict[str, dict[str, Any]] = {}
-    for one in assignments:
-        key, value = assignment(one) if isinstance(one, str) else one
+    for item in assignments:
+        key, value = assignment(item) if isinstance(item, str) else item
         head, _, rest = key.rpartition(".")
-        held, name = (sources.setdefault(head, {}), rest) if head else (settings, ALIASES.get(key, key))
-        if name in held:
+        target, name = (sources.setdefault(head, {}), rest) if head else (settings, ALIASES.get(key, key))
+        if name in target:
             raise InvalidRequest(f"setting {key} is given twice")
         if head:
             _check_source(head, setup)
@@ -82,10 +83,10 @@ def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> 
             raise InvalidRequest(f"unknown setting {key!r}.{nearest(key, [*Settings.model_fields, *ALIASES])}")
         elif name in IndexSettings.model_fields:
             raise InvalidRequest(
-                f"setting {name} {lifetime(name)}, and this ingests nothing: ingest with it into another folder "
-                "(--data-dir), and run this on that one"
+                f"setting {name} {lifetime(name)}, and nothing is ingested here: ingest with it into another folder "
+                "(--data-dir), and run this on that folder"
             )
-        held[name] = _value(value) if head else value
+        target[name] = _value(value) if head else value
     if settings:
         setup.resolver.with_pipeline(_as_texts(settings)).base()
     return Variant(settings=settings, sources=sources)
@@ -114,10 +115,10 @@ def _check_source(name: str, setup: Setup) -> None:
 
 
 def with_variant(setup: Setup, variant: Variant) -> Setup:
-    """Return a configuration with changes in force.
+    """Return a configuration with the changes applied.
 
     Raises:
-        ConfigError: a value that cannot be used.
+        ConfigError: a value cannot be used.
     """
     changed = setup.with_pipeline(_as_texts(variant.settings)) if variant.settings else setup
     return replace(changed, registry=_with_sources(setup.registry, variant.sources)) if variant.sources else changed
@@ -137,16 +138,16 @@ def _with_sources(registry: LoadedRegistry, changes: Mapping[str, Mapping[str, A
 def open_with_models(
     setup: Setup, variant: Variant, data_dir: Path, like: Models | None = None
 ) -> tuple[Engine, Models]:
-    """Return an engine over a configuration with changes in force, to be closed, and the models it uses.
+    """Return an engine over a changed configuration, to be closed by the caller, and its models.
 
-    The embedding model is loaded here. The first question would wait for it no longer than for a source, and a source
-    that was late is not asked again for a while: so all the questions of a small file would go without vectors.
+    The embedding model is loaded here: the first question would wait for it no longer than for a source, and a late
+    source is skipped for a while, so that all questions of a small file would go without vectors.
 
     Args:
-        like: of an engine before, whose embedder is used again where it is the same: it remembers the questions.
+        like: models of an earlier engine, whose embedder is reused if it is the same: it has cached the questions.
 
     Raises:
-        ConfigError: a value that cannot be used, or a reranker that is not installed.
+        ConfigError: a value cannot be used, or a reranker is not installed.
     """
     try:
         changed = with_variant(setup, variant)
@@ -163,7 +164,7 @@ def open_with_models(
 
 
 def _load_embedder(models: Models) -> None:
-    """Load the embedding model; what it fails with is said by each search that goes without it."""
+    """Load the embedding model; each search without it reports its failure."""
     with suppress(EmbedderError, ConfigError):
         embedder = models.embedder()
         if embedder is not None:

@@ -372,7 +372,7 @@ def test_what_a_gate_cannot_do_is_one_line(two_collections: Path) -> None:
     make = ("gate", "gate.yaml", "--write", "--qrels", "six.jsonl")
     assert "--floor is written MEASURE=VALUE" in refused(*make, "--floor", "R@10=2")
     assert "--set tries a change" in refused(*make, "--set", "dedup_method=off")
-    assert "measure SetF is of what is read" in refused(*make, "-m", "SetF")
+    assert "measure SetF needs the chunks read" in refused(*make, "-m", "SetF")
     text = "version: 1\nmeasures: [R@10]\ncollections: {six: {queries: six.jsonl, floors: {R@10: 1}}}\n"
     Path("gate.yaml").write_text(text, "utf-8")
     assert "--strict is for making a gate file with --write: change it in gate.yaml itself" in refused(

@@ -105,7 +105,7 @@ def test_a_folder_of_runs_must_hold_each(tmp_path: Path) -> None:
     (tmp_path / "faq.run").write_text("q Q0 a 1 1.0 x\n", "utf-8")
 
     assert existing_run(tmp_path, "faq") == tmp_path / "faq.run"
-    with pytest.raises(ConfigError, match=r"dev.run: is not there: a folder of runs holds NAME.run"):
+    with pytest.raises(ConfigError, match=r"dev.run: does not exist: a folder of runs holds NAME.run"):
         existing_run(tmp_path, "dev")
 
 

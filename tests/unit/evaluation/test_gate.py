@@ -147,7 +147,7 @@ def test_a_file_that_is_made_is_read_back_from_any_folder(tmp_path: Path, monkey
         ("version: 1\nmeasures: [Good@10]\nbaseline: b\ncollections: {a: {qrels: r}}\n", "unknown measure 'Good@10'"),
         (
             "version: 1\nmeasures: [SetF]\nbaseline: b\ncollections: {a: {qrels: r}}\n",
-            "measure SetF is of what is read",
+            "measure SetF needs the chunks read",
         ),
         ("version: 1\nmeasures: [R@10]\nbaseline: b\ncollections: {a: {qrels: r, floors: {R@10: 8}}}\n", "floors.R@10"),
         ("version: 1\nmeasures: [R@10]\nbasline: b\ncollections: {a: {qrels: r}}\n", "Did you mean 'baseline'"),
@@ -249,7 +249,7 @@ def test_only_a_baseline_is_written_over(kept: tuple[GateFile, Compared], tmp_pa
     gate, _ = kept
     check_replaceable(gate)
     (tmp_path / "npa.json").write_text('{"embedder": "openai"}', "utf-8")
-    with pytest.raises(ConfigError, match="is no baseline"):
+    with pytest.raises(ConfigError, match="is not a baseline"):
         check_replaceable(gate_of(baseline=tmp_path))
     check_replaceable(gate_of(baseline=tmp_path / "new"))
 

@@ -213,11 +213,13 @@ def _print(result: GateResult) -> None:
     for name, troubles in result.troubles.items():
         for trouble in troubles:
             show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
-    for caution in cautions_of(*result.found.compared.values()):
+    for caution in cautions_of(*result.collected.compared.values()):
         show(console, Text(caution, "yellow"))
     count, fallen = len(result.checks), len(result.fallen)
     if result.holds:
-        show(console, Text(f"✓ {counted(count, 'check')} hold on {result.found.questions} judged questions", "green"))
+        show(
+            console, Text(f"✓ {counted(count, 'check')} hold on {result.collected.questions} judged questions", "green")
+        )
     else:
         show(console, Text(f"✗ {fallen} of {counted(count, 'check')} fell", "bold red"))
 
@@ -243,7 +245,7 @@ def _print_lost(result: GateResult, check: MeasureCheck) -> None:
     from context_engine.evaluation.blocks import cut
     from context_engine.evaluation.gate import lost_most
 
-    rows = lost_most(result.found, check.collection, check.measure)
+    rows = lost_most(result.collected, check.collection, check.measure)
     if not rows:
         return
     console = out()
