@@ -328,7 +328,7 @@ def test_what_cannot_be_used_of_several_collections_is_one_line(two_collections:
     assert "collection 'npa' is named twice" in refused("run", *given, "--collection", "npa=orm")
     assert "--queries and --qrels are of one collection" in refused("run", *given, "--queries", "six.jsonl")
     assert "--baseline takes a folder of runs" in refused("run", *given, "--baseline", "six.jsonl")
-    assert "orm.run: is not there" in _without_orm()
+    assert "orm.run: does not exist" in _without_orm()
     Path("orm/queries.jsonl").write_text('{"id": "a", "query": "limit", "domain": "NOWHERE"}\n', "utf-8")
     assert "collection 'orm': " in refused("run", *given)
 

@@ -192,8 +192,8 @@ def test_what_only_a_new_ingest_would_change_is_not_varied(small):
     with pytest.raises(InvalidRequest) as error:
         candidates({"max_chunk_tokens": ["128"]}, small)
     assert str(error.value) == (
-        "setting max_chunk_tokens takes effect when documents are ingested, not at a search, and nothing is ingested here: "
-        "ingest with it into another folder (--data-dir), and run this on that folder"
+        "setting max_chunk_tokens takes effect when documents are ingested, not at a search, and nothing is ingested "
+        "here: ingest with it into another folder (--data-dir), and run this on that folder"
     )
 
 
