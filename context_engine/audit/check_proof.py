@@ -1,4 +1,4 @@
-"""Check a proof about an audit log, trusting nobody but those whose keys you name.
+"""Check a proof about an audit log, trusting only the keys that you name.
 
     python check_proof.py RECORD.tlog-proof --key VKEY [--witness VKEY ...]         a record stands in the log
     python check_proof.py LOG.tlog-consistency --since OLD-CHECKPOINT --key VKEY    the log only grew since then
@@ -26,18 +26,18 @@ def expect(good: bool, otherwise: str) -> None:
 
 
 def number(text: str) -> int:
-    expect(text.isascii() and text.isdigit() and str(int(text)) == text, f"{text[:60]!r} is no number")
+    expect(text.isascii() and text.isdigit() and str(int(text)) == text, f"{text[:60]!r} is not a number")
     return int(text)
 
 
 def binary(text: str) -> bytes:
     data = base64.b64decode(text, validate=True)
-    expect(base64.b64encode(data).decode() == text, f"{text[:60]!r} is no base64")
+    expect(base64.b64encode(data).decode() == text, f"{text[:60]!r} is not base64")
     return data
 
 
 def hash_of(text: str) -> bytes:
-    expect(len(binary(text)) == 32, f"{text[:60]!r} is no hash")
+    expect(len(binary(text)) == 32, f"{text[:60]!r} is not a hash")
     return binary(text)
 
 
@@ -46,9 +46,9 @@ def parse_key(text: str) -> tuple[str, str, int, bytes]:
         name, key_id, material = text.split("+", 2)
         data = binary(material)
         made = hashlib.sha256(name.encode() + b"\n" + data).digest()[:4].hex()
-        expect(len(data) == 33 and data[0] in (1, 4) and made == key_id, "no Ed25519 key")
+        expect(len(data) == 33 and data[0] in (1, 4) and made == key_id, "not an Ed25519 key")
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:120]!r} is no verifier key, or was not copied whole") from None
+        raise argparse.ArgumentTypeError(f"{text[:120]!r} is not a verifier key, or was truncated") from None
     return name, key_id, data[0], data[1:]
 
 
@@ -59,10 +59,10 @@ def parse_checkpoint(note: str) -> tuple[str, int, bytes]:
 
 
 def signer(note: str, key: tuple[str, str, int, bytes]) -> str:
-    """Return in words who signed a note with a key."""
+    """Return a sentence on the signature of a note by a key."""
     (name, key_id, kind, public), (text, _, lines) = key, note.partition("\n\n")
     parts = [line.split(" ") for line in lines.split("\n")[:-1]]
-    expect(all(len(part) == 3 and part[0] == "—" for part in parts), "a line of the signatures is none")
+    expect(all(len(part) == 3 and part[0] == "—" for part in parts), "a signature line is malformed")
     made = [binary(part[2]) for part in parts if part[1] == name]
     own = [data[4:] for data in made if data[:4].hex() == key_id]
     expect(len(own) == 1, f"the checkpoint has {len(own)} signatures by {name}+{key_id} instead of 1")
@@ -78,8 +78,8 @@ def signer(note: str, key: tuple[str, str, int, bytes]) -> str:
 
 
 def walk(last: int, size: int, above: int) -> tuple[int, list[bool]]:
-    """Return where the largest subtree of at most `above` leaves that ends with leaf `last` starts, and for each
-    sibling from there up to the root whether it stands on the left.
+    """Return the start of the largest subtree of at most `above` leaves that ends with leaf `last`, and for each
+    sibling from there up to the root whether it is on the left.
     """
     start, end, left = 0, size, list[bool]()
     while end - start > 1 and (end - start > above or end != last + 1):
@@ -90,7 +90,7 @@ def walk(last: int, size: int, above: int) -> tuple[int, list[bool]]:
 
 
 def climb(digest: bytes, left: list[bool], path: list[bytes], beginning: bool = False) -> bytes:
-    """Return the root that a path leads to; of the beginning of the log, which has no siblings on the right."""
+    """Return the root that a path leads to; `beginning`: of the old tree, which has no siblings on the right."""
     expect(len(left) == len(path), "the proof is too short or too long")
     for is_left, sibling in zip(left, path):
         if is_left or not beginning:
@@ -101,13 +101,13 @@ def climb(digest: bytes, left: list[bool], path: list[bytes], beginning: bool = 
 def check_entry(head: list[str], note: str) -> str:
     origin, size, root = parse_checkpoint(note)
     form = len(head) > 2 and head[0] == "c2sp.org/tlog-proof@v1" and head[1][:6] == "extra " and head[2][:6] == "index "
-    expect(form, "this is no proof of a record")
+    expect(form, "this is not a proof of a record")
     entry, index = binary(head[1][6:]), number(head[2][6:])
     expect(index < size, "the log has no such index")
     path = [hash_of(line) for line in head[3:]]
     made = climb(hashlib.sha256(b"\x00" + entry).digest(), walk(index, size, 1)[1], path)
-    expect(made == root, f"the record does not stand at index {index} of {origin}")
-    return f"{entry.decode()}\nThis record stands at index {index} of the log {origin}, which had {size} entries."
+    expect(made == root, f"the record is not at index {index} of {origin}")
+    return f"{entry.decode()}\nThis record is at index {index} of the log {origin}, which had {size} entries."
 
 
 def check_growth(head: list[str], note: str, older: str) -> str:

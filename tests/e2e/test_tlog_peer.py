@@ -125,4 +125,4 @@ def test_we_accept_what_others_make(
     command = ["check_proof.py", str(proof), "--key", log.text, "--witness", witness.text]
     monkeypatch.setattr(sys, "argv", command)
     assert check_proof.main() == 0
-    assert b"This record stands at index 7 of the log peer.example/log" in capsysbinary.readouterr().out
+    assert b"This record is at index 7 of the log peer.example/log" in capsysbinary.readouterr().out

@@ -69,6 +69,12 @@ def test_mentions_that_differ_name_the_chunks(hand: Hand) -> None:
     assert not problem.endswith("...")
 
 
+def test_the_mentions_of_a_record_without_its_candidates_are_not_compared(hand: Hand) -> None:
+    ((digest,),) = hand("SELECT digest FROM addendum WHERE kind = 'candidates' ORDER BY digest LIMIT 1")
+    hand("DELETE FROM addendum WHERE digest = ?", digest)
+    assert {code for code, *_ in found(hand)} == {"addendum_missing", "addendum_unnamed"}
+
+
 def test_of_many_chunks_that_differ_five_are_named(hand: Hand) -> None:
     hand("INSERT OR IGNORE INTO mention SELECT tile, chunk, 3, 1 FROM mention WHERE idx <> 3")
     ((code, index, problem),) = found(hand)
