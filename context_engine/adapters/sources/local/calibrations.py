@@ -70,13 +70,28 @@ def replace(
             if schema.read_state(connection, root).index_number != index_number:
                 return
             connection.executemany(f"DELETE FROM calibrations WHERE ({_KEY}) = (?, ?, ?)", outdated)
-            for one in stored:
-                found = one.calibration
-                values = (found.threshold, found.strong, found.signal, found.model_id, found.own, found.judged)
+            for part in stored:
+                calibration = part.calibration
+                values = (
+                    calibration.threshold,
+                    calibration.strong,
+                    calibration.signal,
+                    calibration.model_id,
+                    calibration.own,
+                    calibration.judged,
+                )
                 connection.execute(
                     f"INSERT INTO calibrations(domain, partition_key, {_COLUMNS}, base_chunks, last_rid)"
                     f" VALUES ({', '.join('?' * 12)})",
-                    (one.domain, one.partition, *values, found.outside, found.chunks, one.base_chunks, one.last_rid),
+                    (
+                        part.domain,
+                        part.partition,
+                        *values,
+                        calibration.outside,
+                        calibration.chunks,
+                        part.base_chunks,
+                        part.last_rid,
+                    ),
                 )
     finally:
         connection.close()
@@ -149,7 +164,7 @@ def outdated(connection: sqlite3.Connection, stored: StoredCalibration, sources:
         (stored.calibration.chunks, now.chunks, left.chunks),
         (stored.base_chunks, now.base_chunks, left.base_chunks),
     )
-    return any(max(there - kept, before - kept) >= _MOST_CHANGE * before for before, there, kept in changes if there)
+    return any(max(after - kept, before - kept) >= _MOST_CHANGE * before for before, after, kept in changes if after)
 
 
 def _calibration(row: Sequence[object]) -> ScopeCalibration:

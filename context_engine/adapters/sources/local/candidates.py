@@ -103,23 +103,23 @@ def candidates(view: View, question: LocalQuery, scopes: Sequence[SearchScope], 
     What the index is asked of rows, it is asked once for those of all scopes: a call for the rows of twenty sources
     takes a fifth of twenty calls.
     """
-    found = [_found(view, question, scope, limit) for scope in scopes]
+    first_rows = [_found(view, question, scope, limit) for scope in scopes]
     if question.vector is None or view.vectors is None:
-        return _by_text(view, question, found)
-    return _merged(view, question, found, scopes)
+        return _by_text(view, question, first_rows)
+    return _merged(view, question, first_rows, scopes)
 
 
 def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> _FirstRows:
-    found = _Hits({}, {}, {})
+    top_hits = _Hits({}, {}, {})
     if question.query is not None:
-        found = _read(view, both(question.query.text, scope.query), limit, question.options)
-    full = len(found.text) >= limit
+        top_hits = _read(view, both(question.query.text, scope.query), limit, question.options)
+    full = len(top_hits.text) >= limit
     if question.vector is None or view.vectors is None:
-        return _FirstRows(found, full)
+        return _FirstRows(top_hits, full)
     rows_of_scope = _ScopeRows(view, question, scope)
     nearest = view.vectors.nearest(question.vector, limit, rows_of_scope, question.options)
     hits = rows_of_scope.read.of(nearest)
-    hits.add(found)
+    hits.add(top_hits)
     return _FirstRows(hits, full or len(nearest) >= limit)
 
 
@@ -133,8 +133,8 @@ class _ScopeRows:
 
     def count(self) -> int:
         """Return how many rows the scope has."""
-        found = self._view.searcher.search(self._scope.query, limit=1, count=True)
-        return int(found.count)  # type: ignore[attr-defined]
+        result = self._view.searcher.search(self._scope.query, limit=1, count=True)
+        return int(result.count)  # type: ignore[attr-defined]
 
     def all(self, count: int) -> list[int]:
         """Return all rows of the scope, of which there are `count`."""
@@ -160,44 +160,44 @@ def _read(view: View, query: Query, limit: int, options: SearchOptions) -> _Hits
 
 def _numbers(view: View, field: str, places: list[DocAddress]) -> list[int]:
     """Return a field that every row has."""
-    found: list[int] = view.searcher.fast_field_values(field, places)  # type: ignore[assignment]
-    return found
+    numbers: list[int] = view.searcher.fast_field_values(field, places)  # type: ignore[assignment]
+    return numbers
 
 
-def _by_text(view: View, question: LocalQuery, found: Sequence[_FirstRows]) -> list[Candidates]:
+def _by_text(view: View, question: LocalQuery, first_rows: Sequence[_FirstRows]) -> list[Candidates]:
     """The best `depth` of each scope by BM25 and coverage are smoothed; what follows keeps its lower score."""
     options, query = question.options, question.query
     if query is None:
-        return [Candidates([], lambda _: (), one.full) for one in found]
-    hits = _together(found)
+        return [Candidates([], lambda _: (), first.full) for first in first_rows]
+    hits = _together(first_rows)
     text = _covering(hits.text, coverage(view, query, hits.text))
-    score = text | _smoothed(view, query, hits, _best(found, text, options.depth), options)
+    score = text | _smoothed(view, query, hits, _best(first_rows, text, options.depth), options)
     scorer = f"local:{view.state.base_id}"
 
-    def of_scope(one: _FirstRows) -> Candidates:
-        own = {rid: score[rid] for rid in one.rows.text}
+    def of_scope(first: _FirstRows) -> Candidates:
+        own = {rid: score[rid] for rid in first.rows.text}
         own = _boosted(view, query, own, options) if _boosts(options) else own
-        return Candidates(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], scorer),), one.full)
+        return Candidates(ranked(own), lambda rid: (Score(ScoreKind.BM25, own[rid], scorer),), first.full)
 
-    return [of_scope(one) for one in found]
+    return [of_scope(first) for first in first_rows]
 
 
 def _merged(
-    view: View, question: LocalQuery, found: Sequence[_FirstRows], scopes: Sequence[SearchScope]
+    view: View, question: LocalQuery, first_rows: Sequence[_FirstRows], scopes: Sequence[SearchScope]
 ) -> list[Candidates]:
     vectors, vector, query, options = view.vectors, question.vector, question.query, question.options
     assert vectors is not None and vector is not None
-    hits = _together(found)
+    hits = _together(first_rows)
     text, best, trust = hits.text, 0.0, 1.0
     if query is not None:
-        said = evidence(view, query, [rid for rid, score in text.items() if score > 0.0])
-        text = _smoothed(view, query, hits, _covering(text, said.coverage), options)
-        best, trust = said.best * _whole(options), said.trust
+        by_text = evidence(view, query, [rid for rid, score in text.items() if score > 0.0])
+        text = _smoothed(view, query, hits, _covering(text, by_text.coverage), options)
+        best, trust = by_text.best * _whole(options), by_text.trust
     base, model, kind = f"local:{view.state.base_id}", vectors.scorer_id, kind_of(options)
 
-    def of_scope(one: _FirstRows, scope: SearchScope) -> Candidates:
-        cosine = vectors.cosines(vector, one.rows.text)
-        own = {rid: text[rid] for rid in one.rows.text}
+    def of_scope(first: _FirstRows, scope: SearchScope) -> Candidates:
+        cosine = vectors.cosines(vector, first.rows.text)
+        own = {rid: text[rid] for rid in first.rows.text}
         fused = merged(own, best, cosine, options, trust)
         if query is not None:
             fused = _boosted(view, query, fused, options) if _boosts(options) else fused
@@ -209,26 +209,26 @@ def _merged(
             dense = (Score(ScoreKind.COSINE, cosine[rid], model),) if rid in cosine else ()
             return (Score(kind, fused[rid], scorer), *dense, Score(ScoreKind.BM25, own[rid], base))
 
-        return Candidates(ranked(fused), scores, one.full)
+        return Candidates(ranked(fused), scores, first.full)
 
-    return [of_scope(one, scope) for one, scope in zip(found, scopes, strict=True)]
+    return [of_scope(first, scope) for first, scope in zip(first_rows, scopes, strict=True)]
 
 
-def _together(found: Sequence[_FirstRows]) -> _Hits:
+def _together(first_rows: Sequence[_FirstRows]) -> _Hits:
     """Return the rows of all scopes."""
-    if len(found) == 1:
-        return found[0].rows
+    if len(first_rows) == 1:
+        return first_rows[0].rows
     hits = _Hits({}, {}, {})
-    for one in found:
-        hits.add(one.rows)
+    for first in first_rows:
+        hits.add(first.rows)
     return hits
 
 
-def _best(found: Sequence[_FirstRows], text: dict[int, float], depth: int) -> dict[int, float]:
+def _best(first_rows: Sequence[_FirstRows], text: dict[int, float], depth: int) -> dict[int, float]:
     """Return the best so many of each scope."""
-    if all(len(one.rows.text) <= depth for one in found):
+    if all(len(first.rows.text) <= depth for first in first_rows):
         return text
-    best = (rid for one in found for rid in ranked({rid: text[rid] for rid in one.rows.text})[:depth])
+    best = (rid for first in first_rows for rid in ranked({rid: text[rid] for rid in first.rows.text})[:depth])
     return {rid: text[rid] for rid in best}
 
 
@@ -254,8 +254,8 @@ def _smoothed(
         if score > best.get(group[rid], -1.0):
             best[group[rid]] = score
     sections = scores_of(view, query.section, best) if options.section_weight else {}
-    section = {one: options.section_weight * sections.get(one, 0.0) for one in best}
-    sibling = {one: options.sibling_weight * score for one, score in best.items()}
+    section = {chunk_rid: options.section_weight * sections.get(chunk_rid, 0.0) for chunk_rid in best}
+    sibling = {chunk_rid: options.sibling_weight * score for chunk_rid, score in best.items()}
     smoothed = {rid: score + section[group[rid]] + sibling[group[rid]] for rid, score in text.items()}
     if options.neighbour_weight:
         doc = hits.doc

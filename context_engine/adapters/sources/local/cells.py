@@ -40,15 +40,15 @@ def partition(connection: sqlite3.Connection, key: int, least: int) -> None:
     ).fetchone()
     if model is None or count < least:
         return
-    found = connection.execute("SELECT trained_on, matrix FROM centroids WHERE partition_key = ?", (key,)).fetchone()
-    if found is None or count >= _GROWN * found[0]:
+    row = connection.execute("SELECT trained_on, matrix FROM centroids WHERE partition_key = ?", (key,)).fetchone()
+    if row is None or count >= _GROWN * row[0]:
         cells = _PER_ROOT * isqrt(count)
         centroids = trained(_sample(connection, model, key, cells * _SAMPLE_PER_CELL), cells)
         forget_cells(connection, key)
         connection.execute("INSERT INTO centroids VALUES (?, ?, ?)", (key, count, centroids.tobytes()))
         _log.info("%d vectors parted into %d cells", count, len(centroids))
     else:
-        centroids = np.frombuffer(found[1], np.float32).reshape(-1, model.dimension)
+        centroids = np.frombuffer(row[1], np.float32).reshape(-1, model.dimension)
     _assign_missing(connection, model, key, centroids)
 
 
@@ -84,8 +84,8 @@ def assigned(vectors: Array, centroids: Array) -> Array:
 
 def _assign_missing(connection: sqlite3.Connection, model: Model, key: int, centroids: Array) -> None:
     """Rows are embedded in order, so those without cells come after the last that has them."""
-    found = connection.execute(f"SELECT rid FROM cells {_OF_PARTITION} ORDER BY rid DESC LIMIT 1", (key,)).fetchone()
-    last = found[0] if found else 0
+    row = connection.execute(f"SELECT rid FROM cells {_OF_PARTITION} ORDER BY rid DESC LIMIT 1", (key,)).fetchone()
+    last = row[0] if row else 0
     while True:
         rows = connection.execute(
             f"SELECT rid, vector FROM vectors {_OF_PARTITION} AND rid > ? ORDER BY rid LIMIT ?", (key, last, _AT_ONCE)
@@ -106,8 +106,8 @@ def _sample(connection: sqlite3.Connection, model: Model, key: int, size: int) -
     rows = "SELECT rid FROM chunks JOIN documents USING (doc_key) WHERE partition_key = ? ORDER BY rid"
     rids = [rid for (rid,) in connection.execute(rows, (key,))]
     wanted = rids[:: max(1, len(rids) // size)]
-    found = (connection.execute("SELECT vector FROM vectors WHERE rid = ?", (rid,)).fetchone() for rid in wanted)
-    return _vectors(b"".join(row[0][: model.size] for row in found if row), model)
+    stored = (connection.execute("SELECT vector FROM vectors WHERE rid = ?", (rid,)).fetchone() for rid in wanted)
+    return _vectors(b"".join(row[0][: model.size] for row in stored if row), model)
 
 
 def _vectors(blob: bytes, model: Model) -> Array:

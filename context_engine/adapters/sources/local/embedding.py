@@ -117,23 +117,23 @@ class EmbeddingWriter:
         for key in {key for rid in changed for (key,) in self._connection.execute(_PARTITION_OF, rid)}:
             forget_cells(self._connection, key)
         self._connection.executemany("DELETE FROM vectors WHERE rid = ?", changed)
-        held = model_of(self._connection)
-        if held is None or (held.model_id, held.form) == (embedder.model_id, self._form):
+        stored = model_of(self._connection)
+        if stored is None or (stored.model_id, stored.form) == (embedder.model_id, self._form):
             return
         for table in ("cells", "centroids"):
             self._connection.execute(f"DELETE FROM {table}")
-        count = numbers_kept(held.model_id, embedder.model_id, held.dimension) if held.form == "float32" else None
+        count = numbers_kept(stored.model_id, embedder.model_id, stored.dimension) if stored.form == "float32" else None
         if count is None:
             for table in ("vectors", "embedding"):
                 self._connection.execute(f"DELETE FROM {table}")
         else:
-            self._reform(held, Model(embedder.model_id, count, self._form))
+            self._reform(stored, Model(embedder.model_id, count, self._form))
 
-    def _reform(self, held: Model, wanted: Model) -> None:
+    def _reform(self, stored: Model, wanted: Model) -> None:
         """Make vectors of another form or of fewer numbers from those that are held; nothing is embedded."""
         last = 0
         while rows := self._connection.execute(_AFTER, (last, _AT_ONCE)).fetchall():
-            blobs = [reformed(blob, held.dimension, wanted.dimension, wanted.form) for _, blob in rows]
+            blobs = [reformed(blob, stored.dimension, wanted.dimension, wanted.form) for _, blob in rows]
             renewed = ((blob, sha256(blob).digest(), rid) for blob, (rid, _) in zip(blobs, rows))
             self._connection.executemany("UPDATE vectors SET vector = ?, digest = ? WHERE rid = ?", renewed)
             last = rows[-1][0]
@@ -169,7 +169,7 @@ class EmbeddingWriter:
         for rid, some in zip(rids, texts):
             own = [next(vectors) for _ in some]
             dimension = len(own[0])
-            blob = b"".join(encoded(one, self._form) for one in own)
+            blob = b"".join(encoded(vector, self._form) for vector in own)
             row = (rid, blob, sha256(blob).digest())
             self._connection.execute("INSERT INTO vectors(rid, vector, digest) VALUES (?, ?, ?)", row)
         self._connection.execute(
@@ -178,19 +178,19 @@ class EmbeddingWriter:
         )
 
 
-def other_model(root: Path, held: str, given: str) -> StoreVersionMismatch:
+def other_model(root: Path, stored: str, configured: str) -> StoreVersionMismatch:
     """Return the error for a base whose vectors another model made."""
     return StoreVersionMismatch(
-        f"the vectors in {root} were made by {held!r}, the configured embedder is {given!r}: run 'context-engine kb "
-        "rebuild' to make them anew, or configure the previous embedder and vector_dimensions"
+        f"the vectors in {root} were made by {stored!r}, the configured embedder is {configured!r}: run "
+        "'context-engine kb rebuild' to make them anew, or configure the previous embedder and vector_dimensions"
     )
 
 
-def other_form(root: Path, held: VectorForm, given: VectorForm) -> StoreVersionMismatch:
+def other_form(root: Path, stored: VectorForm, configured: VectorForm) -> StoreVersionMismatch:
     """Return the error for a base that keeps its vectors otherwise than the settings say."""
     return StoreVersionMismatch(
-        f"the vectors in {root} are kept as {held}, vector_form says {given}: run 'context-engine kb rebuild' to keep "
-        f"them so, or set vector_form to {held}"
+        f"the vectors in {root} are kept as {stored}, vector_form says {configured}: run 'context-engine kb rebuild' "
+        f"to keep them so, or set vector_form to {stored}"
     )
 
 
@@ -200,7 +200,7 @@ def passages(chunk: Chunk) -> list[str]:
     Models read no more than 512 tokens and ignore the rest; the best window speaks for the chunk.
     Nothing is put before it: headings embedded with the text cost .038 R@10 of vectors alone, and the words find them.
     """
-    units = [one.span() for one in _UNIT.finditer(chunk.content)]
+    units = [match.span() for match in _UNIT.finditer(chunk.content)]
     if len(units) <= _WINDOW:
         return [chunk.content]
     step = _WINDOW - _OVERLAP

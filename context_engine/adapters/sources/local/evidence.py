@@ -60,9 +60,9 @@ def evidence(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
     if best is None:
         return Evidence({}, 0.0, 0.0)
     score, first = best
-    held = coverage(view, query, {*rids, first})
-    whole = held.get(first, 0.0)
-    return Evidence(held, covered(score, whole), trust(score, int(view.searcher.num_docs), whole))
+    shares = coverage(view, query, {*rids, first})
+    total = shares.get(first, 0.0)
+    return Evidence(shares, covered(score, total), trust(score, int(view.searcher.num_docs), total))
 
 
 def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, float]:
@@ -86,7 +86,7 @@ def covered(score: float, share: float) -> float:
     return float(score * share**COVERAGE_EXPONENT)
 
 
-def trust(best: float, chunks: int, held: float) -> float:
+def trust(best: float, chunks: int, share: float) -> float:
     """Return how far the text of a base is trusted on one question, [0, 1]: max((best / ln(1 + N) - 1) / 4, held ** 4).
 
     A BM25 score is the log odds by which a text's words speak for it (Robertson and Zaragoza 2009), ln N are about the
@@ -103,19 +103,22 @@ def trust(best: float, chunks: int, held: float) -> float:
     [0.06, 0.25, 0.5, 1.0]
     """
     beyond = (best / log(1 + max(chunks, 1)) - 1.0) / _EVIDENCE
-    return min(max(beyond, held**_WHOLE), 1.0)
+    return min(max(beyond, share**_WHOLE), 1.0)
 
 
 def _shares(searcher: Searcher, query: TextQuery) -> Query:
     """Return the query that scores each row by the share of the question that it holds."""
     chunks = max(int(searcher.num_docs), 1)
     information = []
-    for one in query.held:
-        frequency = min(max(searcher.doc_freq(field, one.term) for field in ("body", "head")), chunks)
-        information.append(one.weight * log(1.0 + (chunks - frequency + 0.5) / (frequency + 0.5)))
-    whole = sum(information)
+    for word in query.held_words:
+        frequency = min(max(searcher.doc_freq(field, word.term) for field in ("body", "head")), chunks)
+        information.append(word.weight * log(1.0 + (chunks - frequency + 0.5) / (frequency + 0.5)))
+    total = sum(information)
     return Query.boolean_query(
-        [(Occur.Should, Query.boost_query(one.query, value / whole)) for one, value in zip(query.held, information)]
+        [
+            (Occur.Should, Query.boost_query(word.query, value / total))
+            for word, value in zip(query.held_words, information)
+        ]
     )
 
 
@@ -124,5 +127,5 @@ def scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]:
     if not rids:
         return {}
     hits = view.searcher.search(both(query, rows(rids)), limit=len(rids), count=False).hits
-    found = view.searcher.fast_field_values("rid", [address for _, address in hits])
-    return {int(rid or 0): score for (score, _), rid in zip(hits, found)}
+    row_ids = view.searcher.fast_field_values("rid", [address for _, address in hits])
+    return {int(rid or 0): score for (score, _), rid in zip(hits, row_ids)}

@@ -59,8 +59,8 @@ class Dictionary:
         return number
 
     def _look_up(self, key: tuple[str, str]) -> int | None:
-        found = self._connection.execute("SELECT attr_id FROM attributes WHERE name = ? AND value = ?", key).fetchone()
-        return None if found is None else int(found[0])
+        row = self._connection.execute("SELECT attr_id FROM attributes WHERE name = ? AND value = ?", key).fetchone()
+        return None if row is None else int(row[0])
 
     def _add(self, key: tuple[str, str]) -> int:
         return int(self._connection.execute("INSERT INTO attributes(name, value) VALUES (?, ?)", key).lastrowid or 0)

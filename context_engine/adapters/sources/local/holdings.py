@@ -97,11 +97,11 @@ class Holdings:
         """
         try:
             with self._viewer.view() as view:
-                held: int | None = view.held
+                generation: int | None = view.held
         except StoreError:
-            held = None
+            generation = None
         with self._snapshot() as connection:
-            return read_stats(connection, self.path, held)
+            return read_stats(connection, self.path, generation)
 
     def held(self, access: AccessScope | None = None) -> Mapping[str, SourceStats]:
         """Return how much of each source a caller may read; empty sources are omitted.

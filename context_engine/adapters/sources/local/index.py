@@ -113,15 +113,15 @@ def documents(doc_key: int, source_key: int, rows: Sequence[IndexRow]) -> Iterat
     for place, row in enumerate(rows):
         sections.setdefault(row.chunk.heading_path or row.chunk.section or place, []).append(place)
     first = {place: places[0] for places in sections.values() for place in places}
-    whole = {places[0]: chain.from_iterable(texts[place] for place in places) for places in sections.values()}
+    section_texts = {places[0]: chain.from_iterable(texts[place] for place in places) for places in sections.values()}
     filler = [_NOTHING] * _mean([len(text) for text, alone in zip(texts, bare) if not alone])
     for place, row in enumerate(rows):
         out = tantivy.Document()
         out.add_unsigned("rid", row.rid)
         out.add_unsigned("doc", doc_key)
         out.add_unsigned("group", rows[first[place]].rid)
-        if place in whole:
-            out.add_text("section", " ".join(whole[place]))
+        if place in section_texts:
+            out.add_text("section", " ".join(section_texts[place]))
         if not bare[place] or all(bare):
             out.add_unsigned("source", source_key)
         _add_fields(out, row, headings[place], bare=bare[place])
@@ -164,16 +164,16 @@ def _add_fields(out: tantivy.Document, row: IndexRow, headings: frozenset[str], 
 def _defined(names: Any) -> Iterator[str]:
     """Yield each defined term as one word."""
     for name in names if isinstance(names, list | tuple) else ():
-        if isinstance(name, str) and (found := terms(name)):
-            yield JOINT.join(found[:MOST_DEFINED])
+        if isinstance(name, str) and (words := terms(name)):
+            yield JOINT.join(words[:MOST_DEFINED])
 
 
-def write_mark(path: Path, base_id: str, held: int, coming: int) -> None:
+def write_mark(path: Path, base_id: str, generation: int, coming: int) -> None:
     """Say what an index holds now, and what it will hold from its next commit on.
 
     No document says so: it would count in every statistic, and more of them in those of several indexes together.
     """
-    content = {"base_id": base_id, "opstamp": read_meta(path)["opstamp"], "held": held, "coming": coming}
+    content = {"base_id": base_id, "opstamp": read_meta(path)["opstamp"], "held": generation, "coming": coming}
     fresh = path / f"{MARK}.new"
     with fresh.open("w", encoding="utf-8") as file:
         json.dump(content, file)
@@ -200,9 +200,9 @@ def read_mark(path: Path, meta: Mapping[str, Any]) -> Mark:
         OSError, ValueError: it does not say.
     """
     try:
-        found = json.loads((path / MARK).read_bytes())
-        generation = found["held"] if meta["opstamp"] <= found["opstamp"] else found["coming"]
-        return Mark(str(found["base_id"]), int(generation))
+        mark = json.loads((path / MARK).read_bytes())
+        generation = mark["held"] if meta["opstamp"] <= mark["opstamp"] else mark["coming"]
+        return Mark(str(mark["base_id"]), int(generation))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path / MARK} does not say what the index holds") from error
 
@@ -213,15 +213,15 @@ def read_meta(path: Path) -> dict[str, Any]:
     Raises:
         OSError, ValueError: it cannot be read.
     """
-    found = json.loads((path / META).read_bytes())
-    if not isinstance(found, dict) or not {"segments", "opstamp"} <= found.keys():
+    meta = json.loads((path / META).read_bytes())
+    if not isinstance(meta, dict) or not {"segments", "opstamp"} <= meta.keys():
         raise ValueError(f"{path / META} lists no segments")
-    return found
+    return meta
 
 
 def segments(meta: Mapping[str, Any]) -> frozenset[str]:
     """Return how the names of the files of an index begin."""
-    return frozenset(str(one["segment_id"]).replace("-", "") for one in meta["segments"])
+    return frozenset(str(segment["segment_id"]).replace("-", "") for segment in meta["segments"])
 
 
 def _joined(parts: Iterable[Any]) -> str:

@@ -88,13 +88,17 @@ class IndexSync:
         for partition in partitions(self._connection):
             if partition.key not in self._indexes:
                 path = indexing.directory(self._root, self.state.index_number, partition.key)
-                held = self.state.generation
-                self._indexes[partition.key] = PartitionIndex.create(path, self.state.base_id, held)
+                generation = self.state.generation
+                self._indexes[partition.key] = PartitionIndex.create(path, self.state.base_id, generation)
 
     def follow(self, state: BaseState) -> None:
         """Bring the indexes up to a state whose rows are committed; after an error the next call tries again."""
         self.state = state
-        behind = [one for one in partitions(self._connection) if self._indexes[one.key].held < one.generation]
+        behind = [
+            partition
+            for partition in partitions(self._connection)
+            if self._indexes[partition.key].held < partition.generation
+        ]
         if behind:
             self._bring_up(behind)
         self._connection.execute("DELETE FROM documents WHERE removed <= ?", (state.generation,))
@@ -111,12 +115,12 @@ class IndexSync:
         gain documents come first: what moves from one to the other is found rather twice, which `search` sees to, than
         never.
         """
-        gone = {one.key: self._gone(one.key) for one in behind}
+        gone = {part.key: self._gone(part.key) for part in behind}
         try:
             with schema.transaction(self._connection):
                 for key, removed in gone.items():
                     self._indexes[key].stage(removed, self._pending(key, self._indexes[key].held))
-            for partition in sorted(behind, key=lambda one: bool(gone[one.key])):
+            for partition in sorted(behind, key=lambda part: bool(gone[part.key])):
                 self._indexes[partition.key].commit(partition.generation)
         except BaseException:
             self._dictionary.forget()
@@ -124,9 +128,9 @@ class IndexSync:
             raise
 
     def _gone(self, partition_key: int) -> list[int]:
-        held = self._indexes[partition_key].held
+        indexed = self._indexes[partition_key].held
         rows = self._connection.execute(
-            "SELECT doc_key FROM documents WHERE removed > ? AND partition_key = ?", (held, partition_key)
+            "SELECT doc_key FROM documents WHERE removed > ? AND partition_key = ?", (indexed, partition_key)
         )
         return [doc_key for (doc_key,) in rows]
 
@@ -170,9 +174,13 @@ class IndexSync:
             self._connection.execute("DELETE FROM attributes")
             changed, self.given_up = give_up(self._connection)
             self._move(elsewhere, old.generation)
-            part(self._connection, self._approximate_from, [one.key for one in partitions(self._connection)])
+            part(
+                self._connection, self._approximate_from, [partition.key for partition in partitions(self._connection)]
+            )
             forget_empty(self._connection)
-            self._indexes = {one.key: self._built(state, one, changed) for one in partitions(self._connection)}
+            self._indexes = {
+                partition.key: self._built(state, partition, changed) for partition in partitions(self._connection)
+            }
             schema.write_state(self._connection, state)
         return state
 
@@ -189,27 +197,31 @@ class IndexSync:
             part(self._connection, self._approximate_from, changed)
             forget_empty(self._connection)
             self._indexes = {
-                one.key: self._built(state, one, ()) if one.key in changed else self._copied(old, state, one)
-                for one in partitions(self._connection)
+                partition.key: self._built(state, partition, ())
+                if partition.key in changed
+                else self._copied(old, state, partition)
+                for partition in partitions(self._connection)
             }
             schema.write_state(self._connection, state)
         return state
 
     def _copied(self, old: BaseState, state: BaseState, partition: Partition) -> PartitionIndex:
-        before, path = (indexing.directory(self._root, one.index_number, partition.key) for one in (old, state))
+        before, path = (
+            indexing.directory(self._root, index_state.index_number, partition.key) for index_state in (old, state)
+        )
         return PartitionIndex.copied(before, path, state.base_id, self._indexes[partition.key].held)
 
     def _move(self, elsewhere: Iterable[Move], generation: int) -> set[int]:
         """Give documents their partitions and count them; return the keys of those that they leave and enter."""
         changed: set[int] = set()
-        for one in elsewhere:
-            key = partition_key(self._connection, one.holds, generation)
+        for partition in elsewhere:
+            key = partition_key(self._connection, partition.holds, generation)
             self.moved += self._connection.execute(
                 "UPDATE documents SET partition_key = ?"
                 " WHERE source_key = ? AND partition_key = ? AND claimed = ? AND removed IS NULL",
-                (key, one.source_key, one.partition_key, one.claimed),
+                (key, partition.source_key, partition.partition_key, partition.claimed),
             ).rowcount
-            changed |= {one.partition_key, key}
+            changed |= {partition.partition_key, key}
         set_generation(self._connection, generation, changed)
         forget_derived(self._connection, changed)
         return changed
@@ -222,8 +234,8 @@ class IndexSync:
         index.close()
         return index
 
-    def _pending(self, partition_key: int, held: int, without: Iterable[int] = ()) -> Iterator[tantivy.Document]:
-        rows = self._connection.execute(_PENDING, (partition_key, held, json.dumps(sorted(without))))
+    def _pending(self, partition_key: int, indexed: int, without: Iterable[int] = ()) -> Iterator[tantivy.Document]:
+        rows = self._connection.execute(_PENDING, (partition_key, indexed, json.dumps(sorted(without))))
         for (doc_key, source_key), group in groupby(rows, key=itemgetter(1, 2)):
             document = []
             for rid, _, _, indexed_at, *row in group:
@@ -252,25 +264,25 @@ class PartitionIndex:
         held: the generation it was brought up to.
     """
 
-    def __init__(self, path: Path, base_id: str, held: int) -> None:
-        self._path, self._base_id, self.held = path, base_id, held
+    def __init__(self, path: Path, base_id: str, generation: int) -> None:
+        self._path, self._base_id, self.held = path, base_id, generation
         self._writer: tantivy.IndexWriter | None = None
         self._staged = False
 
     @classmethod
-    def create(cls, path: Path, base_id: str, held: int) -> PartitionIndex:
+    def create(cls, path: Path, base_id: str, generation: int) -> PartitionIndex:
         """Make an empty index, in place of what an interrupted writer may have left there."""
         shutil.rmtree(path, ignore_errors=True)
         indexing.create(path)
-        indexing.write_mark(path, base_id, held, held)
-        return cls(path, base_id, held)
+        indexing.write_mark(path, base_id, generation, generation)
+        return cls(path, base_id, generation)
 
     @classmethod
-    def copied(cls, source: Path, path: Path, base_id: str, held: int) -> PartitionIndex:
+    def copied(cls, source: Path, path: Path, base_id: str, generation: int) -> PartitionIndex:
         """Make an index of the same files as another, in place of what an interrupted writer may have left there."""
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(source, path, copy_function=_linked)
-        return cls(path, base_id, held)
+        return cls(path, base_id, generation)
 
     @classmethod
     def open(cls, path: Path, base_id: str, latest: int) -> PartitionIndex | None:
@@ -308,8 +320,8 @@ class PartitionIndex:
 
     def commit(self, generation: int) -> None:
         """Make what was staged searchable: all up to a generation. Where nothing was, the index knows no new commit."""
-        held = self.held if self._staged else generation
-        indexing.write_mark(self._path, self._base_id, held, generation)
+        indexed = self.held if self._staged else generation
+        indexing.write_mark(self._path, self._base_id, indexed, generation)
         if self._staged:
             self._open_writer().commit()
             indexing.share(self._path)

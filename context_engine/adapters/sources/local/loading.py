@@ -86,11 +86,11 @@ class VectorCache:
         with self._lock:
             if self._key != key:
                 self._key, self._kept = key, {}
-            found = [
-                self._matrix(connection, model, one.key, behind.get(one.key, one.generation), root)
-                for one in partitions
+            matrices = [
+                self._matrix(connection, model, partition.key, behind.get(partition.key, partition.generation), root)
+                for partition in partitions
             ]
-        return Matrices([one for one in found if len(one)]) if any(map(len, found)) else None
+        return Matrices([matrix for matrix in matrices if len(matrix)]) if any(map(len, matrices)) else None
 
     def close(self) -> None:
         """Let the memory go; the next call reads again."""
@@ -147,8 +147,8 @@ def _read(connection: sqlite3.Connection, model: Model, rids: Array, root: Path)
 
 def _cells(connection: sqlite3.Connection, model: Model, partition: int, rids: Array, lengths: Array) -> Cells | None:
     """Return the cells of a partition, None where there are none or not of every row."""
-    found = connection.execute("SELECT matrix FROM centroids WHERE partition_key = ?", (partition,)).fetchone()
-    if found is None:
+    row = connection.execute("SELECT matrix FROM centroids WHERE partition_key = ?", (partition,)).fetchone()
+    if row is None:
         return None
     batches = (rids[start : start + _BATCH] for start in range(0, len(rids), _BATCH))
     of_part = np.frombuffer(
@@ -157,7 +157,7 @@ def _cells(connection: sqlite3.Connection, model: Model, partition: int, rids: A
     )
     if len(of_part) != int(lengths.sum()):
         return None
-    return Cells(np.frombuffer(found[0], np.float32).reshape(-1, model.dimension), of_part)
+    return Cells(np.frombuffer(row[0], np.float32).reshape(-1, model.dimension), of_part)
 
 
 def _blobs(connection: sqlite3.Connection, select: str, rids: Array) -> Iterator[bytes]:

@@ -85,10 +85,10 @@ def boosted(
         options: the boosts.
     """
     top = max(scores.values(), default=0.0)
-    whole = 1.0 + options.title_boost + options.definition_boost
+    total = 1.0 + options.title_boost + options.definition_boost
     return {
         rid: (score + top * (options.title_boost * title.get(rid, 0.0) + options.definition_boost * (rid in defines)))
-        / whole
+        / total
         for rid, score in scores.items()
     }
 

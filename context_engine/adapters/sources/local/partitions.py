@@ -54,13 +54,13 @@ def readable(
         only: leave out all partitions but this one.
     """
     return tuple(
-        one
-        for one in partitions(connection)
-        if (only is None or one.key == only) and (access is None or access.admits(one.holds))
+        partition
+        for partition in partitions(connection)
+        if (only is None or partition.key == only) and (access is None or access.admits(partition.holds))
     )
 
 
-def partition_key(connection: sqlite3.Connection, held: AccessClass, generation: int) -> int:
+def partition_key(connection: sqlite3.Connection, access: AccessClass, generation: int) -> int:
     """Return the key of the partition of a class, making it in the caller's transaction.
 
     Args:
@@ -68,12 +68,12 @@ def partition_key(connection: sqlite3.Connection, held: AccessClass, generation:
         held: the class.
         generation: of the last commit; a new partition holds all of it, nothing.
     """
-    named = (held.rules, held.classification or "")
-    found = connection.execute(
+    named = (access.rules, access.classification or "")
+    row = connection.execute(
         "SELECT partition_key FROM partitions WHERE rules = ? AND classification = ?", named
     ).fetchone()
-    if found is not None:
-        return int(found[0])
+    if row is not None:
+        return int(row[0])
     insert = "INSERT INTO partitions(rules, classification, generation) VALUES (?, ?, ?)"
     return int(connection.execute(insert, (*named, generation)).lastrowid or 0)
 
@@ -93,7 +93,7 @@ def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[in
         {"now": generation},
     )
     set_generation(connection, generation, embedded)
-    return [one.key for one in partitions(connection) if one.generation == generation]
+    return [partition.key for partition in partitions(connection) if partition.generation == generation]
 
 
 def set_generation(connection: sqlite3.Connection, generation: int, keys: Iterable[int]) -> None:
@@ -188,7 +188,7 @@ def places(specs: Iterable[SourceSpec], rules_of: Callable[[str], str]) -> Place
 def claimed_by(chunks: Iterable[Chunk]) -> Classification | None:
     """Return the highest classification that a chunk of a document claims: a document is placed as a whole."""
     claims = (chunk.classification for chunk in chunks if chunk.classification is not None)
-    return max(claims, key=lambda one: one.rank, default=None)
+    return max(claims, key=lambda claim: claim.rank, default=None)
 
 
 def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None = None) -> Iterator[Move]:
@@ -199,7 +199,7 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
         place: where the sources stand now.
         source_id: look at one source alone.
     """
-    holds = {one.key: one.holds for one in partitions(connection)}
+    holds = {partition.key: partition.holds for partition in partitions(connection)}
     rows = connection.execute(
         "SELECT DISTINCT source_id, source_key, partition_key, claimed FROM sources JOIN documents USING (source_key)"
         f" WHERE removed IS NULL{'' if source_id is None else ' AND source_id = ?'}"
@@ -207,9 +207,9 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
         () if source_id is None else (source_id,),
     )
     for name, source_key, partition_key, claimed in rows.fetchall():
-        said = place(name)
-        if said is not None:
-            wanted = said.holds(Classification(claimed) if claimed else None)
+        claim_of_name = place(name)
+        if claim_of_name is not None:
+            wanted = claim_of_name.holds(Classification(claimed) if claimed else None)
             if wanted != holds.get(partition_key):
                 yield Move(source_key, partition_key, claimed, wanted)
 

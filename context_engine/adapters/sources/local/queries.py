@@ -56,7 +56,7 @@ class TextQuery(NamedTuple):
 
     terms: tuple[str, ...]
     text: Query
-    held: tuple[Held, ...]
+    held_words: tuple[Held, ...]
     section: Query
     title: Query
     defines: Query | None
@@ -73,7 +73,7 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     of another name of several words count the pairs alone.
     """
     weights = term_weights(text)
-    if not weights and not any(map(terms, (one.text for one in expansions))):
+    if not weights and not any(map(terms, (expansion.text for expansion in expansions))):
         return None
     kept = dict(list(weights.items())[:MOST_TERMS])
     words = [word for word in terms(text) if word in kept]
@@ -85,7 +85,7 @@ def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion
     share = 1.0 / max(len(kept), 1)
     title = [(Occur.Should, constant(_term("title", word), share)) for word in sorted(kept)]
     names = _names(words)
-    others = (word for one in expansions for word in terms(one.text))
+    others = (word for expansion in expansions for word in terms(expansion.text))
     return TextQuery(
         tuple(dict.fromkeys((*kept, *others))),
         Query.boolean_query([*_by_name(kept, pairs, expansions, options), *_clauses("head", head)]),
@@ -139,10 +139,10 @@ def _by_name(
     """
     words, beside = dict(kept), dict(pairs)
     names: dict[str, list[Query]] = {}
-    for one in expansions:
-        names.setdefault(one.term or one.text, []).append(_name(one, options))
+    for expansion in expansions:
+        names.setdefault(expansion.term or expansion.text, []).append(_name(expansion, options))
     for term, others in names.items():
-        own = terms(term) if any(one.term == term for one in expansions) else []
+        own = terms(term) if any(expansion.term == term for expansion in expansions) else []
         clauses = [*_clauses("body", _taken(words, own)), *_clauses("pairs", _taken(beside, bigrams(own)))]
         yield Occur.Should, Query.disjunction_max_query([Query.boolean_query(clauses), *others] if clauses else others)
     yield from _clauses("body", words)
@@ -158,22 +158,22 @@ def _held(
     """Yield the terms in the order of their names: a term counts where any name of it stands."""
     names: dict[str, list[Query]] = {}
     weights = dict(kept)
-    for one in expansions:
-        for word in terms(one.term or one.text):
-            weights.setdefault(word, one.weight)
-            names.setdefault(word, []).append(_name(one, options))
+    for expansion in expansions:
+        for word in terms(expansion.term or expansion.text):
+            weights.setdefault(word, expansion.weight)
+            names.setdefault(word, []).append(_name(expansion, options))
     for word, weight in sorted(weights.items()):
         text = Query.boolean_query([(Occur.Should, query) for query in (_term("body", word), *names.get(word, ()))])
-        held = constant(text, 1.0)
+        word_query = constant(text, 1.0)
         if word in written and word not in names:
-            held = Query.boolean_query(
+            word_query = Query.boolean_query(
                 [
                     (Occur.Should, constant(text, _INFLECTED)),
                     (Occur.Should, constant(written[word], 1.0 - _INFLECTED)),
                 ]
             )
         head = constant(_term("head", word), 1.0 if any(map(str.isdigit, word)) else _HEADED)
-        yield Held(word, weight, Query.disjunction_max_query([held, head]))
+        yield Held(word, weight, Query.disjunction_max_query([word_query, head]))
 
 
 def _as_written(text: str) -> dict[str, Query]:
@@ -188,9 +188,11 @@ def _as_written(text: str) -> dict[str, Query]:
         for stem in terms_of_word(word):
             forms.setdefault(stem, []).append(word)
     return {
-        stem: Query.boolean_query([(Occur.Should, Query.term_query(SCHEMA, WORDS, word, "basic")) for word in found])
-        for stem, found in forms.items()
-        if all(map(is_offered, found))
+        stem: Query.boolean_query(
+            [(Occur.Should, Query.term_query(SCHEMA, WORDS, word, "basic")) for word in forms_of_stem]
+        )
+        for stem, forms_of_stem in forms.items()
+        if all(map(is_offered, forms_of_stem))
     }
 
 
@@ -208,9 +210,9 @@ def _taken(weights: dict[str, float], words: Sequence[str]) -> dict[str, float]:
 
 
 def _codes(kept: Mapping[str, float]) -> Query | None:
-    whole = [word for word, weight in kept.items() if weight == 1.0]
-    codes = [word for word in whole if any(map(str.isdigit, word))]
-    if not codes or len(whole) - len(codes) > _MOST_WORDS_BESIDE:
+    written_words = [word for word, weight in kept.items() if weight == 1.0]
+    codes = [word for word in written_words if any(map(str.isdigit, word))]
+    if not codes or len(written_words) - len(codes) > _MOST_WORDS_BESIDE:
         return None
     either = (
         Query.boolean_query([(Occur.Should, _term("body", code)), (Occur.Should, _term("head", code))])

@@ -194,7 +194,7 @@ class Viewer:
             parts = readable(connection, access, only)
             if not parts:
                 raise StoreError(f"{self._root} has no partition {only} any more: its documents were moved; try again")
-            keys = tuple(one.key for one in parts)
+            keys = tuple(part.key for part in parts)
             before = self._opened.get((state.index_number, keys))
             try:
                 opened = self._current(state, keys)
@@ -203,12 +203,12 @@ class Viewer:
                     raise
             else:
                 settled = opened is before
-                if (settled and opened.marks == tuple(one.generation for one in parts)) or not left:
+                if (settled and opened.marks == tuple(part.generation for part in parts)) or not left:
                     break
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
-        marked = ((one.key, held_by(connection, one, mark)) for one, mark in zip(parts, opened.marks, strict=True))
-        behind = {key: held for key, held in marked if held is not None}
+        marked = ((part.key, held_by(connection, part, mark)) for part, mark in zip(parts, opened.marks, strict=True))
+        behind = {key: generation for key, generation in marked if generation is not None}
         cache = self._vectors
         vectors = None if cache is None else cache.matrices(connection, state, parts, behind, self._root)
         return View(
@@ -263,7 +263,7 @@ class Viewer:
         """Keep what was opened as the latest used; what a rebuild has replaced is let go."""
         self._opened[name] = opened
         self._opened.move_to_end(name)
-        for former in [one for one in self._opened if one[0] != name[0]]:
+        for former in [opened_name for opened_name in self._opened if opened_name[0] != name[0]]:
             del self._opened[former]
         while len(self._opened) > _MOST_OPEN:
             self._opened.popitem(last=False)
@@ -328,5 +328,5 @@ def _stamps(paths: Iterable[Path]) -> tuple[_Stamp, ...]:
 
 
 def _stamp(file: str) -> _FileStamp:
-    found = os.stat(file)  # noqa: PTH116  in every search
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    status = os.stat(file)  # noqa: PTH116  in every search
+    return status.st_mtime_ns, status.st_ino, status.st_size

@@ -81,11 +81,13 @@ class _SearchedScope(NamedTuple):
 def answers(view: View, question: LocalQuery, top_k: int, scopes: Sequence[Scope]) -> list[SourceAnswer]:
     """Return for each scope the best chunks for a question, and notices of the search (see `LocalBase.answers`)."""
     asked = [_asked(view, question, scope) for scope in scopes]
-    searched = [one for one in asked if isinstance(one, _SearchedScope)]
-    found = iter(_found(view, question, searched, top_k))
+    searched = [scope_asked for scope_asked in asked if isinstance(scope_asked, _SearchedScope)]
+    results = iter(_found(view, question, searched, top_k))
     return [
-        _answer(view, question, scope, one, next(found)) if isinstance(one, _SearchedScope) else one
-        for scope, one in zip(scopes, asked, strict=True)
+        _answer(view, question, scope, scope_asked, next(results))
+        if isinstance(scope_asked, _SearchedScope)
+        else scope_asked
+        for scope, scope_asked in zip(scopes, asked, strict=True)
     ]
 
 
@@ -104,13 +106,15 @@ def _asked(view: View, question: LocalQuery, scope: Scope) -> _SearchedScope | S
     return _SearchedScope(SearchScope(query, key, scope.filters is not None, scope.source_id, name), test)
 
 
-def _answer(view: View, question: LocalQuery, scope: Scope, asked: _SearchedScope, found: _FoundChunks) -> SourceAnswer:
+def _answer(
+    view: View, question: LocalQuery, scope: Scope, asked: _SearchedScope, chunks: _FoundChunks
+) -> SourceAnswer:
     return SourceAnswer(
-        chunks=found.chunks,
-        notes=(*_notes(view, question, scope), *found.changed),
+        chunks=chunks.chunks,
+        notes=(*_notes(view, question, scope), *chunks.changed),
         statistics=view.once(("statistics", question.query), lambda: _statistics(view, question)),
         calibration=_calibration(view, question, scope),
-        unknown_words=unknown_words(view, asked.scope, question.words, found.chunks),
+        unknown_words=unknown_words(view, asked.scope, question.words, chunks.chunks),
         filter_fields=None if scope.filters is None else tuple(_fields_of(view, asked.scope.source_key)),
     )
 
@@ -120,11 +124,11 @@ def _source_key(view: View, scope: Scope) -> int | None:
 
     The two are deliberately indistinguishable, so that callers cannot learn which sources exist.
     """
-    found = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
-    if found is None or scope.access is None:
-        return None if found is None else int(found[0])
-    own = Query.term_query(indexing.SCHEMA, "source", int(found[0]))
-    return int(found[0]) if view.searcher.search(own, limit=1, count=False).hits else None
+    row = view.connection.execute("SELECT source_key FROM sources WHERE source_id = ?", (scope.source_id,)).fetchone()
+    if row is None or scope.access is None:
+        return None if row is None else int(row[0])
+    own = Query.term_query(indexing.SCHEMA, "source", int(row[0]))
+    return int(row[0]) if view.searcher.search(own, limit=1, count=False).hits else None
 
 
 def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: int) -> SourceAnswer:
@@ -137,8 +141,8 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
     terms = [(Occur.Should, Query.term_query(indexing.SCHEMA, "source", key)) for key in keys]
     key = keys[0] if len(keys) == 1 else None
     scope = SearchScope(constant(Query.boolean_query(terms), 0.0), key, len(keys) > 1, ",".join(source_ids))
-    (found,) = _found(view, question, [_SearchedScope(scope, None)], top_k)
-    return SourceAnswer(chunks=found.chunks, statistics=_statistics(view, question))
+    (result,) = _found(view, question, [_SearchedScope(scope, None)], top_k)
+    return SourceAnswer(chunks=result.chunks, statistics=_statistics(view, question))
 
 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
@@ -212,18 +216,18 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
 def _found(view: View, question: LocalQuery, asked: Sequence[_SearchedScope], top_k: int) -> list[_FoundChunks]:
     """Return the best top_k chunks of each scope; one is asked for more while rows are gone or fail its test."""
     limit = max(top_k, question.options.depth)
-    found: dict[int, _FoundChunks] = {}
-    while len(found) < len(asked):
-        places = [place for place in range(len(asked)) if place not in found]
+    by_place: dict[int, _FoundChunks] = {}
+    while len(by_place) < len(asked):
+        places = [place for place in range(len(asked)) if place not in by_place]
         reached = candidates(view, question, [asked[place].scope for place in places], limit)
-        known = chunks_of_rows(view, chain.from_iterable(one.ranked[:top_k] for one in reached))
-        for place, one in zip(places, reached, strict=True):
-            best = _best(view, one.ranked, asked[place].test, known, top_k)
-            if len(best) >= top_k or not one.more or limit >= _MOST_HITS:
+        known = chunks_of_rows(view, chain.from_iterable(candidate.ranked[:top_k] for candidate in reached))
+        for place, candidate in zip(places, reached, strict=True):
+            best = _best(view, candidate.ranked, asked[place].test, known, top_k)
+            if len(best) >= top_k or not candidate.more or limit >= _MOST_HITS:
                 changed = [notice for _, chunk in best for notice in chunk.notices]
-                found[place] = _FoundChunks([chunk.scored(one.scores(rid)) for rid, chunk in best], changed)
+                by_place[place] = _FoundChunks([chunk.scored(candidate.scores(rid)) for rid, chunk in best], changed)
         limit = min(4 * limit, _MOST_HITS)
-    return [found[place] for place in range(len(asked))]
+    return [by_place[place] for place in range(len(asked))]
 
 
 def _best(
@@ -240,7 +244,9 @@ def _best(
         if start:
             known |= chunks_of_rows(view, batch)
         best += [
-            (rid, one) for rid in batch if (one := known.get(rid)) is not None and (test is None or test(one.chunk))
+            (rid, chunk)
+            for rid in batch
+            if (chunk := known.get(rid)) is not None and (test is None or test(chunk.chunk))
         ]
         if len(best) >= top_k:
             break

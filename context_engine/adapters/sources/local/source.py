@@ -94,9 +94,9 @@ class LocalSource:
         Raises:
             StoreError: as in `search`, of any of them.
         """
-        own = [one for one in sources if isinstance(one, LocalSource)]
-        answers = self._answers(query, [one._scope(query) for one in own])
-        return [one._known(answer) for one, answer in zip(own, answers, strict=True)]
+        own = [source for source in sources if isinstance(source, LocalSource)]
+        answers = self._answers(query, [source._scope(query) for source in own])
+        return [source._known(answer) for source, answer in zip(own, answers, strict=True)]
 
     def examine(self, request: ExaminationRequest) -> Examination:
         """Return whether it answers the sample query; without one nothing is asked. For operators: errors name folders.
@@ -201,12 +201,12 @@ class LocalSource:
 
     def _standing(self, chunk: Chunk) -> Mapping[str, Any]:
         assert self._spec is not None
-        held = effective_authority(chunk, self._spec)
+        authority = effective_authority(chunk, self._spec)
         return {
-            "source_type": str(held.source_type),
-            "tier": held.tier,
-            "authority_tier": held.tier,
-            "classification": str(held.classification),
+            "source_type": str(authority.source_type),
+            "tier": authority.tier,
+            "authority_tier": authority.tier,
+            "classification": str(authority.classification),
         }
 
 

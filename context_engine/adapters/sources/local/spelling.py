@@ -24,7 +24,7 @@ _FIRST: Final = 5
 
 
 def unknown_words(
-    view: View, scope: SearchScope, words: Sequence[str], found: Sequence[Chunk]
+    view: View, scope: SearchScope, words: Sequence[str], chunks: Sequence[Chunk]
 ) -> tuple[UnknownWord, ...]:
     """Return those of some words that no text of a scope holds, each with the nearest word of its texts.
 
@@ -37,22 +37,22 @@ def unknown_words(
         words: `query.spelling.words_to_check` of the query.
         found: chunks of the scope, the best first: most words stand in the first, and need not be looked up.
     """
-    texts = cache(lambda: "\n".join(chunk.content.casefold() for chunk in found[:_FIRST]))
+    texts = cache(lambda: "\n".join(chunk.content.casefold() for chunk in chunks[:_FIRST]))
     return tuple(chain.from_iterable(_unknown(view, scope, word, texts) for word in words))
 
 
 def _unknown(view: View, scope: SearchScope, word: str, texts: Callable[[], str]) -> tuple[UnknownWord, ...]:
     """Return a word if the scope does not hold it. What the index says of a whole source is kept: words come again."""
-    said = None if scope.name is None else view.words.get((scope.name, word))
-    if said == () or _is_in(texts(), word.casefold()):
+    suggestion = None if scope.name is None else view.words.get((scope.name, word))
+    if suggestion == () or _is_in(texts(), word.casefold()):
         return ()
-    if said is None:
-        said = _looked_up(view, scope.query, word)
+    if suggestion is None:
+        suggestion = _looked_up(view, scope.query, word)
         if scope.name is not None:
             if len(view.words) >= _MOST_WORDS:
                 view.words.clear()
-            view.words[scope.name, word] = said
-    return said
+            view.words[scope.name, word] = suggestion
+    return suggestion
 
 
 def _looked_up(view: View, scope: Query, word: str) -> tuple[UnknownWord, ...]:
@@ -72,20 +72,20 @@ def _is_in(texts: str, word: str) -> bool:
 
 def _is_held(view: View, scope: Query, word: str) -> bool:
     """Whether some row holds a term of the word; a word without terms, all stop words, says nothing."""
-    found = terms(word)
+    word_terms = terms(word)
     either = [
         (Occur.Should, Query.term_query(SCHEMA, field, term, INDEX_OPTION))
-        for term in found
+        for term in word_terms
         for field in ("body", "head")
     ]
-    return not found or _count(view, both(Query.boolean_query(either), scope)) > 0
+    return not word_terms or _count(view, both(Query.boolean_query(either), scope)) > 0
 
 
 def _nearest(view: View, scope: Query, word: str) -> str:
     for letter in dict.fromkeys(word[:2]):
-        for _, tied in groupby(_near(view, word, letter), key=lambda one: one[0]):
-            if held := dict(_held(view, scope, [one for _, one in tied])):
-                return min(held, key=lambda one: (-held[one], one))
+        for _, tied in groupby(_near(view, word, letter), key=lambda candidate: candidate[0]):
+            if counts := dict(_held(view, scope, [name for _, name in tied])):
+                return min(counts, key=lambda word_of: (-counts[word_of], word_of))
     return ""
 
 
@@ -95,13 +95,15 @@ def _near(view: View, word: str, letter: str) -> list[tuple[int, str]]:
     Many words of a question stand in no text of a small source: they come again, source after source, day after day.
     """
     key = f"{letter} {word}"
-    found = view.near.get(key)
-    if found is None:
-        known = view.once(("words", letter), lambda: [one for one, _ in view.searcher.terms_with_prefix(WORDS, letter)])
+    near = view.near.get(key)
+    if near is None:
+        known = view.once(
+            ("words", letter), lambda: [term for term, _ in view.searcher.terms_with_prefix(WORDS, letter)]
+        )
         if len(view.near) >= _MOST_KEPT:
             view.near.clear()
-        found = view.near[key] = near_words(word, known)
-    return found
+        near = view.near[key] = near_words(word, known)
+    return near
 
 
 def _held(view: View, scope: Query, words: Sequence[str]) -> Iterator[tuple[str, int]]:
@@ -113,5 +115,5 @@ def _held(view: View, scope: Query, words: Sequence[str]) -> Iterator[tuple[str,
 
 
 def _count(view: View, query: Query) -> int:
-    found = view.searcher.search(query, limit=1, count=True)
-    return int(found.count)  # type: ignore[attr-defined]
+    result = view.searcher.search(query, limit=1, count=True)
+    return int(result.count)  # type: ignore[attr-defined]

@@ -91,7 +91,7 @@ class BaseStats:
     partitions: tuple[PartitionStats, ...] = ()
 
 
-def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> BaseStats:
+def read_stats(connection: sqlite3.Connection, root: Path, generation: int | None) -> BaseStats:
     """Return what a base holds.
 
     Args:
@@ -113,13 +113,13 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
     return BaseStats(
         path=str(root),
         base_id=state.base_id,
-        documents=sum(one.documents for one in sources.values()),
-        chunks=sum(one.chunks for one in sources.values()),
+        documents=sum(source.documents for source in sources.values()),
+        chunks=sum(source.chunks for source in sources.values()),
         bytes=_size(root),
         sources=sources,
         generation=state.generation,
-        index_generation=held,
-        lag=None if held is None else max(0, state.generation - held),
+        index_generation=generation,
+        lag=None if generation is None else max(0, state.generation - generation),
         schema_version=schema.SCHEMA_VERSION,
         analyser_version=state.analyser,
         model_id=model.model_id if model else None,
@@ -127,9 +127,9 @@ def read_stats(connection: sqlite3.Connection, root: Path, held: int | None) -> 
         vector_form=model.form if model else None,
         embedded=embedded,
         cells=cells // (4 * model.dimension) if model else 0,
-        calibrations=tuple(PartCalibration(*one[:3]) for one in read_all(connection)),
-        adapters=tuple(read_adapters(connection, [one.key for one in parts])),
-        partitions=tuple(_partition(connection, one) for one in parts),
+        calibrations=tuple(PartCalibration(*calibration[:3]) for calibration in read_all(connection)),
+        adapters=tuple(read_adapters(connection, [part.key for part in parts])),
+        partitions=tuple(_partition(connection, part) for part in parts),
     )
 
 
@@ -140,18 +140,18 @@ def read_held(connection: sqlite3.Connection, access: AccessScope | None) -> Map
         connection: a reader's, in a transaction.
         access: of the caller; None: everything.
     """
-    return _held(connection, [one.key for one in readable(connection, access)])
+    return _held(connection, [part.key for part in readable(connection, access)])
 
 
 def _partition(connection: sqlite3.Connection, partition: Partition) -> PartitionStats:
-    held = _held(connection, [partition.key])
+    sources = _held(connection, [partition.key])
     return PartitionStats(
         key=partition.key,
         rules=partition.holds.rules,
         classification=partition.holds.classification,
-        sources=tuple(held),
-        documents=sum(one.documents for one in held.values()),
-        chunks=sum(one.chunks for one in held.values()),
+        sources=tuple(sources),
+        documents=sum(source.documents for source in sources.values()),
+        chunks=sum(source.chunks for source in sources.values()),
     )
 
 

@@ -40,9 +40,9 @@ def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.
     """
     with link_folder() as folder:
         for path, meta in zip(paths, metas, strict=True):
-            held = indexing.segments(meta)
+            kept = indexing.segments(meta)
             for file in os.scandir(path.absolute()):
-                if file.name.partition(".")[0] in held:
+                if file.name.partition(".")[0] in kept:
                     link(Path(file.path), folder / file.name)
         joined = {
             **metas[0],

@@ -33,7 +33,7 @@ def encoded(vector: Sequence[float], form: VectorForm) -> bytes:
     if not isfinite(sum(numbers)):
         return bytes(len(numbers))
     top = max(map(abs, numbers)) or 1.0
-    return array("b", [round(_HIGHEST * one / top) for one in numbers]).tobytes()
+    return array("b", [round(_HIGHEST * number / top) for number in numbers]).tobytes()
 
 
 def first_numbers(vector: Sequence[float], count: int) -> list[float]:
@@ -43,8 +43,8 @@ def first_numbers(vector: Sequence[float], count: int) -> list[float]:
     [1.0, 0.0]
     """
     numbers = array("f", vector[:count]).tolist()
-    length = sqrt(sum(one * one for one in numbers))
-    return [one / length for one in numbers] if length else numbers
+    length = sqrt(sum(number * number for number in numbers))
+    return [number / length for number in numbers] if length else numbers
 
 
 def reformed(floats: bytes, dimension: int, count: int, form: VectorForm) -> bytes:
@@ -59,8 +59,8 @@ def reformed(floats: bytes, dimension: int, count: int, form: VectorForm) -> byt
     numbers = array("f")
     numbers.frombytes(floats)
     vectors = (numbers[start : start + dimension] for start in range(0, len(numbers), dimension))
-    kept = (one if count == dimension else first_numbers(one, count) for one in vectors)
-    return b"".join(encoded(one, form) for one in kept)
+    kept = (vector if count == dimension else first_numbers(vector, count) for vector in vectors)
+    return b"".join(encoded(vector, form) for vector in kept)
 
 
 _NAME: Final = re.compile(r"(.*)\[:([0-9]+)\]", re.DOTALL)
@@ -127,7 +127,7 @@ def shortened(embedder: Embedder, dimensions: int | None) -> Embedder:
     return embedder if dimensions is None else FirstNumbers(embedder, dimensions)
 
 
-def numbers_kept(held: str, wanted: str, dimension: int) -> int | None:
+def numbers_kept(stored: str, wanted: str, dimension: int) -> int | None:
     """Return how many numbers of a vector by one model make one by another, None where they do not make it.
 
     Args:
@@ -138,9 +138,9 @@ def numbers_kept(held: str, wanted: str, dimension: int) -> int | None:
     >>> numbers_kept("m", "m[:256]", 384), numbers_kept("m[:256]", "m", 256), numbers_kept("m", "m", 384)
     (256, None, 384)
     """
-    if held == wanted:
+    if stored == wanted:
         return dimension
     cut = _NAME.fullmatch(wanted)
-    of_held = _NAME.fullmatch(held)
-    whole = of_held[1] if of_held else held
-    return int(cut[2]) if cut and cut[1] == whole and int(cut[2]) <= dimension else None
+    of_held = _NAME.fullmatch(stored)
+    model = of_held[1] if of_held else stored
+    return int(cut[2]) if cut and cut[1] == model and int(cut[2]) <= dimension else None

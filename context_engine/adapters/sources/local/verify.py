@@ -185,10 +185,10 @@ def _broken_files(directory: Path) -> Iterator[str]:
 
     What a killed writer left half written belongs to no segment; the next commit clears it away.
     """
-    held = _segments(directory)
+    segments = _segments(directory)
     for path in sorted(directory.glob("*.*")):
         try:
-            if path.name.partition(".")[0] in held and _broken(path):
+            if path.name.partition(".")[0] in segments and _broken(path):
                 yield f"the index file {path.name} is damaged: run 'context-engine kb rebuild'"
         except FileNotFoundError:
             continue

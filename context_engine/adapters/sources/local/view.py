@@ -46,13 +46,13 @@ def fetched(
         chunk_ids, document_ids: what is wanted; of a document all its versions.
         access: which classes of chunks may be read; None: all.
     """
-    keys = {one.key for one in readable(connection, access)}
-    found: dict[int, Chunk] = {}
+    keys = {part.key for part in readable(connection, access)}
+    chunks: dict[int, Chunk] = {}
     for column, values in (("chunk_id", chunk_ids), ("document_id", document_ids)):
         for rid, partition_key, indexed_at, chunk_id, content, fields in _rows(connection, source_id, column, values):
-            if partition_key in keys and rid not in found:
-                found[rid] = decode((chunk_id, content, fields), indexed_at)
-    return [found[rid] for rid in sorted(found)]
+            if partition_key in keys and rid not in chunks:
+                chunks[rid] = decode((chunk_id, content, fields), indexed_at)
+    return [chunks[rid] for rid in sorted(chunks)]
 
 
 def _rows(
@@ -104,7 +104,7 @@ class RowChunk:
         self.chunk = valid_chunk(decoded, notices)
         self.notices = tuple(notices)
         mappings = (self.chunk.metadata, self.chunk.extra)
-        self._nested = any(isinstance(one, Mapping | list) for mapping in mappings for one in mapping.values())
+        self._nested = any(isinstance(value, Mapping | list) for mapping in mappings for value in mapping.values())
 
     def scored(self, scores: tuple[Score, ...]) -> Chunk:
         """Return the chunk with scores; its mappings are copies: whoever changes them changes no other search."""
@@ -146,17 +146,17 @@ class View(NamedTuple):
         """The generation that all of its indexes hold."""
         return min(self.behind.values(), default=self.state.generation)
 
-    def once(self, what: Hashable, find: Callable[[], T]) -> T:
+    def once(self, key: Hashable, find: Callable[[], T]) -> T:
         """Return a value that is the same for every source, computed at the first call and kept.
 
         Args:
             what: names it.
             find: finds it.
         """
-        if what not in self.known:
-            self.known[what] = find()
-        found: T = self.known[what]
-        return found
+        if key not in self.known:
+            self.known[key] = find()
+        value: T = self.known[key]
+        return value
 
     def holds(self, partition_key: int, generation: int, removed: int | None) -> bool:
         """Return whether a document is found: one that lives in the generation that the index of its partition holds.
@@ -164,22 +164,22 @@ class View(NamedTuple):
         Args:
             partition_key, generation, removed: of the document.
         """
-        held = self.behind.get(partition_key, self.state.generation)
-        return generation <= held and (removed is None or removed > held)
+        indexed = self.behind.get(partition_key, self.state.generation)
+        return generation <= indexed and (removed is None or removed > indexed)
 
 
 def chunks_of_rows(view: View, rids: Iterable[int]) -> dict[int, RowChunk]:
     """Return the chunks of those of some rows that are of the view's generation."""
-    found: dict[int, RowChunk] = {}
+    chunks: dict[int, RowChunk] = {}
     unread: list[int] = []
     for rid in dict.fromkeys(rids):
         if (kept := view.chunks.get(rid)) is not None:
-            found[rid] = kept
+            chunks[rid] = kept
         else:
             unread.append(rid)
     for start in range(0, len(unread), _MOST_PARAMETERS):
-        found |= _read(view, unread[start : start + _MOST_PARAMETERS])
-    return found
+        chunks |= _read(view, unread[start : start + _MOST_PARAMETERS])
+    return chunks
 
 
 def _read(view: View, rids: list[int]) -> dict[int, RowChunk]:
@@ -195,19 +195,19 @@ def _read(view: View, rids: list[int]) -> dict[int, RowChunk]:
     }
     if len(view.chunks) + len(chunks) > _MOST_KEPT:
         view.chunks.clear()
-    view.chunks.update((rid, one) for rid, one in chunks.items() if len(one.chunk.content) < _LONG)
+    view.chunks.update((rid, row_chunk) for rid, row_chunk in chunks.items() if len(row_chunk.chunk.content) < _LONG)
     return chunks
 
 
 def _came_again(view: View, rid: int) -> bool:
     """Return whether the document of a row was moved to a partition whose index is ahead, so that it is found there."""
-    found = view.connection.execute(
+    row = view.connection.execute(
         "SELECT now.partition_key, now.generation FROM chunks JOIN documents AS former USING (doc_key)"
         " JOIN documents AS now ON now.source_key = former.source_key AND now.document_id = former.document_id"
         " AND now.version = former.version AND now.removed IS NULL WHERE rid = ?",
         (rid,),
     ).fetchone()
-    if found is None:
+    if row is None:
         return False
-    partition_key, generation = found
+    partition_key, generation = row
     return partition_key in view.partitions and view.holds(partition_key, generation, None)

@@ -109,12 +109,12 @@ class BaseWriter:
         """
         with _store_errors(self._root), self._all_or_nothing():
             source_key = self._source_key(source_id)
-            found = self._connection.execute(
+            row = self._connection.execute(
                 "SELECT content_hash FROM documents"
                 " WHERE source_key = ? AND document_id = ? AND version = ? AND removed IS NULL",
                 (source_key, document_id, version),
             ).fetchone()
-            if found is not None and found[0] == content_hash:
+            if row is not None and row[0] == content_hash:
                 return False
             self._remove(source_key, document_id, version)
             known = self._place(source_id) if self._place is not None else None
@@ -127,9 +127,9 @@ class BaseWriter:
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
         """Remove a document; return whether it was there."""
         with _store_errors(self._root), self._all_or_nothing():
-            there = self._remove(self._source_key(source_id), document_id, version)
-            self._changed = self._changed or there
-            return there
+            existed = self._remove(self._source_key(source_id), document_id, version)
+            self._changed = self._changed or existed
+            return existed
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
         """Return {(document_id, version): content_hash} of what the source holds, uncommitted changes included."""
@@ -142,13 +142,13 @@ class BaseWriter:
 
     def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
         """Return the path of the file that a document came from, None where its chunks do not say."""
-        found = self._connection.execute(
+        row = self._connection.execute(
             "SELECT CASE WHEN json_valid(fields) THEN json_extract(fields, '$.metadata.source_file') END"
             " FROM chunks JOIN documents USING (doc_key) JOIN sources USING (source_key)"
             " WHERE source_id = ? AND document_id = ? AND version = ? AND removed IS NULL LIMIT 1",
             (source_id, document_id, version),
         ).fetchone()
-        return None if found is None or found[0] is None else str(found[0])
+        return None if row is None or row[0] is None else str(row[0])
 
     def commit(self) -> None:
         """Make everything written so far durable and searchable.
@@ -280,12 +280,12 @@ class BaseWriter:
 
     def _taken(self, source_key: int, chunk_id: str) -> tuple[str, str] | None:
         """Return the (document_id, version) that has a chunk of this id in this source, None where none has."""
-        found: tuple[str, str] | None = self._connection.execute(
+        row: tuple[str, str] | None = self._connection.execute(
             "SELECT document_id, version FROM chunks JOIN documents USING (doc_key)"
             " WHERE chunk_id = ? AND source_key = ? AND removed IS NULL",
             (chunk_id, source_key),
         ).fetchone()
-        return found
+        return row
 
     def _remove(self, source_key: int, document_id: str, version: str) -> bool:
         """Mark a committed document as removed; delete one that was never committed."""
