@@ -6,8 +6,8 @@ imported at once.
 Nothing in a file is run or fetched: no macro, formula, script, link or external entity. A file that cannot be read
 gives one error, and no exception of a parser leaves `load`.
 
-A new format takes its module, an entry in LOADERS and its tests; a zip format is also named in `source_file`, which
-checks the first bytes.
+A new format takes its module, an entry in LOADERS (and in ZIPPED, if its files are zip archives), tests and
+documentation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from context_engine.ingest.loaders.records import LongLine
 from context_engine.ingest.loaders.source_file import EMPTY, Loader, SourceFile, UnreadableFile, mismatch
 from context_engine.ingest.loaders.text_file import load_text
 
-__all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "Loader", "SourceFile", "load"]
+__all__ = ["LOADERS", "MOST_BYTES", "MOST_STREAMED_BYTES", "STREAMED", "ZIPPED", "Loader", "SourceFile", "load"]
 logger = logging.getLogger(__name__)
 MOST_BYTES: Final = 50 * 1024 * 1024
 """Most bytes of a document, which is held in memory completely."""
@@ -35,6 +35,8 @@ MOST_STREAMED_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Most bytes of a file of records, which is streamed."""
 STREAMED: Final = frozenset((".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".xlsx"))
 """Formats whose records are read one by one."""
+ZIPPED: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
+"""Formats whose files are zip archives."""
 _WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
@@ -147,7 +149,7 @@ def _refused(file: SourceFile, root: Path, suffix: str, most_bytes: int) -> str 
     if size > most_bytes:
         return f"has {size:,} bytes, at most {most_bytes:,} are read: split it"
     with file.open() as stream:
-        return mismatch(stream.read(2048), suffix)
+        return mismatch(stream.read(2048), suffix, zipped=suffix in ZIPPED)
 
 
 def _stamp(file: SourceFile) -> tuple[int, int]:

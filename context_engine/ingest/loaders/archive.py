@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 import zlib
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final
 from zipfile import BadZipFile, ZipFile, ZipInfo
@@ -29,17 +30,18 @@ _STRICT: Final = (  # namespaces of ISO 29500 Strict, and the transitional ones 
 )
 
 
-def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) -> str | None:
+def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int, *, main: str = "") -> str | None:
     """Return why an Office file is refused, None if it may be opened. Nothing is unpacked to disk.
 
     Args:
-        kind: the expected format: "DOCX", "XLSX", "PPTX" or "ODT".
+        kind: the expected format: "DOCX", "XLSX", "PPTX", "ODT", or another one with its `main` part.
         most_bytes: limit for all parts together, unpacked.
         most_part: limit in bytes for a part that the parser holds in memory as a whole.
+        main: how the path of the main part begins, in lower case, if the format is none of the four.
     """
     try:
         with ZipFile(stream) as archive:
-            return _refused(archive, kind, most_bytes, most_part)
+            return _refused(archive, kind, {main: kind, **_KINDS} if main else _KINDS, most_bytes, most_part)
     except OSError as error:
         if error.errno != errno.EINVAL:  # a seek before the start of the file
             raise
@@ -48,7 +50,7 @@ def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int) 
     return "is damaged or cut off: it is not a complete zip archive"
 
 
-def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> str | None:
+def _refused(archive: ZipFile, kind: str, kinds: Mapping[str, str], most_bytes: int, most_part: int) -> str | None:
     entries = archive.infolist()
     names = {entry.filename for entry in entries}
     total = sum(entry.file_size for entry in entries)
@@ -61,7 +63,7 @@ def _refused(archive: ZipFile, kind: str, most_bytes: int, most_part: int) -> st
     if kind == "XLSX" and "xl/workbook.bin" in names:
         return "is a binary workbook (.xlsb): save it as .xlsx"
     actual = next(
-        (name_of_kind for start, name_of_kind in _KINDS.items() if any(_is_main(name, start) for name in names)), None
+        (name_of_kind for start, name_of_kind in kinds.items() if any(_is_main(name, start) for name in names)), None
     )
     if actual != kind:
         actual = actual or "a zip archive that is not an Office file"

@@ -24,7 +24,6 @@ _KINDS: Final = (
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 EMPTY: Final = "is empty"
 """Reported for a file of no bytes; not an error."""
-_ZIP: Final = frozenset((".docx", ".odt", ".pptx", ".xlsx"))
 _OLD: Final = {".doc": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 _SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
     (b"PK\x05\x06", "an empty zip archive", frozenset()),
@@ -148,21 +147,22 @@ Loader = Callable[[SourceFile], Iterator[LoadedDocument | Skipped]]
 """Yields the documents of a file, and a `Skipped` for each part that gave none."""
 
 
-def mismatch(start: bytes, suffix: str) -> str | None:
+def mismatch(start: bytes, suffix: str, *, zipped: bool) -> str | None:
     """Return why a file cannot be what its suffix says; None if its first bytes do not contradict the suffix.
 
     Args:
         start: the first bytes, at least 1024 if the file has them.
         suffix: the suffix in lower case, with its dot.
+        zipped: whether files with this suffix are zip archives.
     """
     if not start:
         return EMPTY
     if start.startswith(_OLE):
-        return _old_office(suffix)
+        return _old_office(suffix, zipped=zipped)
     if _PDF.match(start):
         return None if suffix == ".pdf" else f"is a PDF, not {suffix}: rename it"
     if start.startswith(b"PK\x03\x04"):
-        return _zipped(suffix)
+        return None if zipped else _zipped(suffix)
     if start.lstrip().startswith(_RTF):
         return None if suffix == ".rtf" else f"is RTF, not {suffix}: rename it to .rtf"
     for sign, kind, suffixes in _SIGNS:
@@ -170,31 +170,29 @@ def mismatch(start: bytes, suffix: str) -> str | None:
             return None if suffix in suffixes else f"is {kind}, not {suffix}"
     if _HTML.match(start) and suffix not in _TEXT:
         return f"is HTML, not {suffix}: rename it"
-    return _no_sign(start, suffix)
+    return _no_sign(start, suffix, zipped=zipped)
 
 
-def _old_office(suffix: str) -> str | None:
+def _old_office(suffix: str, *, zipped: bool) -> str | None:
     if suffix in _OLD:
         return None
-    if suffix in _ZIP:
+    if zipped:
         return f"is an old Office file, or one with a password: save it as {suffix} without a password"
     return f"is an old Office file, not {suffix}"
 
 
-def _zipped(suffix: str) -> str | None:
-    if suffix in _ZIP:
-        return None
+def _zipped(suffix: str) -> str:
     if suffix in _OLD:
         return f"is a zip archive, as {_OLD[suffix]} files are, not {suffix}: rename it to {_OLD[suffix]}"
     return f"is a zip archive (DOCX, XLSX), not {suffix}"
 
 
-def _no_sign(start: bytes, suffix: str) -> str | None:
+def _no_sign(start: bytes, suffix: str, *, zipped: bool) -> str | None:
     if suffix == ".xls" and not start.startswith(_BEFORE_OLE):
         return "is no .xls file: it does not begin as one; if it is a table as text, rename it to .csv"
     if suffix == ".doc" and not start.startswith(_BEFORE_OLE):
         return "is no .doc file: it does not begin as one; if it is text, rename it to .txt"
-    if suffix in _ZIP or suffix in (".rtf", ".ppt"):
+    if zipped or suffix in (".rtf", ".ppt"):
         return f"is no {suffix} file: it does not begin as one"
     if suffix == ".pdf" and b"%PDF-" not in start[:1024]:
         return "is no PDF: it does not begin as one"
