@@ -21,7 +21,7 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.variant import Variant, open_with_models, read_variant, with_variant
 from context_engine.settings import Layer, Setting, call_layer
-from context_engine.settings.interpolate import Unparsed
+from context_engine.settings.files import Unparsed
 from context_engine.wiring.models import Models
 
 _WIDE: Final = {

@@ -15,7 +15,7 @@ from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSecti
 from context_engine.evaluation.statistics import bootstrap
 from context_engine.evaluation.tune import Tuned
 from context_engine.settings import config_layer
-from context_engine.settings.interpolate import Unparsed
+from context_engine.settings.files import Unparsed
 
 _SHOWN: Final = 15
 _MOST_ROWS: Final = 100

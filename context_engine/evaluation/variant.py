@@ -13,7 +13,7 @@ from context_engine.core.engine import Engine
 from context_engine.core.models import IndexSettings, Settings, lifetime
 from context_engine.errors import ConfigError, EmbedderError, InvalidRequest, nearest
 from context_engine.settings import ALIASES
-from context_engine.settings.interpolate import Unparsed
+from context_engine.settings.files import Unparsed
 from context_engine.settings.registry import LoadedRegistry
 from context_engine.wiring import Setup, build_engine
 from context_engine.wiring.models import Models

@@ -18,8 +18,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from context_engine.core.engine.defaults import default_settings
-from context_engine.core.engine.refining import prepared_query
+from context_engine.core.engine.search_plan import default_settings, prepared_query
 from context_engine.core.models import (
     CalibrationPart,
     Chunk,

@@ -13,7 +13,7 @@ from context_engine.service.contract.domains import (
     SourceEntry,
 )
 from context_engine.service.deployment import Deployment
-from context_engine.settings.personas import Persona
+from context_engine.settings.resolver import Persona
 
 
 def domains_known_to(deployment: Deployment, principal: Principal) -> DomainsResponse:

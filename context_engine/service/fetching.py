@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from context_engine.core.concurrency.deadline import submit_all, wait_all
+from context_engine.core.concurrency.calls import submit_all, wait_all
 from context_engine.core.context import ApproxTokenCounter, build_context_block
 from context_engine.core.models import (
     Chunk,

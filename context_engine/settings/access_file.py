@@ -22,8 +22,7 @@ from pydantic import (
 from context_engine.core.models import Classification
 from context_engine.errors import ConfigError, nearest
 from context_engine.settings.connections import sends_unencrypted
-from context_engine.settings.files import Location, read_yaml
-from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.files import Interpolator, Location, read_yaml
 from context_engine.settings.messages import config_error
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]

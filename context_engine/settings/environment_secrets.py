@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from context_engine.errors import ConfigError
 from context_engine.secrecy import keep_secret
-from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.files import Interpolator
 from context_engine.settings.values import PREFIX
 
 API_TOKEN: Final = f"{PREFIX}API_TOKEN"

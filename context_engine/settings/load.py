@@ -11,9 +11,15 @@ from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, ChunkingSt
 from context_engine.core.models import IngestSettings, Notice
 from context_engine.errors import ConfigError
 from context_engine.settings.access_file import ACCESS_FILE, read_access
-from context_engine.settings.connections import Connections, read_connections, unusable
-from context_engine.settings.files import read_json
-from context_engine.settings.interpolate import Interpolator, plain
+from context_engine.settings.connections import (
+    NO_OVERLAY,
+    Connections,
+    StageOverlay,
+    load_overlay,
+    read_connections,
+    unusable,
+)
+from context_engine.settings.files import Interpolator, plain, read_json
 from context_engine.settings.layers import (
     Layer,
     config_layer,
@@ -24,10 +30,8 @@ from context_engine.settings.layers import (
 )
 from context_engine.settings.messages import unknown_key
 from context_engine.settings.paths import ConfigPaths, misnamed_notices
-from context_engine.settings.personas import BUILT_IN, Persona, built_in_personas, read_personas
 from context_engine.settings.principals import NO_PRINCIPALS, Principals
-from context_engine.settings.resolver import SettingsResolver
-from context_engine.settings.stage_overlay import NO_OVERLAY, StageOverlay, load_overlay
+from context_engine.settings.resolver import BUILT_IN, Persona, SettingsResolver, built_in_personas, read_personas
 
 T = TypeVar("T")
 _EMPTY: Mapping[str, Any] = MappingProxyType({})

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from context_engine.errors import ConfigError, closest, did_you_mean, nearest
-from context_engine.settings.files import Location, dotted
-from context_engine.settings.interpolate import FromVariable, Unfilled
+from context_engine.settings.files import FromVariable, Location, Unfilled, dotted
 
 _RULES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("access", "acl", "access_control", "permissions", "entitlements"), "roles: [...]"),

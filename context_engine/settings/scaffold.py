@@ -8,7 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
 from context_engine.errors import ConfigError
-from context_engine.settings.personas import personas_file
+from context_engine.settings.resolver import personas_file
 
 
 def scaffold_files() -> dict[str, bytes]:

@@ -24,8 +24,8 @@ from context_engine.core.models import (
 )
 from context_engine.settings.access_file import AccessFile
 from context_engine.settings.connections import Connection
-from context_engine.settings.personas import PERSONA_KEYS
 from context_engine.settings.registry import LITERAL_KEYS
+from context_engine.settings.resolver import PERSONA_KEYS
 
 Schema = dict[str, Any]
 

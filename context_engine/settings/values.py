@@ -18,7 +18,7 @@ from context_engine.core.models import (
     group_of,
     lifetime,
 )
-from context_engine.settings.interpolate import FromVariable, Unparsed
+from context_engine.settings.files import FromVariable, Unparsed
 from context_engine.settings.messages import allowed_values, got
 
 FIELDS: Final = {**Settings.model_fields, **IngestSettings.model_fields}

@@ -1,6 +1,5 @@
 """Builds engines from configuration and manifests; the only place that turns names into adapters."""
 
-from context_engine.wiring.access import access_policy
 from context_engine.wiring.adapters import (
     ACCESS_POLICIES,
     RERANKERS,
@@ -13,8 +12,8 @@ from context_engine.wiring.build import SourceOpener, build_engine, source_opene
 from context_engine.wiring.check import CheckReport, check
 from context_engine.wiring.examine import ExaminedSource, adapter_advice, examine_source, fetching_engine, listed_chunks
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
+from context_engine.wiring.models import RerankerChoice
 from context_engine.wiring.report import ShownSetting, StageDifference, changed, diff_stages, show
-from context_engine.wiring.reranker_choice import RerankerChoice
 from context_engine.wiring.scope import (
     DomainCalibration,
     calibrate_domain,
@@ -22,7 +21,7 @@ from context_engine.wiring.scope import (
     scope_in_force,
     use_adapter,
 )
-from context_engine.wiring.setup import Setup, load_setup, usable_setup
+from context_engine.wiring.setup import Setup, access_policy, load_setup, usable_setup
 from context_engine.wiring.sinks import configured_base, embedded_places, open_sink, sink_names
 
 __all__ = [

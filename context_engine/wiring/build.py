@@ -29,8 +29,7 @@ from context_engine.core.protocols import (
 from context_engine.errors import ConfigError
 from context_engine.wiring.adapters import SOURCES, find_adapter, load_adapter
 from context_engine.wiring.audit import open_recorder
-from context_engine.wiring.models import Models
-from context_engine.wiring.reranker_choice import RerankerChoice
+from context_engine.wiring.models import Models, RerankerChoice
 from context_engine.wiring.setup import Setup, load_setup
 
 logger = logging.getLogger(__name__)

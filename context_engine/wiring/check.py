@@ -17,16 +17,14 @@ from context_engine.settings.environment_secrets import read_api_token
 from context_engine.settings.load import UNREAD
 from context_engine.settings.paths import CONFIG_FILES
 from context_engine.settings.registry import LoadedRegistry, read_registry
-from context_engine.wiring.access import configured_policy
 from context_engine.wiring.adapters import load_source_adapter, with_installed_adapters
 from context_engine.wiring.audit import audit_mode, check_audit
 from context_engine.wiring.audit_report import audit_notices
 from context_engine.wiring.callers import key_source
 from context_engine.wiring.embedded_base import in_embedded_base
-from context_engine.wiring.models import Models
+from context_engine.wiring.models import Models, unknown_reranker
 from context_engine.wiring.privacy import ConfiguredMask, Masking, check_patterns, masking, masking_notices
-from context_engine.wiring.reranker_choice import unknown_reranker
-from context_engine.wiring.setup import Setup
+from context_engine.wiring.setup import Setup, configured_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
-from context_engine.core.concurrency.executor import Busy
+from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
 from context_engine.core.engine import Engine
 from context_engine.core.models import (
     AccessScope,

@@ -14,7 +14,7 @@ from context_engine.core.engine import Engine
 from context_engine.core.models import DomainSpec, KeptRecords, MaskedOutputs, Registry, SourceSpec, SourceType
 from context_engine.core.policy.access import OPEN_ACCESS, ManifestPolicy, OpenAccess
 from context_engine.core.protocols import AccessPolicy, Mask, Recorder
-from context_engine.wiring.reranker_choice import RerankerChoice
+from context_engine.wiring.models import RerankerChoice
 
 SPEAKS_FOR_ITSELF: Final = SourceSpec(
     id="adapter", type=SourceType.GENERAL_WEB, adapter="callable", trust_document_metadata=True

@@ -17,7 +17,7 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import OpenAccess
 from context_engine.wiring.embedded_base import base_path, in_embedded_base
 from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
-from context_engine.wiring.reranker_choice import RerankerChoice, hybrid
+from context_engine.wiring.models import RerankerChoice, hybrid
 from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:

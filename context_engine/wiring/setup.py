@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -12,15 +12,17 @@ from typing import Any, Final
 
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import (
+    DomainSpec,
     Notice,
     NoticeCode,
     Principal,
 )
-from context_engine.core.policy.access import visible
+from context_engine.core.policy.access import OPEN_ACCESS, has_rules, visible
 from context_engine.core.protocols import (
     AccessPolicy,
     Clock,
 )
+from context_engine.errors import ConfigError
 from context_engine.settings import (
     Config,
     ConfigPaths,
@@ -32,8 +34,7 @@ from context_engine.settings import (
 )
 from context_engine.settings.data_dir import claim_data_dir, orphaned_data_dirs
 from context_engine.settings.registry import LoadedRegistry, load_registry
-from context_engine.wiring.access import configured_policy
-from context_engine.wiring.adapters import with_installed_adapters
+from context_engine.wiring.adapters import ACCESS_POLICIES, find_adapter, load_adapter, with_installed_adapters
 from context_engine.wiring.models import Models
 from context_engine.wiring.privacy import ConfiguredMask, Masking, mask_log_records, masking, masking_notices
 
@@ -173,3 +174,54 @@ def _beside_others(paths: ConfigPaths, env: Mapping[str, str], stage: str | None
         said = f"{problem} (the file may be another program's: it is passed over)"
         passed_over.append(Notice(NoticeCode.FILE_PASSED_OVER, problem.file or "", said, {"problem": str(problem)}))
     return replace(config, notices=(*config.notices, *passed_over))
+
+
+PolicyFactory = Callable[[Mapping[str, DomainSpec]], AccessPolicy]
+"""Makes a policy for all domains of a registry; published in the entry-point group `context_engine.access_policies`.
+
+Raises:
+    ConfigError: the policy cannot be used.
+"""
+
+
+def configured_policy(config: Config, registry: LoadedRegistry) -> AccessPolicy:
+    """Return the policy that `access.yaml` names; without that file the rules of the manifests, if there are any.
+
+    A manifest with an unusable rule is closed; the others are still searched under the policy.
+
+    Raises:
+        ConfigError: see `access_policy`.
+    """
+    named = config.principals
+    name = named.policy if named.in_force else None
+    in_force = named.in_force or registry.ruled
+    return access_policy(registry.domains, name, in_force=in_force, file=named.file, key="policy")
+
+
+def access_policy(
+    domains: Mapping[str, DomainSpec],
+    name: str | None = None,
+    *,
+    in_force: bool = False,
+    file: str | None = None,
+    key: str | None = None,
+) -> AccessPolicy:
+    """Return the access policy.
+
+    Args:
+        domains: all domains of the registry; a source in two domains has the rules of both.
+        name: an installed policy; None: the rules of the manifests, if there are any.
+        in_force: check documents that raise their classification even if no manifest has a rule.
+        file, key: the location of the name, for messages.
+
+    Raises:
+        ConfigError: the policy is not installed or unusable.
+    """
+    if name is None and not in_force and not has_rules(domains.values()):
+        return OPEN_ACCESS
+    make: Any = load_adapter(find_adapter(ACCESS_POLICIES, name or "manifest", file=file, key=key))
+    policy = make(domains)
+    if not (callable(getattr(policy, "decide", None)) and callable(getattr(policy, "rules_of", None))):
+        problem = f"access policy {name!r} made a {type(policy).__name__}, which has no decide() and rules_of()"
+        raise ConfigError(problem, file=file, key=key)
+    return policy  # type: ignore[no-any-return]

@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import NamedTuple
 
+from context_engine.core.engine.candidate_table import StageTwoInput
 from context_engine.core.engine.search_plan import ClockReading, SearchPlan
 from context_engine.core.engine.stage2 import rank
-from context_engine.core.engine.stage2_values import StageTwoInput
 from context_engine.core.models import (
     Chunk,
     EffectiveSettings,

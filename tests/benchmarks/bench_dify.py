@@ -29,7 +29,7 @@ import httpx
 
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import Engine
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import DomainSpec, Registry, SearchRequest, SourceSpec
 from context_engine.errors import AllSourcesFailed
 from context_engine.settings.connections import Connection

@@ -54,9 +54,9 @@ def made_texts() -> list[str]:
 
 
 def ours(texts: list[str]) -> Callable[[], object]:
+    from context_engine.core.engine.candidate_table import StageTwoInput
     from context_engine.core.engine.search_plan import ClockReading, SearchPlan
     from context_engine.core.engine.stage2 import rank
-    from context_engine.core.engine.stage2_values import StageTwoInput
     from context_engine.core.models import (
         Chunk,
         EffectiveSettings,

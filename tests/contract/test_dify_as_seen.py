@@ -16,7 +16,7 @@ import pytest
 
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import SourceQuery, SourceSpec
 from context_engine.errors import SourceForbidden, SourceUnavailable
 from context_engine.settings.connections import Connection

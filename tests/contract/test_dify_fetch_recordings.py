@@ -12,7 +12,7 @@ import respx
 
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import Chunk, FetchRequest, SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
 from tests.contract.test_dify_recordings import BASE, DATASET

@@ -15,7 +15,7 @@ import respx
 
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import FetchedAtBasis, ScoreKind, SourceQuery, SourceSpec
 from context_engine.errors import (
     SourceAuthError,

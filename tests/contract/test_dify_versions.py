@@ -12,7 +12,7 @@ from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.api import drops_filters, shortcomings, stated_version
 from context_engine.adapters.sources.dify.fair_queue import Ticket
 from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import SourceAnswer, SourceQuery, SourceSpec
 from context_engine.core.policy.filters import parse_filter
 from context_engine.settings.connections import Connection

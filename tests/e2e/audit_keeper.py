@@ -17,7 +17,7 @@ from context_engine.audit.ledger.publish import Rhythm, publish
 from context_engine.audit.record.candidates import candidates_addendum
 from context_engine.audit.record.exact import json_bytes
 from context_engine.audit.values import Addendum, Composed, Content, Draft
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import utc_text
 from context_engine.core.text import content_sha256
 from context_engine.errors import RecordNotFound

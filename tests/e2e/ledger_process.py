@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.values import Addendum, Composed, Content, Draft
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 
 ORIGIN = "audit.bank.example/retrieval"
 KEYRING = Keyring(SigningKey(ORIGIN, bytes(32)))

@@ -15,7 +15,7 @@ from context_engine.audit.checks.verify import verify
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("audit_keeper.py")

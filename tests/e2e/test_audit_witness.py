@@ -23,7 +23,7 @@ from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.publish import Published, Rhythm, publish
 from context_engine.audit.values import Composed, Draft
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.settings.connections import Connection
 
 PYTHON = os.environ.get("TLOG_PEER_PYTHON", "")

@@ -11,7 +11,7 @@ SCRIPT = """
 from gevent import monkey
 monkey.patch_all()
 import gevent
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection
 from context_engine.adapters.sources.dify import DifySource

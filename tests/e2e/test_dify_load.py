@@ -13,7 +13,7 @@ from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.fair_queue import shared_queue
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import Engine
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import DomainSpec, Registry, SearchRequest, SearchResult, SourceSpec, Status
 from context_engine.errors import AllSourcesFailed
 from context_engine.settings.connections import Connection

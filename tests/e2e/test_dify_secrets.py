@@ -17,7 +17,7 @@ from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.api import DIFY
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import Engine
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import DomainSpec, Registry, SearchRequest, SourceQuery, SourceSpec
 from context_engine.errors import AllSourcesFailed, ConfigError, SourceError, SourceUnavailable
 from context_engine.settings.connections import Connection

@@ -9,15 +9,15 @@ from context_engine.core.query import (
     Glossary,
     acronyms,
     clean,
-    exact,
     exact_first,
     language,
     prepare,
     references,
     sub_questions,
 )
-from context_engine.core.query.references import codes
+from context_engine.core.query.features import codes
 from context_engine.core.query.spelling import edits
+from context_engine.core.ranking import exact
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.text import term_weights, tokens
 

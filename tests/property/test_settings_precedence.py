@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from context_engine.core.models import GROUPS, SearchSettings, Settings
 from context_engine.settings import Layer, Setting, effective_settings
-from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.files import Interpolator
 from context_engine.settings.layers import call_layer, config_layer, environment_layer
 
 NAMES = ("call", "pipeline", "persona", "domain", "environment", "seeds", "files")

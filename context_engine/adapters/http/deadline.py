@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import httpx
 
-from context_engine.core.concurrency.deadline import done_within
-from context_engine.core.concurrency.executor import EXECUTOR, Busy
+from context_engine.core.concurrency.calls import EXECUTOR, Busy, done_within
 
 _WRITTEN_AT_ONCE: Final = 64 * 1024
 

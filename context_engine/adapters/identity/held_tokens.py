@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from context_engine.adapters.identity.authenticator import UNCHECKED, ShownToken
-from context_engine.core.concurrency.executor import EXECUTOR, Busy
+from context_engine.core.concurrency.calls import EXECUTOR, Busy
 from context_engine.core.models import API_PRINCIPAL, Authenticated
 from context_engine.errors import ConfigError, TokensUnchecked
 from context_engine.settings.principals import Principals, id_in, token_hash

@@ -72,7 +72,7 @@ def run() -> None:
     try:
         main(prog_name="context-engine")
     except SystemExit as end:
-        executor = sys.modules.get("context_engine.core.concurrency.executor")  # not imported: nothing was called
+        executor = sys.modules.get("context_engine.core.concurrency.calls")  # not imported: nothing was called
         if executor is None or not executor.EXECUTOR.busy:
             raise
         atexit._run_exitfuncs()

@@ -21,8 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from context_engine.apps.server.problems import PROBLEM_JSON, HttpProblem, problem_of
 from context_engine.apps.server.service import Service
-from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
-from context_engine.core.concurrency.executor import EXECUTOR
+from context_engine.core.concurrency.calls import EXECUTOR, DeadlineExceeded, call_within
 from context_engine.errors import ConfigError, ContextEngineError
 from context_engine.service.deployment import Deployment, open_deployment
 from context_engine.wiring import Setup, check, load_setup

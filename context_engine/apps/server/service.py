@@ -13,8 +13,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from context_engine.apps.server.limits import Slots
-from context_engine.core.concurrency.deadline import submit_all
-from context_engine.core.concurrency.executor import EXECUTOR, Busy
+from context_engine.core.concurrency.calls import EXECUTOR, Busy, submit_all
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.models import DomainSpec, Settings, SourceSpec
 from context_engine.errors import ContextEngineError, Overloaded

@@ -44,7 +44,7 @@ def first_difference(was: Any, now: Any, path: str = "") -> FirstDifference | No
     """Return the first difference of two JSON values, None if they are equal.
 
     >>> first_difference({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]})
-    Difference(path='a[1].b', was=2, now=3)
+    FirstDifference(path='a[1].b', was=2, now=3)
     """
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         names = [*was, *(name for name in now if name not in was)]

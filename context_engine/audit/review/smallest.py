@@ -12,12 +12,11 @@ from context_engine.audit.review.case import NO_CUT, NO_LIMIT, STAGES, AnswerCha
 from context_engine.audit.review.other_changes import other_changes
 from context_engine.audit.review.settings_changes import settings_changes
 from context_engine.core.engine import recompute, with_settings
-from context_engine.core.engine.limits import decide_limits
 from context_engine.core.engine.selection import exact_matches_first
 from context_engine.core.models import TIERS, Key, RankedChunk, ScoreKind, SearchResult, Settings, TrustClass
 from context_engine.core.ranking.candidates import label_of
 from context_engine.core.ranking.relevance import below_reranked, best_of, blended
-from context_engine.core.ranking.scope import scope_threshold
+from context_engine.core.ranking.scope import decide_limits, scope_threshold
 from context_engine.core.ranking.select import Contenders, choose, final_scores, order
 
 _AFTER_DEDUP: Final = STAGES.index("dedup") + 1  # changes from here on keep the texts that dedup kept

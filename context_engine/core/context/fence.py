@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Final
 from unicodedata import category
 
-from context_engine.core.policy.hidden_text import invisible
 from context_engine.core.policy.injection import InjectionFinding, injection_findings
+from context_engine.core.policy.injection_patterns import invisible
 from context_engine.core.text import BLANK, BRACKETS, fold
 from context_engine.errors import InvalidRequest
 

@@ -1,6 +1,5 @@
 """The two stages in reading order; knows protocols only."""
 
-from context_engine.core.engine.defaults import SystemClock, TimeSortedIds
 from context_engine.core.engine.engine import Engine
 from context_engine.core.engine.recompute import (
     blend_terms,
@@ -11,6 +10,7 @@ from context_engine.core.engine.recompute import (
     with_settings,
 )
 from context_engine.core.engine.reranking import reranker_id
+from context_engine.core.engine.search_plan import SystemClock, TimeSortedIds
 
 __all__ = [
     "Engine",

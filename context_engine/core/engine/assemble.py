@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from context_engine.core.engine.candidate_table import StageTwoOutput
 from context_engine.core.engine.search_plan import Recalled, SearchPlan
-from context_engine.core.engine.stage2_values import StageTwoOutput
 from context_engine.core.models import (
     Decision,
     Notice,

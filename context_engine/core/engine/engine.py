@@ -11,14 +11,20 @@ from zoneinfo import ZoneInfo
 
 from context_engine.core.context import from_result
 from context_engine.core.context.render import Form
-from context_engine.core.engine.defaults import SystemClock, TimeSortedIds, default_settings
 from context_engine.core.engine.events import hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recompute import rank_chunks
-from context_engine.core.engine.refining import TimedRefiner, prepared_query
 from context_engine.core.engine.reranking import TimedReranker, chosen, rerank_step
-from context_engine.core.engine.search_plan import ClockReading, SearchPlan
+from context_engine.core.engine.search_plan import (
+    ClockReading,
+    SearchPlan,
+    SystemClock,
+    TimedRefiner,
+    TimeSortedIds,
+    default_settings,
+    prepared_query,
+)
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
 from context_engine.core.engine.text_cache import TextCache

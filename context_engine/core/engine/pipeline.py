@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from context_engine.core.engine.assemble import assemble
+from context_engine.core.engine.candidate_table import RerankStep, StageTwoInput, StageTwoOutput
 from context_engine.core.engine.search_plan import Recalled, RefillRequest, Retriever, SearchPlan
 from context_engine.core.engine.stage2 import rank
-from context_engine.core.engine.stage2_values import RerankStep, StageTwoInput, StageTwoOutput
 from context_engine.core.models import (
     MAX_TOP_K,
     Chunk,

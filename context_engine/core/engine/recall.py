@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from context_engine.core.concurrency.deadline import Bulkhead, countdown, wait_all
-from context_engine.core.concurrency.executor import EXECUTOR, Busy
+from context_engine.core.concurrency.calls import EXECUTOR, Bulkhead, Busy, countdown, wait_all
 from context_engine.core.engine.admission import ValidatedAnswer, validate_answer
 from context_engine.core.engine.permission import fetched_chunks, readable
 from context_engine.core.engine.sanitize_chunk import sanitized_error

@@ -8,16 +8,22 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from context_engine.core.engine.admission import ValidatedAnswer, valid_chunk
-from context_engine.core.engine.defaults import SystemClock, TimeSortedIds
+from context_engine.core.engine.candidate_table import Reranked, StageTwoInput
 from context_engine.core.engine.events import hand_over
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.recall import SourceReply
-from context_engine.core.engine.refining import prepared_query
 from context_engine.core.engine.reranking import TimedReranker, rerank_step
-from context_engine.core.engine.search_plan import ClockReading, FixedAnswers, SearchPlan, SourceOutcome
+from context_engine.core.engine.search_plan import (
+    ClockReading,
+    FixedAnswers,
+    SearchPlan,
+    SourceOutcome,
+    SystemClock,
+    TimeSortedIds,
+    prepared_query,
+)
 from context_engine.core.engine.source_calls import source_outcome
 from context_engine.core.engine.stage2 import pool_of
-from context_engine.core.engine.stage2_values import Reranked, StageTwoInput
 from context_engine.core.models import (
     AccessRecord,
     BlendFeature,

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, TypeVar
 
-from context_engine.core.concurrency.deadline import DeadlineCaller
-from context_engine.core.engine.candidate_table import CandidateTable
-from context_engine.core.engine.stage2_values import Reranked, RerankStep
+from context_engine.core.concurrency.calls import DeadlineCaller
+from context_engine.core.engine.candidate_table import CandidateTable, Reranked, RerankStep
 from context_engine.core.models import Chunk, Key, Notice, NoticeCode, ScoreKind, Settings, VectorAdapter, scorer_name
 from context_engine.core.policy.masking import masked_chunk
 from context_engine.core.protocols import Clock, Mask, Reranker, reranker_under

@@ -1,23 +1,37 @@
-"""What a search runs with, and where the answers of stage 1 come from."""
+"""What a search runs with: settings, clock, ids, the prepared query; and where its answers come from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from typing import NamedTuple, Protocol
 
+from pydantic import ValidationError
+
+from context_engine.core.concurrency.calls import DeadlineCaller
 from context_engine.core.models import (
     AccessScope,
+    DomainSettings,
+    DomainSpec,
     EffectiveSettings,
     Notice,
     PreparedQuery,
     RawAnswer,
     SearchRequest,
+    SearchSettings,
     Settings,
+    SettingsGroup,
     SourceSpec,
     SourceStatus,
+    lifetime,
 )
+from context_engine.core.protocols import Clock, QueryRefiner
+from context_engine.core.query import prepare
+from context_engine.core.query.prepare import refined, unrefined
+from context_engine.errors import InvalidRequest, RefinerError, nearest
 
 
 class ClockReading(NamedTuple):
@@ -160,3 +174,113 @@ class FixedAnswers:
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
         """Return None: no source is called."""
         return None
+
+
+class TimedRefiner:
+    """A query refiner that is called with a deadline.
+
+    Args:
+        refiner: the refiner.
+        clock: the time.
+    """
+
+    def __init__(self, refiner: QueryRefiner, clock: Clock) -> None:
+        self._refiner = refiner
+        self._caller = DeadlineCaller(refiner.name, "refine", clock.monotonic, RefinerError)
+
+    def refined(self, query: PreparedQuery, *, seconds: float, weight: float) -> PreparedQuery:
+        """Return the query with what the refiner adds to it, or with a note on why there is nothing."""
+        name = self._refiner.name
+        try:
+            answer = self._caller.call(
+                lambda: self._refiner.refine(query.text, query.language), seconds, nothing="nothing"
+            )
+            return refined(query, answer, refiner=name, weight=weight)
+        except RefinerError as error:
+            return unrefined(query, str(error), refiner=name)
+
+
+def prepared_query(
+    query: str, glossary: Mapping[str, Sequence[str]], settings: Settings, refiner: TimedRefiner | None
+) -> PreparedQuery:
+    """Return what is searched for.
+
+    Args:
+        query: the user's words.
+        glossary: of the domain.
+        settings: of the search.
+        refiner: the query refiner; called where `query_refinement` is on, for at most half of the search's time: the
+            sources get what it leaves.
+    """
+    weight = settings.query_expansion_weight if settings.query_expansion else 0.0
+    prepared = prepare(
+        query,
+        entries=glossary,
+        expansion_weight=weight,
+        multi_query=settings.multi_query,
+        most_chars=settings.query_max_chars,
+        segmenter=settings.word_segmenter,
+    )
+    if refiner is None or not settings.query_refinement:
+        return prepared
+    return refiner.refined(
+        prepared, seconds=min(settings.query_refiner_timeout_s, settings.deadline_s / 2.0), weight=weight
+    )
+
+
+def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
+    """Return the defaults with the domain's settings and the call's own over them.
+
+    Raises:
+        InvalidRequest: a persona, an unknown setting, one that a domain or a call cannot set, or a value that cannot be
+            used.
+    """
+    if request.persona is not None:
+        raise InvalidRequest(f"persona {request.persona!r} is not known: this engine was made without a configuration")
+    _check_keys(domain.settings, DomainSettings)
+    _check_keys(request.call_settings, SearchSettings)
+    try:
+        values = Settings.model_validate({**domain.settings, **request.call_settings})
+    except ValidationError as error:
+        raise InvalidRequest(_message(error)) from None
+    origins = {**dict.fromkeys(domain.settings, "domain"), **dict.fromkeys(request.call_settings, "call")}
+    return EffectiveSettings(values=values, origins=origins)
+
+
+def _check_keys(keys: Iterable[str], allowed: type[SettingsGroup]) -> None:
+    """Refuse settings of other groups than those allowed; unknown ones are found when they are validated."""
+    for key in keys:
+        if key in Settings.model_fields and key not in allowed.model_fields:
+            raise InvalidRequest(f"setting {key} {lifetime(key)}: give the engine a `resolve` that sets it")
+
+
+def _message(error: ValidationError) -> str:
+    """Return the first problem as a sentence; one of several settings together names them itself."""
+    first = error.errors(include_url=False)[0]
+    key = ".".join(map(str, first["loc"]))
+    if first["type"] == "value_error":
+        problem = str(first["ctx"]["error"])
+    else:
+        hint = nearest(key, Settings.model_fields) if first["type"] == "extra_forbidden" else ""
+        problem = f"{first['msg']}, got {first['input']!r}.{hint}"
+    return f"setting {key}: {problem}" if key else problem
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """Return the current moment, UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return time.monotonic()
+
+
+class TimeSortedIds:
+    """Ids of 24 hex digits: 12 of milliseconds since 1970, 12 random."""
+
+    def new(self, now: datetime) -> str:
+        """Return a new id that sorts after every id of an earlier millisecond."""
+        return f"{int(now.timestamp() * 1000):012x}{secrets.token_hex(6)}"

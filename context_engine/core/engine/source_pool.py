@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Sequence
 
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.engine.limits import how_to_get
 from context_engine.core.engine.recall import SourceBulkhead, as_source_error
 from context_engine.core.models import DomainSpec, ScoreKind, SearchRequest, Settings, SourceSpec
 from context_engine.core.protocols import Clock, Source
+from context_engine.core.ranking.scope import how_to_get
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, SourceNotFound, nearest
 
 logger = logging.getLogger(__name__)

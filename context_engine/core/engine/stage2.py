@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from context_engine.core.engine.candidate_table import CandidateTable
-from context_engine.core.engine.limits import Limits, decide_limits, how_to_get
+from context_engine.core.engine.candidate_table import CandidateTable, RerankStep, StageTwoInput, StageTwoOutput
 from context_engine.core.engine.reranking import blend_pool, blend_relevance
 from context_engine.core.engine.selection import select, shortlist
-from context_engine.core.engine.stage2_values import RerankStep, StageTwoInput, StageTwoOutput
 from context_engine.core.models import Chunk, Notice, NoticeCode, Outcome, Score, ScoreKind, StageTrace, distinct
 from context_engine.core.policy.filters import chunk_fields, matches
 from context_engine.core.policy.validity import in_force, is_expired, superseded
@@ -22,7 +20,7 @@ from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Deduplicate, best_of_lower_copies, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool
 from context_engine.core.ranking.relevance import best_of, measure
-from context_engine.core.ranking.scope import scope_threshold
+from context_engine.core.ranking.scope import Limits, decide_limits, how_to_get, scope_threshold
 from context_engine.errors import InvalidRequest, RerankerError
 
 

@@ -14,8 +14,17 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Chunk
-from context_engine.core.policy.hidden_text import HiddenPassage, apart, encoded, invisible, reversed_text
-from context_engine.core.policy.injection_patterns import MARKS, SECOND_PERSON, PhraseClass, words_of
+from context_engine.core.policy.injection_patterns import (
+    MARKS,
+    SECOND_PERSON,
+    HiddenPassage,
+    PhraseClass,
+    apart,
+    encoded,
+    invisible,
+    reversed_text,
+    words_of,
+)
 from context_engine.core.policy.injection_phrases import PHRASES, RULES, Rule
 from context_engine.core.text import FoldedText, fold
 

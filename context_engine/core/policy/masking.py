@@ -29,7 +29,7 @@ from context_engine.core.models import (
     SearchResult,
     SourceStatus,
 )
-from context_engine.core.policy.hidden_text import invisible
+from context_engine.core.policy.injection_patterns import invisible
 from context_engine.core.protocols import Mask, Masker, PersonalData
 from context_engine.errors import ContextEngineError, MaskingError
 

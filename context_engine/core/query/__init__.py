@@ -1,10 +1,9 @@
 """Query processing: pure functions from the user's words to the search."""
 
-from context_engine.core.query.exact import exact_first, phrases_held
+from context_engine.core.query.features import codes, language, phrases, references
 from context_engine.core.query.glossary import Glossary, Mention, acronyms, glossary_of
-from context_engine.core.query.language import language
 from context_engine.core.query.prepare import clean, prepare, sub_questions, variants
-from context_engine.core.query.references import codes, phrases, references
+from context_engine.core.ranking.exact import exact_first, phrases_held
 
 __all__ = [
     "Glossary",

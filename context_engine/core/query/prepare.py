@@ -10,9 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import Expansion, Notice, NoticeCode, PreparedQuery, Refinement
+from context_engine.core.query.features import codes, language, phrases, references
 from context_engine.core.query.glossary import Glossary, Mention, glossary
-from context_engine.core.query.language import language
-from context_engine.core.query.references import codes, phrases, references
 from context_engine.core.text import Segmenter, segmented, terms, tokens
 from context_engine.errors import RefinerError
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from context_engine.core.query.references import codes, phrases, references
+from context_engine.core.query.features import codes, phrases, references
 from context_engine.core.text import STOP_WORDS, has_cjk, stems
 
 _FEWEST_LETTERS: Final = 4

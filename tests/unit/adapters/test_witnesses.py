@@ -10,7 +10,7 @@ import respx
 
 from context_engine.adapters.witnesses import TlogWitness, open_witnesses
 from context_engine.audit.formats.keys import COSIGNATURE, ED25519, VerifierKey
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.errors import AuditError, ConfigError
 from context_engine.settings.connections import Connection
 

@@ -9,7 +9,7 @@ import pytest
 from context_engine.errors import ConfigError, MissingVariable
 from context_engine.settings import ConfigPaths, Connections, load_config
 from context_engine.settings.connections import read_connections, read_fields
-from context_engine.settings.interpolate import Interpolator
+from context_engine.settings.files import Interpolator
 
 Write = Callable[[Mapping[str, Any]], ConfigPaths]
 URL = "https://dify.bank.example/v1"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.errors import ConfigError, MissingVariable
-from context_engine.settings.interpolate import FromVariable, Interpolator, plain
+from context_engine.settings.files import FromVariable, Interpolator, plain
 
 
 def fill(value: object, tmp_path: Path = Path("/nowhere"), **env: str) -> object:

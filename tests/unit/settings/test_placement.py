@@ -16,7 +16,7 @@ from context_engine.core.models import (
 )
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import call_layer, config_layer, effective_settings
-from context_engine.settings.interpolate import FromVariable
+from context_engine.settings.files import FromVariable
 from context_engine.settings.layers import check_names, environment_layer
 
 FILE = "config/rag-pipeline.json"

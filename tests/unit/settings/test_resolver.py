@@ -6,7 +6,7 @@ from context_engine.core.models import DomainSpec, SearchRequest
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import SettingsResolver, config_layer
 from context_engine.settings.layers import environment_layer, seed_layer
-from context_engine.settings.personas import persona_layers
+from context_engine.settings.resolver import persona_layers
 
 
 def domain(**settings: object) -> DomainSpec:

@@ -6,7 +6,7 @@ import pytest
 
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import call_layer, config_layer
-from context_engine.settings.interpolate import FromVariable, Unparsed
+from context_engine.settings.files import FromVariable, Unparsed
 from context_engine.settings.layers import environment_layer
 
 

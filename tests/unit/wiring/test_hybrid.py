@@ -16,7 +16,7 @@ from context_engine.settings.layers import with_layer
 from context_engine.testing.fakes import FakeEmbedder
 from context_engine.wiring import build_engine, load_setup
 from context_engine.wiring.embedded_base import base_path, open_base
-from context_engine.wiring.reranker_choice import hybrid
+from context_engine.wiring.models import hybrid
 
 MANIFEST = """
 version: 1

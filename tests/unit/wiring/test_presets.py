@@ -11,7 +11,7 @@ import pytest
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.models import Chunk, Score, ScoreKind, SearchResult
 from context_engine.wiring import load_setup
-from context_engine.wiring.reranker_choice import FUNNEL
+from context_engine.wiring.models import FUNNEL
 
 ROOT = Path(__file__).parents[3]
 

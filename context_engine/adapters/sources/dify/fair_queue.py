@@ -19,8 +19,7 @@ from heapq import heapify, heapreplace
 from itertools import count
 from typing import Final, NamedTuple, TypeVar
 
-from context_engine.core.concurrency.deadline import submit_all, wait_all
-from context_engine.core.concurrency.executor import Busy
+from context_engine.core.concurrency.calls import Busy, submit_all, wait_all
 from context_engine.core.concurrency.forking import Lock, forget_in_child
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, source_error_from
 

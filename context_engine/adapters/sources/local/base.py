@@ -25,7 +25,7 @@ from context_engine.adapters.sources.local.reader import Pool, Viewer
 from context_engine.adapters.sources.local.search import Scope, answers, best_of
 from context_engine.adapters.sources.local.vector_form import shortened
 from context_engine.adapters.sources.local.writer import BaseWriter
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import (
     AccessScope,
     Chunk,

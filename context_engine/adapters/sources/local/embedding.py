@@ -15,7 +15,7 @@ from context_engine.adapters.sources.local.partitions import forget_cells
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.adapters.sources.local.vector_form import VectorForm, encoded, numbers_kept, reformed
-from context_engine.core.concurrency.deadline import DeadlineCaller
+from context_engine.core.concurrency.calls import DeadlineCaller
 from context_engine.core.models import Chunk, QueryEmbedding
 from context_engine.core.protocols import Clock, Embedder
 from context_engine.errors import EmbedderError, StoreVersionMismatch

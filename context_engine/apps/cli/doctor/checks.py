@@ -14,8 +14,7 @@ from context_engine.apps.cli.console import clean
 from context_engine.apps.cli.context import CliContext
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.words import counted
-from context_engine.core.concurrency.deadline import DeadlineExceeded, call_within
-from context_engine.core.concurrency.executor import Busy
+from context_engine.core.concurrency.calls import Busy, DeadlineExceeded, call_within
 from context_engine.core.models import Chunk, scorer_name, utc_text
 from context_engine.errors import ConfigError, ContextEngineError, StoreError
 

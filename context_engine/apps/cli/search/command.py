@@ -203,7 +203,7 @@ def _all_of(texts: Sequence[str]) -> Filter | None:
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of this call under their own names, each given once."""
     from context_engine.settings import call_layer
-    from context_engine.settings.interpolate import Unparsed
+    from context_engine.settings.files import Unparsed
 
     assigned: dict[str, Any] = {}
     for text in options["settings"]:

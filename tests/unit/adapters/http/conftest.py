@@ -19,7 +19,7 @@ import context_engine
 from context_engine.adapters.http import Api, ApiClient, HttpAnswer, HttpCall
 from context_engine.adapters.model_access.server import model_api
 from context_engine.adapters.sources.dify.api import DIFY
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.settings.connections import Connection
 
 KEY = "sk-Harbour0123456789Zq"

@@ -11,7 +11,7 @@ import pytest
 import respx
 
 from context_engine.adapters.http import Api, ApiClient, HttpAnswer, HttpCall, KeyHeader, Meaning, below_host, refusal
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.errors import (
     SourceAuthError,
     SourceError,

@@ -18,7 +18,7 @@ import respx
 
 from context_engine.adapters.http import Api, ApiClient, HttpCall, KeyHeader
 from context_engine.adapters.http.client import RateBudget, shared_budget
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.errors import (
     ConfigError,
     SourceAuthError,

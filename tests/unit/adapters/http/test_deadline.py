@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from context_engine.adapters.http import Api, ApiClient, HttpCall
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.errors import SourceTimeout, SourceUnavailable
 from context_engine.settings.connections import Connection
 from context_engine.testing import FixedClock

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import atexit, os, sys, time
 from context_engine.apps.cli import run
-from context_engine.core.concurrency.executor import EXECUTOR
+from context_engine.core.concurrency.calls import EXECUTOR
 
 class Last:
     def __del__(self, write=os.write):

@@ -24,7 +24,7 @@ from context_engine.audit.ledger.publish import (
     write_publication,
 )
 from context_engine.audit.ledger.publisher import Publisher
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.errors import AuditError
 from context_engine.settings.connections import Connection
 from context_engine.testing.fakes import FixedClock

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from context_engine.core.concurrency.deadline import Bulkhead, Overdue
-from context_engine.core.concurrency.executor import Busy, DaemonExecutor
+from context_engine.core.concurrency.calls import Bulkhead, Busy, DaemonExecutor, Overdue
 
 
 class Left:

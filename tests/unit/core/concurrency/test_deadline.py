@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from context_engine.core.concurrency.deadline import (
+from context_engine.core.concurrency.calls import (
+    EXECUTOR,
+    Busy,
     DeadlineCaller,
     DeadlineExceeded,
     call_within,
     countdown,
     done_within,
 )
-from context_engine.core.concurrency.executor import EXECUTOR, Busy
 from context_engine.errors import RerankerError
 
 

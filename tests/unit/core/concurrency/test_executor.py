@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from context_engine.core.concurrency.executor import Busy, DaemonExecutor
+from context_engine.core.concurrency.calls import Busy, DaemonExecutor
 
 
 def thread_of(executor: DaemonExecutor) -> threading.Thread:

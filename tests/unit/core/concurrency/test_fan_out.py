@@ -9,8 +9,7 @@ from functools import partial
 
 import pytest
 
-from context_engine.core.concurrency.deadline import submit_all, wait_all
-from context_engine.core.concurrency.executor import Busy, DaemonExecutor
+from context_engine.core.concurrency.calls import Busy, DaemonExecutor, submit_all, wait_all
 
 
 @pytest.fixture

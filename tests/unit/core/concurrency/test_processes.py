@@ -11,9 +11,9 @@ import pytest
 GEVENT = "from gevent import monkey; monkey.patch_all()\n"
 COMMON = """
 import os, threading, time
-from context_engine.core.concurrency.deadline import Bulkhead, Overdue
-from context_engine.core.concurrency.deadline import DeadlineCaller, DeadlineExceeded, call_within
-from context_engine.core.concurrency.deadline import submit_all, wait_all
+from context_engine.core.concurrency.calls import Bulkhead, Overdue
+from context_engine.core.concurrency.calls import DeadlineCaller, DeadlineExceeded, call_within
+from context_engine.core.concurrency.calls import submit_all, wait_all
 from context_engine.errors import RefinerError
 
 never = threading.Event()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from context_engine.core.engine.candidate_table import Reranked, StageTwoInput
 from context_engine.core.engine.pipeline import SearchPipeline
 from context_engine.core.engine.search_plan import (
     ClockReading,
@@ -15,7 +16,6 @@ from context_engine.core.engine.search_plan import (
     SearchPlan,
     SourceOutcome,
 )
-from context_engine.core.engine.stage2_values import Reranked, StageTwoInput
 from context_engine.core.models import (
     Chunk,
     Decision,

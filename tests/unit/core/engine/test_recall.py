@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from context_engine.core.concurrency.executor import EXECUTOR
+from context_engine.core.concurrency.calls import EXECUTOR
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import (
     Chunk,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from context_engine.core.query import codes, phrases, references
-from context_engine.core.query.references import names_sections_only, spellings, words_beside
+from context_engine.core.query.features import names_sections_only, spellings, words_beside
 
 
 @pytest.mark.parametrize(

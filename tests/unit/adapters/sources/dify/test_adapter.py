@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from context_engine.adapters.sources.dify import dify_kb_adapter
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import NOBODY, AccessRule, Classification, DomainSpec, Principal, Registry
 from context_engine.core.policy.access import ManifestPolicy
 from context_engine.errors import ConfigError, InvalidRequest, SourceForbidden, UnknownDomain

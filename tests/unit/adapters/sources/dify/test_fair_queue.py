@@ -8,7 +8,7 @@ import time
 import pytest
 
 from context_engine.adapters.sources.dify.fair_queue import FairQueue, Flow, Ticket, ask_each, finish_times
-from context_engine.core.concurrency.executor import EXECUTOR
+from context_engine.core.concurrency.calls import EXECUTOR
 from context_engine.errors import SourceBusy, SourceError, SourceTimeout, SourceUnavailable
 
 

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import Condition, FilterOp, ScoreKind
 from context_engine.core.policy.filters import parse_filter
 from context_engine.errors import (

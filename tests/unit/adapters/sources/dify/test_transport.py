@@ -12,7 +12,7 @@ import respx
 
 from context_engine.adapters.http.api import MAX_BYTES
 from context_engine.adapters.http.transport import make_client
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.errors import (
     ConfigError,
     SourceAuthError,

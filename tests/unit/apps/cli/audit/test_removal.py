@@ -19,7 +19,7 @@ from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.values import Addendum, Composed, Draft
-from context_engine.core.engine.defaults import SystemClock
+from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import utc_text
 
 KEY = SigningKey("audit.bank.example/retrieval", bytes(range(32)))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 from context_engine.core.models import PreparedQuery
-from context_engine.core.query.references import names_sections_only, spellings, words_beside
+from context_engine.core.query.features import names_sections_only, spellings, words_beside
 from context_engine.core.text import Reading, tokens
 
 REFERENCE_SHARE: Final = 0.2
@@ -22,12 +22,19 @@ it ("which desks file returns under MAS Notice 637"): without the limit R@8 fell
 code."""
 
 _OVER: Final = 0.001
+
 _MOST: Final = 0.95
+
 _HEADING: Final = re.compile(r"^#{1,6}\s.*$", re.MULTILINE)
+
 _ITEM: Final = re.compile(r"\(\w{1,4}\)")
+
 _ITEMISED: Final = re.compile(r"(.*\w)((?:\(\w{1,4}\))+)")
+
 _DOTTED_ITEM: Final = re.compile(r"\.(?=\()")
+
 _NUMBER_SIGN: Final = re.compile(r" no (?=\d)")
+
 _BEFORE_ITEM: Final = re.compile(r"\s+(?=\()")
 
 
