@@ -75,7 +75,7 @@ def test_dify_drops_nothing_that_keeps_the_filter(filter: Filter, rows: list[dic
 @given(FILTERS, METADATA)
 def test_what_is_said_whole_says_the_same(filter: Filter, row: dict[str, Any]) -> None:
     pushed = push_down(filter, TYPES, {})
-    if pushed.conditions is None or not pushed.whole:
+    if pushed.conditions is None or not pushed.complete:
         return
     stored = store(FakeDataset("d", documents=[FakeDocument("0", ["x"], row or None)]), 0)
     if matching_documents(stored, pushed.conditions):
