@@ -9,7 +9,6 @@ from context_engine.core.query import (
     Glossary,
     acronyms,
     clean,
-    exact_first,
     language,
     prepare,
     references,
@@ -19,6 +18,7 @@ from context_engine.core.query.features import codes
 from context_engine.core.query.spelling import edits
 from context_engine.core.ranking import exact
 from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.ranking.exact import exact_first
 from context_engine.core.text import term_weights, tokens
 
 CODES = st.sampled_from(["NPA-001", "4.2.1(b)", "637(4)(b)", "DCE-WEB-001", "A4.3.13", "5.5", "1,000", "CET1", "T+2"])

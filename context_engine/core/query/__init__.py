@@ -3,7 +3,6 @@
 from context_engine.core.query.features import codes, language, phrases, references
 from context_engine.core.query.glossary import Glossary, Mention, acronyms, glossary_of
 from context_engine.core.query.prepare import clean, prepare, sub_questions, variants
-from context_engine.core.ranking.exact import exact_first, phrases_held
 
 __all__ = [
     "Glossary",
@@ -11,11 +10,9 @@ __all__ = [
     "acronyms",
     "clean",
     "codes",
-    "exact_first",
     "glossary_of",
     "language",
     "phrases",
-    "phrases_held",
     "prepare",
     "references",
     "sub_questions",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from context_engine.core.models import PreparedQuery
 from context_engine.core.query.features import names_sections_only, spellings, words_beside
-from context_engine.core.text import Reading, tokens
+from context_engine.core.ranking.analysed import AnalysedText
+from context_engine.core.text import tokens
 
 REFERENCE_SHARE: Final = 0.2
 """Share of relevance that the section numbers of a question decide. Many books have a section 3.5, and texts cite each
@@ -38,25 +39,11 @@ _NUMBER_SIGN: Final = re.compile(r" no (?=\d)")
 _BEFORE_ITEM: Final = re.compile(r"\s+(?=\()")
 
 
-class ReadText(Protocol):
-    """A text with its tokens and terms, as in `ranking.analysed`."""
-
-    @property
-    def text(self) -> str:
-        """As the source gave it."""
-        ...
-
-    @property
-    def reading(self) -> Reading:
-        """Its tokens and terms."""
-        ...
-
-
 def exact_first(
     query: PreparedQuery,
     relevance: Sequence[float],
-    texts: Iterable[ReadText],
-    labels: Iterable[ReadText],
+    texts: Iterable[AnalysedText],
+    labels: Iterable[AnalysedText],
     margin: float,
 ) -> list[float]:
     """Return relevance in [0, 1] in which texts with the query's exact names rank above texts without.
@@ -104,7 +91,9 @@ def _lifted(relevance: Sequence[float], shares: Sequence[float], weight: float) 
     return [(1.0 - weight) * value + weight * share / best for value, share in zip(relevance, shares, strict=True)]
 
 
-def phrases_held(phrases: Sequence[str], texts: Sequence[ReadText], labels: Sequence[ReadText]) -> frozenset[str]:
+def phrases_held(
+    phrases: Sequence[str], texts: Sequence[AnalysedText], labels: Sequence[AnalysedText]
+) -> frozenset[str]:
     """Return the quoted phrases whose words stand side by side in some text or its label.
 
     Args:
@@ -140,7 +129,7 @@ def _sought(name: str) -> tuple[str, ...]:
 class _Text:
     """A text and its label as tokens between spaces, joined only if they may hold a name."""
 
-    def __init__(self, text: ReadText, label: ReadText) -> None:
+    def __init__(self, text: AnalysedText, label: AnalysedText) -> None:
         self._text, self._label = text, label
 
     @cached_property
