@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from context_engine.core.chunking import ChunkingStrategy, Piece, defined_terms, field_spans, is_glossary, section_title
 from context_engine.core.models import Chunk, Notice, NoticeCode, utc_text
@@ -141,15 +141,10 @@ def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[st
     return out
 
 
-class SharedMetadata(NamedTuple):
-    """The metadata that every chunk of a document carries, and a notice about fields that are left out."""
-
-    metadata: dict[str, Any]
-    notices: tuple[Notice, ...] = ()
-
-
-def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[str]) -> SharedMetadata:
-    """Return the metadata that all chunks of a document have in common.
+def shared_metadata(
+    loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[str]
+) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+    """Return the metadata that all chunks of a document have in common, and notices about fields left out.
 
     Args:
         fields: its declared fields, or the record.
@@ -170,7 +165,7 @@ def shared_metadata(loaded: LoadedDocument, fields: Mapping[str, Any], named: Se
         out[name] = value
         room -= size
     out |= {name: json_value(fields[name]) for name in named if fields.get(name) is not None}
-    return SharedMetadata({**out, "source_file": loaded.path}, _left_out(left) if left and not loaded.record else ())
+    return {**out, "source_file": loaded.path}, _left_out(left) if left and not loaded.record else ()
 
 
 def piece_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:

@@ -159,8 +159,6 @@ def whole_document(document: PreparedDocument, chunks: Sequence[Chunk]) -> Paren
 
 
 class _Division:
-    """Divides the chunks of one document."""
-
     def __init__(self, document: PreparedDocument, count: Count, most: int) -> None:
         self.notices: list[Notice] = []
         self._document, self._count, self._most = document, count, most
@@ -189,7 +187,6 @@ class _Division:
         yield group
 
     def parent(self, chunks: Sequence[Chunk]) -> Parent:
-        """Return the parent of consecutive chunks."""
         first, last = chunks[0], chunks[-1]
         path = _shared([chunk.heading_path for chunk in chunks])
         section = first.section if len(chunks) == 1 else _number(path)

@@ -130,8 +130,8 @@ def prepare(
     body = without_contents(loaded.text, contents)
     structure = structure_shown(loaded, rule, declared, strategies, body)
     strategy = strategy_of(rule, doc_type, structure, strategies, max_chunk_tokens)
-    shared = shared_metadata(loaded, fields, rule.fields if rule else ())
-    metadata, too_much = sanitized_mapping(shared.metadata)
+    shared, left_out = shared_metadata(loaded, fields, rule.fields if rule else ())
+    metadata, too_much = sanitized_mapping(shared)
     title = document_title(replace(loaded, text=body), declared.text("title", _MOST_TITLE))
     base = _base(rule, declared, identity, doc_type)._replace(title=title, metadata=metadata)
     return PreparedDocument(
@@ -149,7 +149,7 @@ def prepare(
             *(*loaded.notices, *repairs),
             *(_repaired(f"its metadata {change}") for change in too_much),
             *contents_notices(loaded, contents, body),
-            *(*declared.notices, *shared.notices),
+            *(*declared.notices, *left_out),
         ),
     )
 

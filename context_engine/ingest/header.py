@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import yaml
 
@@ -74,13 +74,6 @@ class BrokenFrontMatter(ValueError):
         super().__init__(problem)
 
 
-class FrontMatter(NamedTuple):
-    """The fields of the front matter, and where the text below it begins."""
-
-    fields: Mapping[str, Any]
-    end: int
-
-
 class _FrontMatterLoader(yaml.SafeLoader):
     """The safe loader without aliases, a few of which can expand to gigabytes."""
 
@@ -91,8 +84,8 @@ class _FrontMatterLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def front_matter(text: str) -> FrontMatter:
-    """Return the fields between two lines `---` at the start of a text; none if it does not start with one.
+def front_matter(text: str) -> tuple[Mapping[str, Any], int]:
+    """Return the fields between two lines `---` at the start of a text, if any, and where the text below them begins.
 
     Identifiers and versions stay as written: YAML would read 3.10 as 3.1 and 0637 as 415.
 
@@ -101,13 +94,13 @@ def front_matter(text: str) -> FrontMatter:
     """
     first = text.find("\n")
     if first < 0 or text[:first].rstrip() != "---":
-        return FrontMatter({}, 0)
+        return {}, 0
     end = _FRONT_END.search(text, first + 1)
     if end is None:
         raise BrokenFrontMatter("the front matter that opens with '---' has no closing '---'", 1)
     if end.start() > _MOST_FRONT:
         raise BrokenFrontMatter(f"the front matter is over {_MOST_FRONT // 1024} KiB", 1)
-    return FrontMatter(_mapping(text[first + 1 : end.start()]), min(end.end() + 1, len(text)))
+    return _mapping(text[first + 1 : end.start()]), min(end.end() + 1, len(text))
 
 
 def _mapping(source: str) -> dict[str, Any]:

@@ -242,7 +242,6 @@ class _CachedTokenEmbedder(CachedEmbedder):
     """The same for an embedder with token vectors, which are not cached: they are two hundred times larger."""
 
     def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
-        """Return the tokens of each text with their vectors."""
         inner = self.inner
         assert isinstance(inner, TokenEmbedder)
         return inner.embed_tokens(texts, query=query)

@@ -44,7 +44,6 @@ class _TimedNetwork:
         self._network = network
 
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> _TimedStream:
-        """Look up a host and connect to it."""
         seconds = _seconds(timeout, httpx.ConnectTimeout)
 
         def connect() -> Any:
@@ -53,7 +52,6 @@ class _TimedNetwork:
         return _TimedStream(_in_time(connect, seconds))
 
     def connect_unix_socket(self, path: str, timeout: float | None = None, **options: Any) -> _TimedStream:
-        """Connect to a local socket."""
         seconds = _seconds(timeout, httpx.ConnectTimeout)
         return _TimedStream(self._network.connect_unix_socket(path, timeout=seconds, **options))
 
@@ -79,7 +77,6 @@ class _TimedStream:
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> _TimedStream:
-        """Return the stream with TLS over it."""
         seconds = _seconds(timeout, httpx.ConnectTimeout)
         return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, seconds))
 

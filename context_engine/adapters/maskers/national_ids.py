@@ -12,7 +12,7 @@ from datetime import date
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from stdnum.iso7064 import mod_11_2
 
@@ -147,26 +147,19 @@ COUNTRIES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 """ISO 3166 country -> validator -> how the number is written."""
 
 
-class _NationalNumber(NamedTuple):
-    """One kind of number of a country: its pattern and its validator."""
-
-    written: re.Pattern[str]
-    is_valid: Callable[[str], bool]
-
-
 def find_national_ids(plain: PlainText, countries: Sequence[str]) -> Iterator[PersonalData]:
     """Yield the identity numbers of these countries; the value is letters and digits, in capitals."""
     for country in countries:
-        for number in _numbers(country):
-            for match in number.written.finditer(plain.text):
+        for pattern, is_valid in _numbers(country):
+            for match in pattern.finditer(plain.text):
                 value = re.sub(r"[\W_]", "", match[0]).upper()
-                if number.is_valid(match[0].upper()):
+                if is_valid(match[0].upper()):
                     yield PersonalData(*plain.span(match.start(), match.end()), NATIONAL_ID, value)
 
 
 @cache
-def _numbers(country: str) -> tuple[_NationalNumber, ...]:
-    return tuple(_NationalNumber(_pattern(written), _validator(name)) for name, written in COUNTRIES[country].items())
+def _numbers(country: str) -> tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...]:
+    return tuple((_pattern(written), _validator(name)) for name, written in COUNTRIES[country].items())
 
 
 def _pattern(written: str) -> re.Pattern[str]:

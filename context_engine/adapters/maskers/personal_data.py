@@ -93,7 +93,6 @@ class _PersonalDataMasker:
         self._numbers, self._others, self._patterns = numbers, others, patterns
 
     def find(self, text: str) -> Iterator[PersonalData]:
-        """Yield what is found."""
         from context_engine.adapters.maskers.plain_text import plain_text
 
         plain = plain_text(text)
@@ -126,7 +125,6 @@ def open_personal_data(options: PersonalDataOptions) -> _PersonalDataMasker:
 
 
 def _finds(options: PersonalDataOptions) -> tuple[tuple[Find, ...], tuple[Find, ...]]:
-    """Return the finders of numbers and the other finders."""
     from context_engine.adapters.maskers.bank_numbers import find_cards, find_ibans
     from context_engine.adapters.maskers.contacts import SUPPORTED_REGIONS, find_emails, find_phones
     from context_engine.adapters.maskers.national_ids import COUNTRIES, find_national_ids

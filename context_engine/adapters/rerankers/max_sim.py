@@ -147,8 +147,6 @@ class MaxSimReranker:
 
 
 class _UnderAdapter:
-    """A `MaxSimReranker` under an adapter."""
-
     def __init__(self, reranker: MaxSimReranker, adapter: VectorAdapter) -> None:
         self.name = scorer_name(reranker.name, adapter.adapter_id)
         self._reranker, self._adapter = reranker, adapter

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Final
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from context_engine.errors import MissingExtra
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaders.source_file import SourceFile
 
+_MOST_PART: Final = 64 << 20  # bytes of a part that lxml parses in memory
 _MOST_ENTRIES: Final = 10_000
 _MOST_RATIO: Final = 200  # of a part over _SMALL; what offices write stays below 100
 _SMALL: Final = 16 << 20
@@ -48,6 +51,18 @@ def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int, 
     except (BadZipFile, EOFError, ValueError, OverflowError, NotImplementedError):  # the last: an unknown compression
         pass
     return "is damaged or cut off: it is not a complete zip archive"
+
+
+def in_archive(
+    file: SourceFile, kind: str, most_bytes: int, read: Callable[[ZipFile], LoadedDocument | Skipped]
+) -> Iterator[LoadedDocument | Skipped]:
+    """Yield the document that `read` makes of an Office file, or the reason why it is refused."""
+    with file.open() as stream:
+        if refused := check_archive(stream, kind, most_bytes, _MOST_PART):
+            yield Skipped(file.name, refused)
+            return
+        with ZipFile(stream) as archive:
+            yield read(archive)
 
 
 def _refused(archive: ZipFile, kind: str, kinds: Mapping[str, str], most_bytes: int, most_part: int) -> str | None:

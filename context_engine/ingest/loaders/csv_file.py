@@ -143,7 +143,6 @@ class _CsvRows:
         self.spaced = False
 
     def read(self) -> Iterator[TableRow]:
-        """Yield the rows that hold something."""
         gap = False
         for cells in self._cells():
             if any(cell and not cell.isspace() for cell in cells):

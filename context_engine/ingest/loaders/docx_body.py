@@ -191,7 +191,6 @@ class DocxBody:
                 yield from self._children(child, name)
 
     def _is_gone(self, row: Any) -> bool:
-        """Whether a tracked change removes the row."""
         changed = row.findall(f"{W}trPr/*")
         return any(change.tag in self._reader.gone for change in changed)
 

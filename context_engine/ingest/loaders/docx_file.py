@@ -22,7 +22,7 @@ from zipfile import ZipFile
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields, labelled, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, contents_left_out, file_notice, without_text
-from context_engine.ingest.loaders.archive import check_archive
+from context_engine.ingest.loaders.archive import in_archive
 from context_engine.ingest.loaders.docx_body import DocxBody, Styles
 from context_engine.ingest.loaders.docx_numbering import Numbering
 from context_engine.ingest.loaders.docx_text import Changes, W
@@ -31,7 +31,6 @@ from context_engine.ingest.loaders.ooxml import REL, OoxmlPackage, drawn_text
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 512 << 20
-_MOST_PART: Final = 64 << 20
 _NOTES: Final = (("footnotes", "footnote", ""), ("endnotes", "endnote", "e"), ("comments", "comment", "comment "))
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
 _PAGE: Final = re.compile(
@@ -42,13 +41,11 @@ _EMBEDDED: Final = frozenset(("package", "oleObject", "control"))
 
 def load_docx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a Word file."""
-    with file.open() as stream:
-        refused = check_archive(stream, "DOCX", _MOST_UNPACKED, _MOST_PART)
-        if refused:
-            yield Skipped(file.name, refused)
-            return
-        with ZipFile(stream) as archive:
-            yield _loaded(OoxmlPackage(archive, "word/document.xml", "reading .docx files"), file)
+
+    def read(archive: ZipFile) -> LoadedDocument | Skipped:
+        return _loaded(OoxmlPackage(archive, "word/document.xml", "reading .docx files"), file)
+
+    return in_archive(file, "DOCX", _MOST_UNPACKED, read)
 
 
 def _loaded(package: OoxmlPackage, file: SourceFile) -> LoadedDocument | Skipped:

@@ -34,8 +34,6 @@ ReadFile = Callable[[Path], Iterator[LoadedDocument | Skipped]]
 
 @dataclass(slots=True)
 class _MailContent:
-    """What was found in a message and those inside it."""
-
     name: str
     blocks: list[MarkdownBlock] = field(default_factory=list)
     attached: list[tuple[str, bytes]] = field(default_factory=list)

@@ -141,7 +141,6 @@ class _Shape:
 
     @property
     def envelope(self) -> str | None:
-        """The key of the one list of objects."""
         return self.lists[0] if len(self.lists) == 1 and not self.objects and not self.known else None
 
     @property

@@ -18,14 +18,13 @@ from zipfile import ZipFile
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields, labelled, moment, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, contents_left_out, file_notice, without_text
-from context_engine.ingest.loaders.archive import XmlParts, check_archive
+from context_engine.ingest.loaders.archive import XmlParts, in_archive
 from context_engine.ingest.loaders.docx_file import damaged, hidden_words, is_page_number
 from context_engine.ingest.loaders.markdown import MarkdownBlock, joined, one_line
 from context_engine.ingest.loaders.odt_text import OdtBody, qualified
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 512 << 20
-_MOST_PART: Final = 64 << 20
 _TYPE: Final = b"application/vnd.oasis.opendocument.text"
 _MARGINS: Final = (("header", "Page header"), ("footer", "Page footer"))
 _META: Final = {
@@ -38,14 +37,12 @@ _META: Final = {
 
 def load_odt(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of an OpenDocument text."""
-    with file.open() as stream:
-        refused = check_archive(stream, "ODT", _MOST_UNPACKED, _MOST_PART)
-        if refused:
-            yield Skipped(file.name, refused)
-            return
-        with ZipFile(stream) as archive:
-            parts = XmlParts(archive, "reading .odt files")
-            yield Skipped(file.name, why) if (why := _refused(parts)) else _loaded(parts, file)
+
+    def read(archive: ZipFile) -> LoadedDocument | Skipped:
+        parts = XmlParts(archive, "reading .odt files")
+        return Skipped(file.name, why) if (why := _refused(parts)) else _loaded(parts, file)
+
+    return in_archive(file, "ODT", _MOST_UNPACKED, read)
 
 
 def _refused(parts: XmlParts) -> str | None:

@@ -184,6 +184,5 @@ def _diagram(root: Any) -> Iterator[MarkdownBlock]:
 
 
 def _text(element: Any) -> str:
-    """Return the text inside an element, a space between its paragraphs."""
     paragraphs = ("".join(text.text or "" for text in paragraph.iter(f"{A}t")) for paragraph in element.iter(f"{A}p"))
     return " ".join(paragraphs)

@@ -45,7 +45,6 @@ class _Filled(NamedTuple):
     lines: _Text
 
     def covers(self, row: int, column: int) -> bool:
-        """Whether it covers a row and a column."""
         return self.row <= row < self.row + self.rows and self.column <= column < self.column + max(self.columns, 1)
 
 
@@ -285,7 +284,6 @@ def _parts(
 
 
 def _line_of(table: PdfTable, grid: Grid, turn: int) -> PdfLine:
-    """Return the line that stands for a table."""
     words = " ".join([*table.titles, *(line for row in table.rows for cell in row for line in cell)])
     sizes = Counter(line.size for line in table.lines)
     return PdfLine(

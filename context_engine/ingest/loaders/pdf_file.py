@@ -23,7 +23,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import MissingExtra
@@ -43,6 +43,8 @@ _MOST_TEXT: Final = 50_000_000
 _MOST_NAMED: Final = 20
 _MOST_QUOTED: Final = 200
 _PASSWORD: Final = 4  # FPDF_ERR_PASSWORD
+_PdfContent = tuple[list[PdfPage], dict[str, Any], dict[int, dict[str, int]]]
+"""Pages, fields, and bookmarks as {page index: {lower-case title: level}}."""
 _DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _STREAM: Final = re.compile(rb"stream\r?\n")
 _TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
@@ -78,16 +80,8 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     yield Skipped(file.name, content) if isinstance(content, str) else _document(content, file.name)
 
 
-class _PdfContent(NamedTuple):
-    """What is read of a document while it is open; `bookmarks` is {page index: {lower-case title: level}}."""
-
-    pages: list[PdfPage]
-    fields: dict[str, Any]
-    bookmarks: dict[int, dict[str, int]]
-
-
 def _read(document: Any) -> _PdfContent | str:
-    """Return the content, or the reason why there is none."""
+    """Return the content of an open document, or the reason why there is none."""
     count = len(document)
     if count > _MOST_PAGES:
         return f"has {count:,} pages, at most {_MOST_PAGES:,} are read: split it"
@@ -100,7 +94,7 @@ def _read(document: Any) -> _PdfContent | str:
             characters += sum(len(line.text) for line in page.lines) + sum(map(len, page.notes))
             if characters > _MOST_TEXT:
                 return f"has over {_MOST_TEXT:,} characters: split it"
-    return _PdfContent(pages, _properties(document.get_metadata_dict()), _bookmarks(document))
+    return pages, _properties(document.get_metadata_dict()), _bookmarks(document)
 
 
 def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:

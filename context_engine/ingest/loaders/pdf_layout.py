@@ -188,7 +188,6 @@ def laid_out(
 
 
 def _body_size(pages: Sequence[Sequence[PdfLine]]) -> float:
-    """Return the type size of most characters."""
     sizes: Counter[float] = Counter()
     for lines in pages:
         for line in lines:

@@ -265,7 +265,6 @@ class _ContentsRow(NamedTuple):
 
     @property
     def right(self) -> float:
-        """The right end of the last line."""
         return self.lines[-1].right
 
 

@@ -17,14 +17,13 @@ from zipfile import ZipFile
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
-from context_engine.ingest.loaders.archive import check_archive
+from context_engine.ingest.loaders.archive import in_archive
 from context_engine.ingest.loaders.docx_file import damaged
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 1 << 30
-_MOST_PART: Final = 64 << 20
 _EMBEDDED: Final = ("package", "oleObject")
 P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
@@ -40,13 +39,11 @@ _MOST_DEPTH: Final = 8
 
 def load_pptx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     """Yield the document of a presentation."""
-    with file.open() as stream:
-        refused = check_archive(stream, "PPTX", _MOST_UNPACKED, _MOST_PART)
-        if refused:
-            yield Skipped(file.name, refused)
-            return
-        with ZipFile(stream) as archive:
-            yield _loaded(OoxmlPackage(archive, "ppt/presentation.xml", "reading .pptx files"), file.name)
+
+    def read(archive: ZipFile) -> LoadedDocument | Skipped:
+        return _loaded(OoxmlPackage(archive, "ppt/presentation.xml", "reading .pptx files"), file.name)
+
+    return in_archive(file, "PPTX", _MOST_UNPACKED, read)
 
 
 def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:

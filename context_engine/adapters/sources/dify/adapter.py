@@ -219,8 +219,6 @@ class DifyAdapter:
 
 @dataclass(frozen=True, slots=True)
 class _ActingAs:
-    """A `DifyAdapter` for one principal."""
-
     adapter: DifyAdapter
     principal: Principal
 

@@ -95,8 +95,6 @@ class Slot:
 
 
 class _Call:
-    """A waiting or running call."""
-
     __slots__ = ("flow", "key", "left", "most", "ready")
 
     def __init__(self, flow: Flow, key: Hashable, most: int) -> None:

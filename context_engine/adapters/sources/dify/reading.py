@@ -229,7 +229,6 @@ def _chunk(
 
 
 def _metadata(segment: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
-    """Return a document's sanitized metadata."""
     sound, changes = sanitized_mapping(segment["document"].get("doc_metadata") or {})
     for change in changes:
         detail = {"chunk_id": segment["id"][:64], "field": "doc_metadata", "change": change}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from context_engine.adapters.http import Access, RetryBudget
 from context_engine.adapters.sources.dify.answer import Found, Part, answered
@@ -233,15 +233,15 @@ class DifySource:
             notices.append(Notice(NoticeCode.STALE_ANSWER, self.source_id, message, detail))
         records = divided(answer.records.good, self.spec, self._claims, query.access)
         chunks = read_chunks(records.readable, dataset, method, self._claims, notices)
-        kept = self._kept(chunks, query)
-        if pushed.conditions and pushed.complete and len(kept.by_filter) < len(chunks):
+        by_filter, in_force_chunks = self._kept(chunks, query)
+        if pushed.conditions and pushed.complete and len(by_filter) < len(chunks):
             message = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
             notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, message, {"dataset_id": dataset}))
         bad = answer.records.bad
         # Fields that only withheld documents may have are not revealed; those of readable chunks are.
         told = info is not None and not self._may_withhold(query, fields)
         return Found(
-            Part(dataset, kept.in_force, method.ordered),
+            Part(dataset, in_force_chunks, method.ordered),
             tuple(notices),
             answer.at,
             SourceProtocolError(f"{bad} record(s) could not be read and are missing") if bad else None,
@@ -262,10 +262,10 @@ class DifySource:
     def _may_withhold(self, query: SourceQuery, fields: Collection[str]) -> bool:
         return may_withhold(self.spec, query.access, self.settings.metadata.classification, fields)
 
-    def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> _FilteredChunks:
+    def _kept(self, chunks: Sequence[Chunk], query: SourceQuery) -> tuple[list[Chunk], tuple[Chunk, ...]]:
         """Check filter and validity again, before anything is cut."""
         passed = [chunk for chunk in chunks if self._passes(chunk, query.filters, query.domain)]
-        return _FilteredChunks(passed, tuple(chunk for chunk in passed if _valid(chunk, query.as_of)))
+        return passed, tuple(chunk for chunk in passed if _valid(chunk, query.as_of))
 
     def _passes(self, chunk: Chunk, filters: Filter | None, domain: str) -> bool:
         if filters is None:
@@ -290,11 +290,6 @@ def _suspect(info: DatasetInfo | None) -> str:
         f"check its reranker {info.reranker!r}, which Dify may not know: install the model's plugin, or choose another "
         "model in the dataset's retrieval settings"
     )
-
-
-class _FilteredChunks(NamedTuple):
-    by_filter: list[Chunk]
-    in_force: tuple[Chunk, ...]
 
 
 def _valid(chunk: Chunk, as_of: date | None) -> bool:

@@ -188,7 +188,6 @@ class Writes:
         self.pause(seconds)
 
     def _pages(self, path: str) -> Iterator[list[Any]]:
-        """Yield the rows of each page of a list."""
         return map(_rows, self._mappings(path))
 
     def _mappings(self, path: str) -> Iterator[Mapping[str, Any]]:
