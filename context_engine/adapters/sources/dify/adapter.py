@@ -49,7 +49,7 @@ def open_dify_sink(specs: Sequence[SourceSpec], context: SourceContext, options:
     """Open the datasets of the sources for writing; a lock allows one process per configuration.
 
     Raises:
-        ConfigError: a source or connection cannot be used.
+        ConfigError: a source or connection is unusable.
         StoreError: another process writes to Dify.
     """
     opened: dict[str, Workspace] = {}
@@ -95,10 +95,10 @@ def _lock(stack: ExitStack, context: SourceContext) -> None:
 
 @source_adapter(check=check_dify, open_sink=open_dify_sink, repairs=True, advise=server_notes)
 def open_dify(spec: SourceSpec, context: SourceContext) -> DifySource:
-    """Return a Dify source; its connection is read now, so that a missing variable shows before the first search.
+    """Return a Dify source; reads its connection now, so that a missing variable fails before the first search.
 
     Raises:
-        ConfigError: the specification or the connection cannot be used.
+        ConfigError: the specification or the connection is unusable.
     """
     check_dify(spec)
     assert spec.connection is not None
@@ -123,7 +123,7 @@ def dify_kb_adapter(
     """Return a function (query, domain, top_k) over the Dify sources of each domain.
 
     Args:
-        connection: returns a connection by name, its files read anew.
+        connection: returns a connection by name, reading its files again.
         timeout_s: seconds for one call of the function.
         access: decides which sources `principal` may search.
     """
@@ -159,12 +159,12 @@ class DifyAdapter:
     def search(self, query: str, domain: str, top_k: int, principal: Principal) -> ChunkDicts:
         """Return chunk dicts, best first, each with its source, type, tier and trust.
 
-        Failures of sources or datasets stand in `failures` of the list, and in the status of a search.
+        Failures of sources or datasets are in the list's `failures`, and in the status of a search.
 
         Raises:
             UnknownDomain: the domain is not registered.
             InvalidRequest: the query has no text, top_k is out of range, or the domain has no Dify source.
-            ConfigError: a source cannot be used.
+            ConfigError: a source is unusable.
             PolicyError: the access policy failed.
             SourceError: no source answered.
         """

@@ -99,9 +99,7 @@ def answered(
 
     Args:
         query: its full text orders chunks whose scores are not comparable.
-        datasets: the dataset of each result.
-        results: one for each call.
-        notices: precede those of the results.
+        datasets: the dataset of each of `results`.
 
     Raises:
         SourceError: no call was answered.
@@ -153,7 +151,7 @@ def _all_failed(failures: Sequence[SourceError]) -> SourceError:
     if len(failures) == 1:
         return first
     return type(first)(
-        f"none of its {len(failures)} calls was answered; the first: {first.problem}",
+        f"all {len(failures)} calls failed; the first: {first.problem}",
         source_id=first.source_id,
         retryable=any(failure.retryable for failure in failures),
         retry_after_s=first.retry_after_s,

@@ -1,4 +1,4 @@
-"""How Dify's API is called, what its errors mean, and which versions have known defects.
+"""The conventions of Dify's API, the meaning of its errors, and the known defects of its versions.
 
 Dify answers 400 for outages behind it and 403 for its rate limit, so the status alone decides little: the body is read
 as well. Bodies may contain SQL, host names and the query, and are never passed on. The rate limit counts refused calls
@@ -55,7 +55,7 @@ _MODEL: Final = re.compile(
 def _bad_request(code: str, message: str) -> Meaning:
     if _OUTAGE.search(message):
         problem = "a part behind Dify is down (plugin daemon, model or vector store)"
-        return Meaning(SourceUnavailable, problem, "Dify's log says which", retryable=True)
+        return Meaning(SourceUnavailable, problem, "see Dify's log", retryable=True)
     if _NO_INDEX.search(message):
         problem = "has no index for this search method: it is empty, or indexed by another technique"
         return Meaning(SourceNotFound, problem)
@@ -71,7 +71,7 @@ def _bad_request(code: str, message: str) -> Meaning:
 
 def _forbidden(code: str, message: str) -> Meaning:
     if code == "archived_document_immutable":
-        return Meaning(SourceForbidden, "the document is archived in Dify, where it cannot be changed", "unarchive it")
+        return Meaning(SourceForbidden, "the document is archived in Dify and cannot be changed", "unarchive it")
     if _RATE.search(message):
         problem = "the workspace's rate limit is used up"
         remedy = "set rate_per_minute in the connection to the plan's number"
@@ -80,7 +80,7 @@ def _forbidden(code: str, message: str) -> Meaning:
         problem = "API access to the dataset is switched off"
         return Meaning(SourceForbidden, problem, "switch it on in the dataset's settings")
     problem = "the key has no access to the dataset"
-    return Meaning(SourceForbidden, problem, "it belongs to another workspace, or was withdrawn")
+    return Meaning(SourceForbidden, problem, "it belongs to another workspace, or was revoked")
 
 
 def _not_found(code: str, message: str) -> Meaning:
@@ -133,19 +133,19 @@ def shortcomings(version: str | None) -> tuple[str, ...]:
     """Return the known defects of a version, one sentence each."""
     release = _release(version)
     if release is None:
-        return ("Dify does not state its version (no X-Version header): a proxy in between may take it away",)
+        return ("Dify does not state its version (no X-Version header): a proxy may remove it",)
     defects: list[str] = []
     if release < _TRIED:
-        defects.append("it is older than 1.12, with which this adapter was not tried")
+        defects.append("it is older than 1.12, the oldest version this adapter was tested with")
     if release == _IN_BROKEN:
-        defects.append("its metadata filters with 'in' were seen to find nothing: give one value, or update Dify")
+        defects.append("its metadata filters with 'in' can find nothing: give one value, or update Dify")
     if release == _FILTERS_DROPPED:
         defects.append(
-            "it ignores metadata filters: they are kept here, on the best 100 chunks of each dataset, so that chunks "
-            "below those are not found; later versions keep to them again"
+            "it ignores metadata filters: they are applied here to the best 100 chunks of each dataset, and lower "
+            "chunks are missed; later versions apply them again"
         )
     if release > _KNOWN:
-        defects.append("it is newer than 1.17, the last whose changes are known here")
+        defects.append("it is newer than 1.17, the newest version this adapter knows")
     return tuple(defects)
 
 

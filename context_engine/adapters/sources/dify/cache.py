@@ -73,7 +73,7 @@ class AnswerCache(Generic[T]):
             left: returns the seconds this caller can wait.
 
         Raises:
-            SourceError: the call failed, and there is no stale answer.
+            SourceError: the call failed, and no stale answer is available.
         """
         while True:
             kept, flight, mine = self._begin(key, ttl_s, left())
@@ -83,12 +83,12 @@ class AnswerCache(Generic[T]):
                 self._fly(key, flight, make, left)
                 break
             if not flight.landed.wait(max(left(), 0.0)):
-                raise SourceTimeout("the same question, asked before, was not answered in time", retryable=True)
+                raise SourceTimeout("an identical query in progress was not answered in time", retryable=True)
             if not flight.given_up:
                 break
         if flight.kept is not None:
             return flight.kept, None
-        error = flight.error or SourceUnavailable("the call was broken off", retryable=True)
+        error = flight.error or SourceUnavailable("the call was aborted", retryable=True)
         old = self._overdue(key, ttl_s + stale_s) if stale_s and isinstance(error, _OUTAGE) else None
         if old is None:
             raise copy.copy(error)  # each waiting thread raises its own

@@ -11,14 +11,14 @@ from context_engine.errors import SourceProtocolError, SourceUnavailable
 
 
 class DatasetInfo(NamedTuple):
-    """A dataset's description; None for what Dify does not state.
+    """A dataset's description; None for each value Dify does not give.
 
     Attributes:
         technique: economy or high_quality.
-        external: its knowledge lies outside Dify, where the Service API never searches.
+        external: its knowledge lies outside Dify; the Service API never searches it.
         documents: number of searchable documents.
         embedding, reranker: "provider/model".
-        reranking: the part of the saved retrieval model that ranks a hybrid search, if there is one.
+        reranking: the part of the saved retrieval model that ranks a hybrid search, or None.
         fields: names and types (string, number, time) of its metadata.
     """
 
@@ -138,8 +138,10 @@ class SearchMethod(NamedTuple):
 
 
 def choose(dataset_id: str, info: DatasetInfo | None, settings: DifySettings, leg: str = MAIN) -> SearchMethod | None:
-    """Return how to search a dataset: economy by keyword; high quality by a hybrid search if the dataset has a
-    reranker or weights, else by meaning alone, because Dify's hybrid mixes the scales of its legs.
+    """Return how to search a dataset.
+
+    An economy dataset is searched by keyword. A high-quality one is searched by hybrid search if it has a reranker or
+    weights, else by vectors only, because Dify's hybrid search then mixes the scales of its legs.
 
     Args:
         info: None if Dify cannot be asked; then the manifest's `indexing_technique` decides.
@@ -149,11 +151,11 @@ def choose(dataset_id: str, info: DatasetInfo | None, settings: DifySettings, le
         None for the full-text leg of an economy dataset, which has only one leg.
 
     Raises:
-        SourceUnavailable: neither Dify nor the manifest says how the dataset is indexed.
+        SourceUnavailable: neither Dify nor the manifest gives the indexing technique.
     """
     technique = settings.indexing_technique if info is None else info.technique or settings.indexing_technique
     if technique is None:
-        problem = "Dify does not say how the dataset is indexed: give indexing_technique in the manifest's settings"
+        problem = "Dify does not report how the dataset is indexed: set indexing_technique in the manifest's settings"
         raise SourceUnavailable(problem, retryable=info is None)
     if technique == "economy":
         return None if leg == "full_text" else SearchMethod("keyword_search", None, None, {})

@@ -77,11 +77,10 @@ class DatasetDocument(NamedTuple):
         characters: Dify's current count, or None.
         age: sorts the documents of a dataset, the oldest first.
         ours: whether this package made it.
-        empty: made through the API without text or metadata: left by a run that was killed between creating and
-            marking a document.
+        empty: created through the API without text or metadata, by a run killed before it marked the document.
         hidden: disabled or archived in Dify.
         ready: whether its indexing succeeded.
-        file: the path of its source file; None if its metadata does not say.
+        file: the path of its source file, or None.
     """
 
     dify_id: str
@@ -105,7 +104,7 @@ class DatasetDocument(NamedTuple):
 
 
 def document_name(key: Key, title: str | None, number: int = 1) -> str:
-    """Return a name for people; its id (or path) and version tell the document from others.
+    """Return a readable name; the id (or path) and version in it distinguish documents.
 
     Args:
         number: distinguishes documents of the same name.

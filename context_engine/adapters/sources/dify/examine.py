@@ -30,20 +30,19 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import SourceAuthError, SourceError, SourceForbidden, SourceNotFound
 
 EXTERNAL: Final = (
-    "its knowledge lies outside Dify (provider 'external'), where Dify's API never searches: connect the engine to "
-    "that knowledge itself"
+    "its knowledge lies outside Dify (provider 'external') and Dify's API never searches it: connect the engine to "
+    "that knowledge directly"
 )
 _MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """The facts about a source's server found by an examination.
+    """What an examination measured of a source's server.
 
     Attributes:
-        version: as the server states it, or None.
-        max_connections: parallel calls to it.
-        search_timeout_s: seconds that a search may take.
+        version: as reported by the server, or None.
+        max_connections: most parallel calls.
         seconds: for a call to each dataset of the source; empty if it was not reached.
     """
 
@@ -74,7 +73,7 @@ class DatasetExaminer:
         """Examine all datasets at the same time.
 
         Raises:
-            ConfigError: the connection cannot be used.
+            ConfigError: the connection is unusable.
         """
         access = self.workspace.access()
         due = self.clock.monotonic() + request.timeout_s
@@ -116,7 +115,7 @@ class DatasetExaminer:
         return part if request.query is None else self._sampled(part, request.query, request)
 
     def _damage(self, dataset_id: str) -> Iterator[Notice]:
-        """Report the documents that an ingest left damaged, judged by Dify's list alone."""
+        """Report documents that an ingest left damaged, judged only by Dify's list."""
         writes = Writes(self.workspace, self.clock)
         try:
             inventory = take_inventory(writes.all_documents(dataset_id), lambda row: row.as_written)
@@ -151,7 +150,7 @@ class DatasetExaminer:
             yield Notice(NoticeCode.CHUNK_LINE_MISSING, dataset_id, message, {"names": names})
 
     def _sampled(self, part: Examination, text: str, request: ExaminationRequest) -> Examination:
-        """Run the sample query as a search of this dataset alone."""
+        """Run the sample query as a search of this dataset only."""
         query = SourceQuery(text=text, domain=request.domain, top_k=5, timeout_s=request.timeout_s / 2)
         try:
             answer = self.search(part.id, query)
@@ -173,7 +172,7 @@ def _details(
     metadata: tuple[str, ...] = (),
     missing_metadata: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return the details of a dataset that are published beside the common fields."""
+    """Return the details of a dataset, published with the common fields."""
     return {
         "reachable": reachable,
         "key_valid": key_valid,
@@ -211,7 +210,7 @@ def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Ex
         message = "API access is switched off: switch it on in the dataset's settings in Dify"
         return replace(part, problems=(Notice(NoticeCode.DATASET_SWITCHED_OFF, dataset_id, message),))
     if info.documents == 0:
-        message = "it holds no document that can be found"
+        message = "it has no searchable document"
         return replace(part, warnings=(Notice(NoticeCode.DATASET_EMPTY, dataset_id, message),))
     try:
         method = choose(dataset_id, info, settings)
@@ -227,17 +226,17 @@ def _described(dataset_id: str, info: DatasetInfo, settings: DifySettings) -> Ex
 
 def _warnings(dataset_id: str, info: DatasetInfo, missing: tuple[str, ...], declared: str | None) -> Iterator[Notice]:
     if info.technique == "economy":
-        message = "economy index: its answers are unranked, and replicas of Dify may disagree on them"
+        message = "economy index: its answers are unranked, and replicas of Dify may give different ones"
         yield Notice(NoticeCode.INDEX_UNRANKED, dataset_id, message)
     elif info.reranking is None:
-        message = "no reranker and no weights: it is searched by meaning alone"
+        message = "no reranker and no weights: it is searched by vectors only"
         yield Notice(NoticeCode.INDEX_WITHOUT_RERANKER, dataset_id, message)
     if declared is not None and info.technique is not None and declared != info.technique:
-        message = f"the manifest says indexing_technique {declared}, Dify says {info.technique}"
+        message = f"indexing_technique is {declared} in the manifest, {info.technique} in Dify"
         detail = {"declared": declared, "found": info.technique}
         yield Notice(NoticeCode.INDEX_NOT_AS_DECLARED, dataset_id, message, detail)
     if missing:
-        message = f"the manifest expects metadata it does not have: {', '.join(missing)}"
+        message = f"metadata named in the manifest is missing: {', '.join(missing)}"
         yield Notice(NoticeCode.METADATA_MISSING, dataset_id, message, {"names": list(missing)})
 
 
@@ -271,7 +270,7 @@ def connections_advice(times: Sequence[float], connections: int, timeout_s: floa
     return (message, starves) if max(many, connections) > _STARVES else (message,)
 
 
-STORES_QUERIES: Final = "Dify stores the text of every query it is asked, in its own database (dataset_queries)."
+STORES_QUERIES: Final = "Dify stores the text of every query in its database (dataset_queries)."
 
 
 def server_notes(examined: Sequence[tuple[str, Examination]]) -> Iterator[str]:

@@ -1,13 +1,13 @@
-"""Calls to a Dify server: searches take turns, and searches that would be late are refused at once.
+"""The queue before a Dify server: searches take turns, and searches that would be late are refused at once.
 
 The duration of past successful calls predicts how long a call to each dataset takes, and from that when each search
 would finish under earliest deadline first. While all searches would be in time, they take turns, so that a search of
-many datasets blocks nobody; as soon as one would only just be in time, the earliest deadline goes first. A search that
+many datasets does not block the others; once one has little slack left, the earliest deadline goes first. A search that
 would be late even so is refused on arrival. Before anything is measured, no search is refused and the earliest deadline
 goes first; once timings exist, queued searches that have not started are checked again.
 
-A search that could not finish in time even alone is never refused and has no claim: it gets what the others leave, and
-its deadline ends it."""
+A search that could not finish in time even on an idle server is never refused and has no priority: it uses the
+connections that the others leave, until its deadline."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Flow:
     Args:
         left: returns the seconds until its answers are useless.
         ahead: returns the datasets of the calls still to be made, besides those waiting or running.
-        patient: never refused, waits as long as it may: a write, or a look at a dataset.
+        patient: never refused; waits until its deadline (writes, and descriptions of datasets).
     """
 
     __slots__ = ("ahead", "arrived", "left", "patient", "refusal", "started")
@@ -161,7 +161,7 @@ class FairQueue:
             self._times[key] = known + _NEWEST_COUNTS * (seconds - known)
 
     def expected(self, key: Hashable) -> float:
-        """Return the expected seconds of a call to a dataset: its own average, else that of others, else 0."""
+        """Return the expected seconds of a call to a dataset: its average, else that of all datasets, else 0."""
         known = self._times.get(key)
         return sum(self._times.values()) / max(len(self._times), 1) if known is None else known
 
@@ -279,7 +279,7 @@ T = TypeVar("T")
 
 
 class Ticket:
-    """The queue slot of one call, and its time left; without `flow` it waits as long as it may."""
+    """The queue slot and remaining time of one call; without `flow` it waits until its deadline."""
 
     __slots__ = ("_abandoned", "_lock", "_slot", "flow", "left")
 
@@ -290,7 +290,7 @@ class Ticket:
         self._abandoned = False
 
     def hold(self, slot: Slot) -> None:
-        """Take a slot; released at once if the caller has stopped waiting."""
+        """Take a slot; it is released at once if the caller has stopped waiting."""
         with self._lock:
             self._slot = slot
             if self._abandoned:
@@ -314,7 +314,7 @@ def ask_each(
     """Run jobs, at most `width` at once in the given order; return a result or an error for each, in order.
 
     Args:
-        left: returns the seconds until the answer is needed; what is not done by then counts as timed out.
+        left: returns the seconds until the answer is needed; unfinished jobs then count as timed out.
         datasets: the dataset of each job; the jobs are refused as busy at once if the server cannot serve all of them
             in time. None: each waits as long as it may.
     """
@@ -329,7 +329,7 @@ def ask_each(
             not_begun.popleft()
         try:
             return job(ticket)
-        except BaseException as error:  # noqa: BLE001  whatever a job raises is only its own failure
+        except BaseException as error:  # noqa: BLE001  one failing job must not fail the others
             return source_error_from(error)
 
     calls = [partial(result, job, ticket) for job, ticket in zip(jobs, tickets, strict=True)]
@@ -348,5 +348,5 @@ def ask_each(
 
 def _timed_out(allowed_s: float, *, begun: bool) -> SourceTimeout:
     within = f"within {allowed_s:.3g} s"
-    problem = f"no answer {within}" if begun else f"not asked {within}: other datasets took all of it"
+    problem = f"no answer {within}" if begun else f"not asked {within}: other datasets used up the time"
     return SourceTimeout(problem, retryable=True)

@@ -1,8 +1,8 @@
 """Read chunks of a Dify dataset by their ids, from the lists of documents and of their chunks.
 
-Dify gives a chunk by its id only together with its document. A request that names documents is answered from these;
-chunk ids alone are looked for in one document after the other, and a dataset too large for that gives an error. What a
-search would not find (disabled, archived, not indexed) is omitted.
+Dify returns a chunk by id only if its document is named too. A request that names documents is answered from these;
+for chunk ids without documents every document is read in turn, and a dataset too large for that gives an error.
+Documents that a search would not find (disabled, archived, not indexed) are omitted.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class DatasetFetch:
         return chunks
 
     def scattered(self, dataset_id: str, request: FetchRequest, ticket: Ticket) -> list[Chunk]:
-        """Return the chunks requested by chunk id, whichever documents hold them.
+        """Return the chunks requested by chunk id, from any document.
 
         Raises:
-            SourceError: as `documents`; or the dataset holds too many documents to search.
+            SourceError: as `documents`; or the dataset has too many documents to search.
         """
         info = self._info(dataset_id, ticket)
         rows = [row for row in self._rows(dataset_id, ticket) if not row.hidden and row.ready]
@@ -73,7 +73,7 @@ class DatasetFetch:
             if not left:
                 return fetched_chunks
         if left and len(rows) > _MOST_SEARCHED:
-            problem = f"holds {len(rows)} documents: a chunk is found by its id alone in at most {_MOST_SEARCHED}"
+            problem = f"has {len(rows)} documents: a chunk is found without its document in at most {_MOST_SEARCHED}"
             raise SourceUnavailable(f"{problem}; name its document")
         return fetched_chunks
 
@@ -87,7 +87,7 @@ class DatasetFetch:
             needed=True,
         )
         if info is None:
-            raise failure or SourceUnavailable("Dify does not say what the dataset is")
+            raise failure or SourceUnavailable("Dify did not describe the dataset")
         if info.external:
             raise SourceForbidden(EXTERNAL)
         if not info.api_enabled:
@@ -97,7 +97,7 @@ class DatasetFetch:
     def _wanted(self, dataset_id: str, info: DatasetInfo, documents: frozenset[str], ticket: Ticket) -> Iterator[str]:
         """Yield Dify's ids of the requested documents.
 
-        If neither this package nor a line names documents, the ids are Dify's own and nothing has to be listed.
+        If neither this package nor a chunk line names documents, the ids are Dify's and no list is needed.
         """
         if not documents:
             return
@@ -107,7 +107,7 @@ class DatasetFetch:
         rows = [row for row in self._rows(dataset_id, ticket) if not row.hidden and row.ready]
         lined = [row for row in rows if row.key is None] if self._may_be_of_lines(documents) else []
         if len(lined) > _MOST_SEARCHED:
-            problem = f"holds {len(lined)} documents: one is found by the id that its line says in at most"
+            problem = f"has {len(lined)} documents: a document is found by the id in its chunk line in at most"
             raise SourceUnavailable(f"{problem} {_MOST_SEARCHED}")
         for row in rows:
             own = row.dify_id if row.key is None else row.key[1]
@@ -118,7 +118,7 @@ class DatasetFetch:
         return self.settings.chunk_line and not all(map(UUID.fullmatch, documents))
 
     def _named_by_line(self, dataset_id: str, row: DatasetDocument, ticket: Ticket) -> str | None:
-        """Return the document id in the line of its first chunk."""
+        """Return the document id stated by the line of the first chunk."""
         path = f"datasets/{dataset_id}/documents/{row.dify_id}/segments?page=1&limit=1"
         try:
             return line_of_first(self._mapping(path, ticket)).document_id
@@ -174,7 +174,7 @@ class DatasetFetch:
         call, tries = HttpCall("GET", path), RetryBudget(self.settings.attempts)
         body = retried(lambda: self.workspace.ask(call, self.access, ticket), tries, ticket.left, _BACKOFF).json()
         if not isinstance(body, Mapping):
-            raise SourceProtocolError("Dify's answer cannot be read: its version may have changed its form")
+            raise SourceProtocolError("Dify's answer cannot be read: its version may have changed the format")
         return body
 
 
@@ -184,12 +184,10 @@ def fetched(
     """Return the requested chunks: those of the named documents, and those named by chunk id.
 
     Args:
-        dataset_ids: read in parallel.
         left: returns the seconds until the answer is useless.
 
     Raises:
-        SourceError: a dataset that may hold what is missing could not be read, or is too large to search for chunk
-            ids alone.
+        SourceError: a dataset that may hold missing chunks could not be read, or is too large to search for ids.
     """
     chunks: dict[str, Chunk] = {}
     if request.document_ids:

@@ -82,13 +82,13 @@ class MetadataReader:
         }
 
     def has_line(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the chunks of a document were written with a line: by this package, or as the manifest says."""
+        """Whether a document's chunks begin with a line: written by this package, or declared in the manifest."""
         return self._chunk_line or MARKED in metadata
 
     def claims(self, metadata: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
         """Return a chunk's fields; an unreadable value counts as unknown, with a notice.
 
-        An unreadable classification counts as restricted, so that a misprint leaks nothing.
+        An unreadable classification counts as restricted, so that a typo leaks nothing.
         """
         claims: dict[str, Any] = {}
         names = _OUR_NAMES | self._names if MARKED in metadata else self._names
@@ -101,7 +101,7 @@ class MetadataReader:
             if read is None:
                 problem = f"metadata {name!r}: {str(value)[:60]!r} cannot be read as {ours}"
                 if ours == "classification":
-                    claims[ours], problem = Classification.RESTRICTED, f"{problem}; taken as restricted"
+                    claims[ours], problem = Classification.RESTRICTED, f"{problem}; treated as restricted"
                 detail = {"field": ours, "metadata": name, "value": str(value)[:60]}
                 notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", problem, detail))
             else:

@@ -1,11 +1,11 @@
-"""A query as Dify takes it: at most 250 characters, and filters as metadata conditions.
+"""Queries in Dify's form: at most 250 characters, and filters as metadata conditions.
 
 Shortening: the query is split at white space (text without spaces at its punctuation, then every 40 characters), and
-repeated words are dropped, whatever their case. Words with a digit or in capitals rank first, then other words, then
+repeated words are dropped, ignoring case. Words with a digit or in capitals rank first, then other words, then
 function words; within each group rarer words, then longer, then earlier ones. The best words that fit are sent in
 their original order.
 
-Filters: the conditions sent let through no less than the filter, because every result is checked again here; one Dify
+Filters: the conditions sent admit at least what the filter admits, and every result is checked again here; one Dify
 version silently drops conditions. Dify compares text case-sensitively and drops documents that lack a field, so a text
 is sent in its usual spellings and a negative condition only together with "empty"; what cannot be expressed safely is
 applied here. Dify has one level of conditions: the expressible parts of an `and`, or one `or` that is wholly
@@ -77,9 +77,9 @@ _HIDDEN: Final = frozenset(
         *("effective_from", "effective_to", "superseded_by"),
     )
 )
-"""Fields that the engine or the chunk itself answers, whatever metadata of the same name says."""
+"""Fields that the engine or the chunk determines; metadata of the same name is ignored."""
 _OF_PLACE: Final = frozenset(["section", "page", "reference"])
-"""Fields of a chunk's line; a document's metadata could state them only for all of its chunks."""
+"""Fields of a chunk's line; metadata would give one value for all chunks of a document."""
 _ORDERS: Final = {FilterOp.GT: ">", FilterOp.GTE: "≥", FilterOp.LT: "<", FilterOp.LTE: "≤"}
 _LIKE: Final = {FilterOp.CONTAINS: "contains", FilterOp.STARTS_WITH: "start with", FilterOp.ENDS_WITH: "end with"}
 _WILD: Final = frozenset("%_\\")  # wildcards of SQL's LIKE, which Dify passes on
@@ -88,7 +88,7 @@ Row = dict[str, Any]
 
 
 class Pushed(NamedTuple):
-    """The part of a filter that is sent to Dify; `complete` if that is all of it, `conditions` None for nothing."""
+    """The part of a filter sent to Dify, or None; `complete` if it is the whole filter."""
 
     conditions: Mapping[str, Any] | None
     complete: bool
@@ -196,7 +196,7 @@ def _number_test(op: FilterOp, value: Any) -> tuple[str | None, Any]:
 
 
 def _spellings(text: str) -> list[str]:
-    """Return the spellings that only we treat as equal: as written, lower, upper, capitalised, title case."""
+    """Return the spellings that this package, unlike Dify, treats as equal: as is, lower, upper, capitalised, title."""
     return list(dict.fromkeys([text, text.lower(), text.upper(), text.capitalize(), text.title()]))
 
 

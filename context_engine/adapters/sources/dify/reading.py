@@ -1,10 +1,10 @@
 """Read chunks from Dify's records, without those above the caller's clearance.
 
-A general chunk and a parent begin with the chunk line; of a question-answer pair, the answer does. If the parent is a
-whole document, each child carries its own place, and the place of the best child is the place of the match.
+General chunks and parents begin with the chunk line; in a question-answer pair the answer does. If the parent is a
+whole document, each child has a line too, and the best child's line gives the place of the match.
 
-Dify searches with the rights of the workspace's owner and keeps no partitions, so its records are divided here before
-anything is ranked, cut or reported. Withheld records go to the engine last, only for the audit record."""
+Dify searches with the rights of the workspace's owner, so its records are divided by access here, before anything is
+ranked, cut or reported. Withheld records go to the engine last, only for the audit record."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def segment_text(record: Mapping[str, Any], *, has_line: bool) -> SegmentText:
     """Return the text, line and place of a well-formed record's segment.
 
     Args:
-        has_line: whether its text was written with a line, or escaped; else it is left as it is, byte for byte.
+        has_line: whether the text was written with a line, or escaped; otherwise it is kept byte for byte.
     """
     content: str = record["segment"]["content"]
     extra = _beside(record)
@@ -129,14 +129,14 @@ def read_records(body: Any) -> Records:
     """Return the well-formed records of a retrieve answer.
 
     Raises:
-        SourceProtocolError: there is no list of records, or none of them can be read.
+        SourceProtocolError: the list of records is missing, or all records are unreadable.
     """
     rows = body.get("records") if isinstance(body, Mapping) else None
     if not isinstance(rows, list):
-        raise SourceProtocolError("the answer holds no list of records: Dify's version may have changed its form")
+        raise SourceProtocolError("the answer has no list of records: Dify's version may have changed the format")
     good = tuple(record for record in rows if _is_record(record))
     if rows and not good:
-        raise SourceProtocolError(f"none of the {len(rows)} records can be read: Dify may have changed their form")
+        raise SourceProtocolError(f"all {len(rows)} records are unreadable: Dify may have changed the format")
     return Records(good, len(rows) - len(good))
 
 
@@ -252,9 +252,9 @@ def _of_line(line: ChunkLine) -> dict[str, Any]:
 
 
 def _identity(metadata: dict[str, Any], segment: Mapping[str, Any], line: ChunkLine) -> tuple[str | None, str | None]:
-    """Return a document's id and title: its own if this package wrote it or its line states them, else Dify's.
+    """Return a document's id and title: from its marks or its line, else Dify's.
 
-    Its marks are removed from the metadata; Dify's id is added if it differs.
+    Removes the marks from the metadata; adds Dify's id if it differs.
     """
     document = segment["document"]
     document_id = _words(segment.get("document_id")) or _words(document.get("id"))
@@ -291,7 +291,7 @@ def _place(value: Any) -> int | None:
 
 
 class DividedRecords(NamedTuple):
-    """The records of an answer, those the caller may read first, each part in Dify's order."""
+    """The records of an answer by whether the caller may read them, both in Dify's order."""
 
     readable: tuple[Mapping[str, Any], ...]
     withheld: tuple[Mapping[str, Any], ...] = ()
@@ -303,8 +303,8 @@ def divided(
     """Divide well-formed records by whether the caller may read their document.
 
     Args:
-        spec: the source, whose own rule was already checked.
-        access: what the caller may read; None: everything.
+        spec: the source; its access rule was already checked.
+        access: the caller's access; None admits everything.
     """
     if access is None or not _can_be_too_high(spec, access):
         return DividedRecords(tuple(records))
@@ -316,7 +316,7 @@ def divided(
 
 
 def may_withhold(spec: SourceSpec, access: AccessScope | None, field: str | None, fields: Collection[str]) -> bool:
-    """Return whether records may be withheld, so that more must be requested.
+    """Return whether records may be withheld, so that more records must be requested.
 
     Args:
         field: the metadata field that the manifest maps to the classification, or None.

@@ -1,7 +1,7 @@
 """The `settings:` of a Dify source in a manifest, and datasets shared by several sources.
 
-Dify's key opens every dataset of its workspace, so only a source's rule keeps a caller from a dataset. If the same
-dataset is in a second source with another rule, a caller who may search one of the sources can read all of it."""
+Dify's key opens every dataset of its workspace, so only a source's access rule protects a dataset. If a second source
+with another rule has the same dataset, a caller who may search either source can read all of it."""
 
 from __future__ import annotations
 
@@ -57,33 +57,33 @@ class DifySettings(_Frozen):
     """The settings of a Dify source, with their defaults."""
 
     indexing_technique: Technique | None = Field(
-        None, description="Used while Dify does not say how the datasets are indexed."
+        None, description="Used if Dify does not report how the datasets are indexed."
     )
     legs: tuple[Literal["semantic", "full_text"], ...] = Field(
         (),
-        description="[semantic, full_text]: ask high-quality datasets twice and fuse the answers here, where the rate "
-        "budget covers it.",
+        description="[semantic, full_text]: search high-quality datasets twice and fuse the answers, if the rate "
+        "budget allows it.",
     )
     vector_store: Store = Field(
         "other", description="Dify's vector store; semantic scores count as cosine for pgvector, weaviate and qdrant."
     )
     metadata: MetadataNames = Field(
-        default_factory=lambda: MetadataNames(), description="Which metadata field of the documents says what."
+        default_factory=lambda: MetadataNames(), description="The names of the documents' metadata fields."
     )
     source_types: Mapping[str, SourceType] = Field(
-        default_factory=dict, description="The bank's own words for source types, e.g. {internal_sop: bank_sop}."
+        default_factory=dict, description="The bank's words for source types, e.g. {internal_sop: bank_sop}."
     )
     chunk_line: bool = Field(
         False,
-        description="Chunks begin with a line that says document, version, dates, section and page, as the plugin's "
-        "tool 'Chunk by document type' writes it: it is read and taken off. `ingest --to dify` writes it so.",
+        description="Chunks begin with a line that gives document, version, dates, section and page, as written by the "
+        "plugin's tool 'Chunk by document type' and `ingest --to dify`: it is parsed and removed.",
     )
     max_calls: Annotated[int, Field(ge=1, le=1000)] = Field(
         40, description="Most retrieve calls of one search, retries included."
     )
     attempts: Annotated[int, Field(ge=1, le=10)] = Field(3, description="Most tries of one call.")
     cache_ttl_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
-        60.0, description="How long an answer is used again, in seconds; 0: never."
+        60.0, description="How long an answer is reused, in seconds; 0: never."
     )
     stale_s: Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)] = Field(
         0.0, description="How much longer an earlier answer may be used while Dify is down, in seconds; 0: never."
@@ -115,7 +115,7 @@ def check_dify(spec: SourceSpec) -> DifySettings:
     if not spec.dataset_ids:
         problem = (
             "adapter 'dify' needs at least one dataset id: 'context-engine ingest DOCUMENTS --domain NAME --to dify' "
-            "makes the dataset and says its id, 'context-engine domains import' lists those that are there"
+            "creates the dataset and prints its id, 'context-engine domains import' lists the existing ones"
         )
         raise ConfigError(problem, key=f"sources.{spec.id}.dataset_ids")
     return settings

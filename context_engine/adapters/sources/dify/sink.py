@@ -1,9 +1,9 @@
-"""Documents written to Dify chunk by chunk, by runs that may be killed and may run at the same time.
+"""Write documents to Dify chunk by chunk; runs may be killed and may run at the same time.
 
 A new version is complete before the old one is deleted. The marks identify both, and the hash, which declares a
 document complete, is assigned last, after reading back what Dify holds. Dify has no compare-and-set, so no run can lock
-out another: each run writes its own documents, whoever sees two complete ones keeps the newest, and a damaged document
-is written again by this run or the next."""
+out another: each run writes its own documents, a run that sees two complete copies keeps the newest, and a damaged
+document is written again by this run or the next."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sink_report(summary: Mapping[str, Any], written: int, *, dry_run: bool) -> S
         outcome="" if dry_run else _outcome(summary),
         advice=tuple(_advice(summary, written, dry_run)),
         remarks=tuple(f"Dify: {note}" for note in summary["notes"]),
-        problems=tuple(f"not as it was written: {_named(row)}: {row['reason']}" for row in summary["damaged"]),
+        problems=tuple(f"not as written: {_named(row)}: {row['reason']}" for row in summary["damaged"]),
         published=summary,
     )
 
@@ -76,7 +76,7 @@ INDEXING_S: Final = 300.0
 _MOST_UPLOADS: Final = 20
 _MOST_CHUNKS: Final = 1000
 _MOST_NAMED: Final = 5
-_DAMAGED: Final = "it does not hold the chunks that were written to it"
+_DAMAGED: Final = "its chunks differ from those written"
 
 
 class DifySink:
@@ -86,9 +86,9 @@ class DifySink:
 
     Args:
         workspace: returns the workspace of a connection.
-        read_only: nothing is written or removed, not even leftovers; for a dry run.
-        repair: the chunks of every document are compared, not only of those whose size differs from what was written,
-            and empty documents without metadata are removed.
+        read_only: write and remove nothing, not even leftovers; for a dry run.
+        repair: compare the chunks of every document, not only of those whose size has changed, and remove empty
+            documents without metadata.
         indexing_s: how long a document may take to be indexed.
         tell: receives messages about failures that are retried.
 
@@ -96,7 +96,7 @@ class DifySink:
         refusals: documents that Dify did not accept.
 
     Raises:
-        ConfigError: a source cannot be written to.
+        ConfigError: a source is not writable.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class DifySink:
         """Queue a document for writing; return False if Dify holds it unchanged.
 
         Raises:
-            SourceError: Dify gives no good answer; what was written before stays.
+            SourceError: Dify gave no valid answer; earlier writes stay.
         """
         self.documents(source_id)
         key, target = (source_id, document_id, version), self._targets[source_id]
@@ -177,7 +177,7 @@ class DifySink:
         """Write all queued documents, and wait until they are searchable.
 
         Raises:
-            SourceError: Dify gives no good answer; what was written before stays.
+            SourceError: Dify gave no valid answer; earlier writes stay.
         """
         uploads, self._uploads = self._uploads, []
         for source_id in dict.fromkeys(upload.key[0] for upload in uploads):
@@ -189,7 +189,7 @@ class DifySink:
         The last of several runs to end sees what all of them wrote.
 
         Raises:
-            SourceError: Dify gives no good answer.
+            SourceError: Dify gave no valid answer.
         """
         targets = {target.dataset_id: target for target in self._targets.values() if target.dataset_id in self._listed}
         if self._read_only:
@@ -210,7 +210,7 @@ class DifySink:
             if unfinished:
                 message = (
                     f"unfinished: {', '.join(map(repr, unfinished[:_MOST_NAMED]))}, {len(unfinished)} in all. Another "
-                    "run writes them, or was interrupted: the next run removes them"
+                    "run is writing them, or was interrupted: the next run removes them"
                 )
                 target.notice(NoticeCode.DOCUMENTS_UNFINISHED, message, count=len(unfinished))
 
@@ -275,7 +275,7 @@ class DifySink:
         if old := sum(map(self._is_ours, other.union(inventory.old))):
             message = (
                 f"{old} documents of dataset {dataset_id} were written by an earlier release, or with another "
-                "chunk_line: those that the folder holds are written once more"
+                "chunk_line: those in the folder are written again"
             )
             target.notice(NoticeCode.DOCUMENTS_OF_EARLIER_RELEASE, message, count=old, dataset_id=dataset_id)
         self._damaged |= {key: _DAMAGED for key in inventory.damaged if self._is_ours(key)}
@@ -295,15 +295,15 @@ class DifySink:
         return key[0] in self._specs
 
     def _intact(self, target: TargetDataset, row: DatasetDocument) -> bool:
-        """Whether a document holds exactly what was written."""
+        """Whether a document's chunks are as written."""
         is_intact = holds if self._repair else as_written
         return is_intact(target.writes, target.made(), row)
 
     def _compare(self, key: Key, stored: DatasetDocument, inventory: Inventory) -> None:
-        """Record whether a document appears in Dify's list as it was written."""
+        """Record the document as damaged if Dify's list does not show it as written."""
         row = inventory.copies.get(key)
         if row is None:
-            self._damaged[key] = "it is gone: another run deleted it"
+            self._damaged[key] = "another run deleted it"
         elif key in inventory.damaged:
             self._damaged[key] = _DAMAGED
         elif stored.content_hash and row.content_hash != stored.content_hash:

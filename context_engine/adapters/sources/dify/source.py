@@ -61,7 +61,7 @@ class DifySource:
     """Searches datasets of one workspace in parallel; a `Source` that is `Examinable` and `Fetchable`.
 
     Raises:
-        ConfigError: the specification cannot be used.
+        ConfigError: the specification is unusable.
     """
 
     def __init__(self, spec: SourceSpec, workspace: Workspace, clock: Clock, timezone: str = "UTC") -> None:
@@ -105,7 +105,7 @@ class DifySource:
         """Examine each dataset and the server.
 
         Raises:
-            ConfigError: the connection cannot be used.
+            ConfigError: the connection is unusable.
         """
         examiner = DatasetExaminer(
             workspace=self.workspace, clock=self.clock, settings=self.settings, search=self._search_alone
@@ -116,8 +116,7 @@ class DifySource:
         """Return the requested chunks: those of the named documents, and those named by chunk id.
 
         Raises:
-            SourceError: a dataset that may hold what is missing could not be read, or is too large to search for chunk
-                ids alone.
+            SourceError: a dataset that may hold missing chunks could not be read, or is too large to search for ids.
         """
         reader = DatasetFetch(self.workspace, self.spec, self.settings, self._claims, self._access())
         return fetched(reader, self.dataset_ids, request, self._time(request.timeout_s))
@@ -131,7 +130,7 @@ class DifySource:
         self.workspace.close()
 
     def _time(self, timeout_s: float) -> Callable[[], float]:
-        """Return a function for the seconds left; they end just before the engine's, so that partial answers count."""
+        """Return a function for the seconds left; they end just before the engine's, so that partial answers arrive."""
         due = self.clock.monotonic() + timeout_s - min(0.5, timeout_s / 10)
         return lambda: due - self.clock.monotonic()
 
@@ -139,7 +138,7 @@ class DifySource:
         try:
             return self.workspace.access()
         except ConfigError as error:
-            problem = f"its connection cannot be used: {error}"
+            problem = f"its connection is unusable: {error}"
         raise SourceUnavailable(problem, source_id=self.source_id)
 
     def _planned(self, access: Access) -> tuple[list[tuple[str, str]], list[Notice]]:
@@ -151,7 +150,7 @@ class DifySource:
         free = self.workspace.free_calls(access)
         if len(twice) <= (self.settings.max_calls if free is None else min(free, self.settings.max_calls)):
             return twice, []
-        message = "one leg was asked instead of two: the budget of calls does not cover both"
+        message = "one leg was searched instead of two: the call budget does not cover both"
         return once, [Notice(NoticeCode.LEG_NOT_ASKED, self.source_id, message)]
 
     def _answers(
@@ -187,7 +186,7 @@ class DifySource:
             part = self._retrieved(dataset, plain, info, search, ticket)
             if part.part.chunks:
                 message = (
-                    f"dataset {dataset}: its hybrid search gave nothing, its semantic search did: {_suspect(info)}"
+                    f"dataset {dataset}: its hybrid search found nothing, its semantic search did: {_suspect(info)}"
                 )
                 detail = {"dataset_id": dataset, "reranker": info.reranker if info else None}
                 notices += (Notice(NoticeCode.HYBRID_SEARCH_EMPTY, self.source_id, message, detail),)
@@ -206,8 +205,8 @@ class DifySource:
             return info, ()
         if info is None and self.settings.indexing_technique is None:
             raise failure
-        known = "what it said last" if info is not None else "the manifest's indexing_technique"
-        message = f"dataset {dataset}: Dify could not be asked how it is indexed ({failure.code}), {known} was used"
+        known = "its last description" if info is not None else "the manifest's indexing_technique"
+        message = f"dataset {dataset}: Dify did not report how it is indexed ({failure.code}), {known} was used"
         detail = {"dataset_id": dataset, "problem": failure.code, "used": "cache" if info is not None else "manifest"}
         return info, (Notice(NoticeCode.DATASET_NOT_DESCRIBED, self.source_id, message, detail),)
 
@@ -235,10 +234,10 @@ class DifySource:
         chunks = read_chunks(records.readable, dataset, method, self._claims, notices)
         by_filter, in_force_chunks = self._kept(chunks, query)
         if pushed.conditions and pushed.complete and len(by_filter) < len(chunks):
-            message = f"dataset {dataset}: Dify did not keep to the filter; it was kept here"
+            message = f"dataset {dataset}: Dify ignored the filter; it was applied here"
             notices.append(Notice(NoticeCode.FILTER_IGNORED, self.source_id, message, {"dataset_id": dataset}))
         bad = answer.records.bad
-        # Fields that only withheld documents may have are not revealed; those of readable chunks are.
+        # A field that only withheld documents have would reveal that they exist.
         told = info is not None and not self._may_withhold(query, fields)
         return Found(
             Part(dataset, in_force_chunks, method.ordered),

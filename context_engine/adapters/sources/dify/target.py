@@ -26,12 +26,12 @@ MOST_FIELDS: Final = 100  # a dataset with as many metadata fields gets no new o
 
 
 class TargetDataset:
-    """The dataset of a source; without dataset ids in the manifest it is the one named like the source.
+    """The dataset of a source; without dataset ids in the manifest, the one named like the source.
 
     Attributes:
         form: how its chunks are written: the version and content of their line.
         dataset_id: None until it is known to exist.
-        created: whether this run made it.
+        created: whether this run created it.
         notices: values that could not be stored.
     """
 
@@ -65,7 +65,7 @@ class TargetDataset:
         return content_hash if form == self.form else ""
 
     def made(self) -> str:
-        """Return the dataset's id; create the dataset if there is none.
+        """Return the dataset's id; create the dataset if it does not exist.
 
         Raises:
             SourceError: Dify refuses it.
@@ -84,7 +84,7 @@ class TargetDataset:
                 continue
             stored = fitted(value, field.kind)
             if stored is None:
-                message = f"metadata {name!r}: a value does not fit its field of type {field.kind}, left out"
+                message = f"metadata {name!r}: a value does not fit its field of type {field.kind} and is left out"
                 self.notice(NoticeCode.METADATA_VALUE_LEFT_OUT, message, metadata=name, kind=field.kind)
             else:
                 out.append({"id": field.id, "name": name, "value": stored})
@@ -118,7 +118,7 @@ class TargetDataset:
         try:
             body = self.writes.dataset(dataset_id)
         except SourceNotFound:
-            problem = f"{where} is not there: correct dataset_ids, or remove the key to have a dataset created"
+            problem = f"{where} does not exist: correct dataset_ids, or remove the key to have a dataset created"
             raise ConfigError(problem) from None
         if body.get("provider") == "external":
             raise ConfigError(f"{where} is external knowledge, which cannot be written to")
@@ -137,7 +137,7 @@ class Inventory:
 
     Attributes:
         copies: the newest intact copy of each document, or the newest copy if none is intact.
-        damaged: copies that differ from what was written: chunks missing, doubled or changed.
+        damaged: copies with missing, duplicate or changed chunks.
         old: copies of an earlier release, which recorded no digest and so cannot be verified.
         doubled: further complete documents of the same key.
         unfinished: documents that a run is writing, or was writing when it was interrupted.
@@ -155,12 +155,11 @@ class Inventory:
 
 
 def take_inventory(rows: Iterable[DatasetDocument], intact: Callable[[DatasetDocument], bool]) -> Inventory:
-    """Sort the documents of a dataset by their state.
+    """Sort all documents of a dataset by their state.
 
     The newest intact copy is kept, so that two runs keep the same one.
 
     Args:
-        rows: all of its documents.
         intact: whether a complete document is as it was written.
     """
     inventory = Inventory()
@@ -180,7 +179,7 @@ def take_inventory(rows: Iterable[DatasetDocument], intact: Callable[[DatasetDoc
 
 
 def holds(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
-    """Whether the chunks in Dify are those that were written; reads them from Dify."""
+    """Whether the chunks in Dify, read now, are as written."""
     try:
         return row.ready and ContentDigest.of(writes.contents(dataset_id, row.dify_id)) == row.digest
     except SourceNotFound:
@@ -188,7 +187,7 @@ def holds(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
 
 
 def as_written(writes: Writes, dataset_id: str, row: DatasetDocument) -> bool:
-    """Whether a document holds what was written, by Dify's character count or, if that differs, by its chunks."""
+    """Whether a document is as written, by Dify's character count or, if that differs, by its chunks."""
     return row.as_written or holds(writes, dataset_id, row)
 
 
@@ -205,10 +204,10 @@ def _choose(
 
 
 def problems(inventory: Inventory) -> Mapping[str, list[str]]:
-    """Return problems as {kind: names of documents}; empty if there are none."""
+    """Return problems as {kind: names of documents}."""
     by_kind = {
         "written twice": [inventory.copies[key].name for key in inventory.doubled],
-        "that lacks chunks, or holds others than were written to it": [row.name for row in inventory.damaged.values()],
+        "with missing or changed chunks": [row.name for row in inventory.damaged.values()],
         "unfinished": [row.name for row in inventory.unfinished],
         "empty and without metadata": [row.name for row in inventory.empty],
     }

@@ -1,9 +1,9 @@
 """The upload of one document to Dify: created empty, awaited, filled with our chunks, and read back.
 
-In an economy dataset Dify compares the words of a query with each chunk's keyword list, letter by letter. Dify itself
-picks ten keywords, seldom a code. Ours are what a question names: codes and clause numbers, the titles of the document
-and its sections, defined terms, then the words that distinguish the chunk within its document. Dify splits codes of a
-query (`NPA-001` into `NPA` and `001`, `4.2.1` into `4.2` and its numbers), so the parts are listed too."""
+In an economy dataset Dify compares the words of a query with each chunk's keyword list, letter by letter. Dify picks
+ten keywords, rarely a code. This package picks terms that questions use: codes and clause numbers, the titles of the
+document and its sections, defined terms, then the words that distinguish the chunk within its document. Dify splits
+codes of a query (`NPA-001` into `NPA` and `001`, `4.2.1` into `4.2` and its numbers), so the parts are listed too."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _SLOWEST_POLL_S: Final = 5.0
 
 
 class Refusal(NamedTuple):
-    """A document that Dify refused, and why; its previous version is still there."""
+    """A document that Dify refused, and the reason; its previous version is kept."""
 
     source_id: str
     document_id: str
@@ -98,11 +98,11 @@ class Refusal(NamedTuple):
 
 
 class UploadRefused(Exception):
-    """Dify does not accept this document; the text says why."""
+    """Dify does not accept this document; the message is the reason."""
 
 
 class UploadLost(Exception):
-    """The document is no longer what this run made: another run has replaced it or taken its name. It is made again."""
+    """Another run has replaced the document or taken its name; it is uploaded again."""
 
 
 @dataclass(slots=True)
@@ -114,9 +114,9 @@ class DocumentUpload:
         metadata: by Dify's names.
         name: in Dify; "" until one is chosen.
         dify_id, batch: "" until it is created.
-        state: of its indexing, as Dify reported last.
-        lost: why it must be uploaded again, or "".
-        collided: whether it met another run's document; it then gets a name that the other will hardly choose.
+        state: of its indexing, as last reported by Dify.
+        lost: the reason to upload it again, or "".
+        collided: whether another run wrote a document of its name; its next name is then random.
     """
 
     key: Key
@@ -186,9 +186,7 @@ def checked(upload: DocumentUpload) -> None:
     for number, content in enumerate(upload.contents, start=1):
         size = len(content.encode("utf-8", "surrogatepass"))
         if size > MOST_SEGMENT:
-            raise UploadRefused(
-                f"chunk {number} has {size:,} bytes, at most {MOST_SEGMENT:,} can be stored: cut it smaller"
-            )
+            raise UploadRefused(f"chunk {number} has {size:,} bytes, at most {MOST_SEGMENT:,} can be stored: split it")
         if "\x00" in content:
             raise UploadRefused(f"chunk {number} holds a NUL, which Dify's database does not accept")
         if not content.strip():
@@ -224,7 +222,7 @@ def wait(upload: DocumentUpload, dataset_id: str, writes: Writes, left: Callable
         upload.state = indexed.state
         if indexed.state == "completed":
             if indexed.segments:
-                raise UploadRefused(f"Dify made {indexed.segments} chunks of its own from an empty text")
+                raise UploadRefused(f"Dify made {indexed.segments} chunks from an empty text")
             return
         if indexed.state in ("error", "paused"):
             reason = " ".join(redacted(indexed.error).split())[:_MOST_SHOWN]
@@ -243,7 +241,7 @@ def fill(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
     Raises:
         UploadRefused: Dify stored one differently, or could not embed it.
         UploadLost: the document is gone, or is being indexed again.
-        SourceError: Dify gave no good answer; what it stored is not known.
+        SourceError: Dify gave no valid answer; it may or may not have stored the chunks.
     """
     done = 0
     for segments in batches(upload.segments):
@@ -259,21 +257,21 @@ def fill(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
 
 
 def check(upload: DocumentUpload, dataset_id: str, writes: Writes) -> None:
-    """Compare what Dify holds of a filled document with what was written.
+    """Compare a filled document in Dify with the upload.
 
     Raises:
-        UploadLost: they differ, because another run writes to it too.
+        UploadLost: they differ, because another run writes to the document too.
     """
     try:
         digest = ContentDigest.of(writes.contents(dataset_id, upload.dify_id))
     except SourceNotFound:
         raise UploadLost("it was deleted while it was written") from None
     if digest != upload.digest:
-        raise UploadLost(f"Dify held {digest.chunks} chunks of it where {upload.digest.chunks} were written")
+        raise UploadLost(f"Dify has {digest.chunks} of its chunks, {upload.digest.chunks} were written")
 
 
 def _written(chunk: Chunk, of_document: bool) -> str:
-    """Return a chunk's text below its line; metadata hold what the line leaves out."""
+    """Return a chunk's line and text; fields omitted from the line are in the metadata."""
     line = line_of(chunk, document=of_document)
     if line and not of_document:
         line = replace(line, title=chunk.title)

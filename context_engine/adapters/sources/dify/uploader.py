@@ -1,4 +1,4 @@
-"""Take uploads through all their steps, and repeat those that another run or an outage spoils."""
+"""Run uploads through all their steps, and repeat those spoiled by another run or an outage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Uploader:
     """Writes documents to one dataset.
 
     Args:
-        names: of its documents, which must not be overwritten; extended by new ones.
+        names: of its documents, which must not be overwritten; new names are added.
         indexing_s: how long a document may take to be indexed.
         done: called with each complete upload and its entry in Dify's list.
         refused: called with each upload that Dify refuses, and the reason.
@@ -50,7 +50,7 @@ class Uploader:
         self.states: Counter[str] = Counter()
 
     def write(self, uploads: Sequence[DocumentUpload]) -> None:
-        """Write documents; spoiled ones are deleted and made again, in a few rounds at most.
+        """Write documents; spoiled ones are deleted and uploaded again, in at most 4 rounds.
 
         Raises:
             SourceError: an outage lasts.
@@ -80,7 +80,7 @@ class Uploader:
         self._finish(self._each(filled, partial(check, dataset_id=dataset_id, writes=writes)))
 
     def _name(self, uploads: Sequence[DocumentUpload]) -> None:
-        """Give each document a name of its own, judged by the newest entries of Dify's list."""
+        """Give each document a unique name, checked against the newest entries of Dify's list."""
         recent = islice(self._target.writes.documents(self._dataset_id), _RECENT)
         self._names.update(row.name for row in recent if not row.empty)
         for upload in uploads:
@@ -95,7 +95,7 @@ class Uploader:
         upload.dify_id, upload.batch = target.writes.create_document(self._dataset_id, upload.name, target.technique)
 
     def _indexed(self, uploads: list[DocumentUpload]) -> list[DocumentUpload]:
-        """Wait until documents can take chunks, and assign their identifying marks first."""
+        """Wait until documents accept chunks, then assign the marks that identify them as unfinished."""
         due = self._clock.monotonic() + self._indexing_s
 
         def left() -> float:
@@ -111,7 +111,7 @@ class Uploader:
         return indexed
 
     def _each(self, uploads: Iterable[DocumentUpload], step: Callable[[DocumentUpload], None]) -> list[DocumentUpload]:
-        """Do one step for each document and return those that passed; an outage ends it for the rest."""
+        """Run one step for each document and return those that passed; an outage stops the rest."""
         through, waiting = list[DocumentUpload](), list(uploads)
         for number, upload in enumerate(waiting):
             try:

@@ -42,7 +42,7 @@ class Breaker:
                 return
             wait = self._open_until - now
             if wait > 0:
-                problem = f"failed {self._failures} times in a row and is left alone for another {wait:.0f} s"
+                problem = f"failed {self._failures} times in a row and is not called for another {wait:.0f} s"
                 raise SourceUnavailable(problem, retryable=True, retry_after_s=round(wait, 3))
             self._open_until = now + self._pause_s  # this caller tries; the others wait for its result
 
@@ -70,7 +70,7 @@ class DatedRecords(NamedTuple):
 
 
 class Workspace:
-    """Calls Dify. Thread-safe; `connect` returns the connection, its files read anew."""
+    """Calls Dify. Thread-safe; `connect` returns the connection, reading its files again."""
 
     def __init__(self, connect: Callable[[], Connection], clock: Clock) -> None:
         self._clock, self._client = clock, ApiClient(DIFY, connect, clock)
@@ -85,7 +85,7 @@ class Workspace:
         """Read the connection.
 
         Raises:
-            ConfigError: it cannot be used.
+            ConfigError: it is unusable.
         """
         return self._client.access()
 
@@ -102,13 +102,12 @@ class Workspace:
     ) -> tuple[DatasetInfo | None, SourceError | None]:
         """Return a dataset's description, current or last known, and the error if it is not current.
 
-        If there is a substitute, Dify is called once, for at most half the remaining time, and not again soon after a
+        If a substitute exists, Dify is called once, for at most half the remaining time, and not again soon after a
         failure.
 
         Args:
             ttl_s: how long a description is valid.
-            attempts: most tries.
-            needed: whether there is no substitute for Dify's description.
+            needed: whether the caller has no substitute for Dify's description.
 
         Raises:
             SourceError: a definite refusal: wrong key, no such dataset, no access.
@@ -157,7 +156,7 @@ class Workspace:
         ttl_s: float,
         stale_s: float,
     ) -> tuple[DatedRecords, float, SourceError | None]:
-        """Return the records of a search, their age in seconds, and the outage that made old ones necessary.
+        """Return the records of a search, their age in seconds, and the outage if they are stale.
 
         Raises:
             SourceError: Dify gave no usable answer.
@@ -181,13 +180,13 @@ class Workspace:
         return retried(lambda: self._ask(call, access, ticket), tries, ticket.left, _BACKOFF).json()
 
     def ask(self, call: HttpCall, access: Access, ticket: Ticket, *, most_s: float = 0.0) -> HttpAnswer:
-        """Make one call of any kind and return the good answer.
+        """Make one call of any kind and return the successful answer.
 
         Args:
             most_s: longest silence allowed, if longer than the connection's own.
 
         Raises:
-            SourceError: Dify gave no good answer.
+            SourceError: Dify gave no valid answer.
         """
         return self._ask(call, access, ticket, most_s)
 
@@ -258,7 +257,7 @@ def list_datasets(workspace: Workspace, clock: Clock, *, attempts: int = 3) -> l
     Pages are requested until the total is reached: `has_more` is wrong in some versions.
 
     Raises:
-        ConfigError: the connection cannot be used.
+        ConfigError: the connection is unusable.
         SourceError: Dify gave no usable answer.
     """
     access = workspace.access()

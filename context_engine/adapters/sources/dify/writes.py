@@ -1,4 +1,4 @@
-"""The calls that write to one Dify workspace, with more patience than a search: nobody waits for an answer."""
+"""The calls that write to one Dify workspace; they retry longer than a search, which a user waits for."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Writes:
         return [str(row.get("content")) for row in rows.values() if row.get("status") in ("completed", None)]
 
     def first_line(self, dataset_id: str, document_id: str) -> ChunkLine:
-        """Return the parsed line of a document's first chunk, empty if there is none."""
+        """Return the parsed line of a document's first chunk, empty if it has no line."""
         path = f"datasets/{dataset_id}/documents/{document_id}/segments?page=1&limit=1"
         return line_of_first(self._mapping("GET", path))
 
@@ -143,7 +143,7 @@ class Writes:
         rows = self._mapping("GET", f"datasets/{dataset_id}/documents/{batch}/indexing-status").get("data")
         matching = [row for row in rows if row.get("id") == document_id] if isinstance(rows, list) else []
         if not matching:
-            raise SourceProtocolError("Dify does not say how far the document is indexed")
+            raise SourceProtocolError("Dify does not report the progress of the indexing")
         row = matching[0]
         return Indexed(
             str(row.get("indexing_status")), str(row.get("error") or ""), int(row.get("total_segments") or 0)
@@ -255,7 +255,7 @@ class Writes:
 
 
 def _patient() -> float:
-    """Return infinite seconds: nobody waits."""
+    """Return infinite seconds: no user waits."""
     return inf
 
 
@@ -274,5 +274,5 @@ def after(attempt: int) -> float:
 def _id(value: Any) -> str:
     identity = value.get("id") if isinstance(value, Mapping) else None
     if not isinstance(identity, str):
-        raise SourceProtocolError("Dify does not name what it made: its version may have changed its form")
+        raise SourceProtocolError("Dify's answer has no id: its version may have changed the format")
     return identity

@@ -129,7 +129,7 @@ def test_a_document_is_fetched_by_the_id_that_its_line_says_in_all_versions(sour
 def test_an_id_of_a_line_is_looked_for_in_a_dataset_of_bounded_size(dify: FakeDify, source: Make) -> None:
     dify.put(FakeDataset("many", documents=[FakeDocument(f"D{n:03}", [f"Rule {n}."]) for n in range(201)]))
     calls = len(dify.requests)
-    with pytest.raises(SourceUnavailable, match="holds 201 documents"):
+    with pytest.raises(SourceUnavailable, match="has 201 documents"):
         source("many").fetch(FetchRequest(domain="NPA", document_ids=("NPA-SOP-001",)))
     assert len(dify.requests) - calls <= 5
 

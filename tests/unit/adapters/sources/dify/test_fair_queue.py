@@ -283,7 +283,7 @@ def test_what_hangs_gives_its_connection_back_and_the_rest_is_told_apart():
     found = ask_each([hang, lambda _: 2], width=1, left=time_left_until(held))
     assert [type(one) for one in found] == [SourceTimeout, SourceTimeout]
     assert str(found[0]) == "no answer within 30 s"
-    assert str(found[1]) == "not asked within 30 s: other datasets took all of it"
+    assert str(found[1]) == "not asked within 30 s: other datasets used up the time"
     queue.enter(1, Ticket(left_of(1)).flow, 0.0).release()  # the place is free though the call still hangs
     hold.set()
 

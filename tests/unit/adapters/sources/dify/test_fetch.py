@@ -176,7 +176,7 @@ def test_chunk_ids_alone_are_looked_for_in_a_dataset_of_bounded_size(make_source
     many = FakeDataset("many", documents=[FakeDocument(f"D{n:03}", [f"Rule {n}."]) for n in range(201)])
     with FakeDify([many]) as dify:
         asked = make_source(dify.base_url, dify.dataset_id("many"), connection={"api_key": dify.api_key}, attempts=1)
-        with pytest.raises(SourceUnavailable, match="holds 201 documents"):
+        with pytest.raises(SourceUnavailable, match="has 201 documents"):
             fetch(asked, "00000000-0000-4000-8000-00000000dead")
         calls = len(dify.requests)
         assert fetch(asked, "no uuid at all") == [] and len(dify.requests) <= calls + 4

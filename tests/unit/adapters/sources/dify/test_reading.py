@@ -261,7 +261,7 @@ BAD = [
 @pytest.mark.parametrize("bad", BAD)
 def test_a_record_that_cannot_be_read_is_counted_and_an_error_if_all_are(bad):
     assert read_records({"records": [record(), bad]}) == ((record(),), 1)
-    with pytest.raises(SourceProtocolError, match="none of the 1 records"):
+    with pytest.raises(SourceProtocolError, match="all 1 records"):
         read_records({"records": [bad]})
 
 

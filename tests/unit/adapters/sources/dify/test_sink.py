@@ -243,7 +243,7 @@ def test_what_is_damaged_and_not_in_the_folder_is_reported(dify: FakeDify, sink:
     opened.settle()
     (told,) = opened.summary()["damaged"]
     assert (told["source_id"], told["document_id"], told["version"]) == ("sops", "SOP-1", "1")
-    assert "does not hold the chunks" in told["reason"]
+    assert "chunks differ from those written" in told["reason"]
 
 
 def test_a_document_that_another_run_deletes_is_reported_by_the_run_that_wrote_it(dify: FakeDify, sink: Opener) -> None:
@@ -251,7 +251,7 @@ def test_a_document_that_another_run_deletes_is_reported_by_the_run_that_wrote_i
     write(opened, "h", "Text.")
     dify.put(FakeDataset("SOPs", "economy"))
     opened.settle()
-    assert [one["reason"] for one in opened.summary()["damaged"]] == ["it is gone: another run deleted it"]
+    assert [one["reason"] for one in opened.summary()["damaged"]] == ["another run deleted it"]
 
 
 def test_two_documents_of_one_title_have_names_that_end_in_what_tells_them_apart(dify: FakeDify, sink: Opener) -> None:
@@ -513,7 +513,7 @@ def test_a_missing_dataset_is_created_once_and_found_by_its_name(dify: FakeDify,
     [
         (FakeDataset("x", None, provider="external"), "external knowledge"),
         (FakeDataset("x", documents=[FakeDocument("d")], doc_form="hierarchical_model"), "cuts documents itself"),
-        (None, "is not there: correct dataset_ids"),
+        (None, "does not exist: correct dataset_ids"),
     ],
 )
 def test_a_dataset_that_cannot_take_our_chunks_is_refused(

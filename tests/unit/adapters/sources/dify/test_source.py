@@ -343,7 +343,7 @@ def test_newer_versions_answer_the_same(serve, over, ask):
 def test_all_failed_is_one_error_that_says_so(serve, over, ask):
     dify = serve(FakeDataset("A", documents=DOCUMENTS), FakeDataset("B", documents=DOCUMENTS))
     dify.inject("forbidden", endpoint="retrieve")
-    with pytest.raises(SourceForbidden, match="none of its 2 calls was answered"):
+    with pytest.raises(SourceForbidden, match="all 2 calls failed"):
         ask(over(dify, "A", "B"))
 
 
