@@ -1,4 +1,4 @@
-"""A base as a store that is calibrated: what is due in which partition, and where the results are kept."""
+"""Calibration of a base: the partitions that are due, and the stored results."""
 
 from __future__ import annotations
 
@@ -37,30 +37,26 @@ if TYPE_CHECKING:
 
 
 _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
-"""What is found by words alone has the same signal in whatever order it is ranked."""
+"""For a search by text only: the signal does not depend on the ranking, so smoothing is skipped."""
 _MOST_PASSAGES: Final = 200
 
 
 class _PartState(NamedTuple):
-    """How much a partition holds, and the adapter that its vectors are compared under, if any."""
+    """A partition's extent, and the adapter under which its vectors are compared, or None."""
 
     extent: Extent
     adapter: DomainAdapter | None
 
 
 class _PlanState(NamedTuple):
-    """The index that was read, and the calibrations that go: the scorer and partition of each."""
+    """The index that was read, and the scorer and partition of each calibration to be replaced or deleted."""
 
     index_number: int
     gone: Sequence[tuple[str, int]]
 
 
 class CalibrationKeeping:
-    """The methods of a `LocalBase` that make it `Calibratable`.
-
-    Attributes:
-        path: folder of the base.
-    """
+    """The methods of a `LocalBase` that make it `Calibratable`."""
 
     path: Path
     options: SearchOptions
@@ -86,14 +82,14 @@ class CalibrationKeeping:
     def calibration(
         self, domain: str, *, by_vector: bool = True, access: AccessScope | None = None
     ) -> ScopeCalibration | None:
-        """Return the calibration of a domain's scope threshold, None where it has none.
+        """Return the calibration of a domain's scope threshold, or None.
 
         Args:
-            access: of who searches; None: who may read all.
-            by_vector: that of a search by text and vectors, where the base has any; else that of the text alone.
+            access: of the caller; None admits everything.
+            by_vector: for a search by text and vectors, if the base has any; else by text only.
 
         Raises:
-            StoreError: there is no base, or it cannot be read.
+            StoreError: the base is missing or unreadable.
         """
         with self._snapshot() as connection:
             keys = [partition.key for partition in readable(connection, access)]
@@ -109,10 +105,10 @@ class CalibrationKeeping:
         anew: bool = False,
         adapter_id: str | None = None,
     ) -> CalibrationPlan:
-        """Return each partition and scorer that is due: anew, or a fifth of it has changed (`Calibratable`).
+        """Return each partition and scorer that is due: all if `anew`, else those of which a fifth has changed.
 
         Raises:
-            StoreError: there is no base, or it cannot be read.
+            StoreError: the base is missing or unreadable.
         """
         scorers = dict(self._scorers(domain, adapter_id))
         with self._snapshot() as connection:
@@ -129,7 +125,7 @@ class CalibrationKeeping:
         return CalibrationPlan(parts, names, len(scorers) > 1, _PlanState(state.index_number, [*due, *gone]))
 
     def _scorers(self, domain: str, adapter_id: str | None) -> Iterator[tuple[str, DomainAdapter | None]]:
-        """Yield words alone, the vectors as they are, and these under each adapter that is or will be in force."""
+        """Yield the scorers: text only, vectors, and vectors under each adapter that is or will be in force."""
         yield "", None
         with self._snapshot() as connection:
             model = schema.model_of(connection)
@@ -146,7 +142,7 @@ class CalibrationKeeping:
         """Return the best chunks of some sources in one partition (`Calibratable`).
 
         Raises:
-            EmbedderError, StoreError: the model failed, or the base cannot be read.
+            EmbedderError, StoreError: the model failed, or the base is unreadable.
         """
         by_words = not part.scorer_id
         options, viewer = (_QUICK, self._by_words) if by_words else (self.options, self._viewer)
@@ -159,11 +155,11 @@ class CalibrationKeeping:
     def keep_calibrations(
         self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
     ) -> None:
-        """Keep calibrations; none if documents may have moved to other partitions meanwhile (`Calibratable`).
+        """Store calibrations, unless documents may have moved to other partitions meanwhile (`Calibratable`).
 
         Raises:
             StoreError: the database cannot be opened.
-            sqlite3.Error: it cannot be written.
+            sqlite3.Error: the write failed.
         """
         stored = [
             StoredCalibration(domain, part.key, calibration, extent.base_chunks, extent.last_rid)
@@ -185,7 +181,7 @@ def _held_sources(connection: sqlite3.Connection, source_ids: Sequence[str]) -> 
 def _due(
     connection: sqlite3.Connection, domain: str, names: Sequence[str], scorer_ids: Sequence[str], *, anew: bool
 ) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Return the scorers and partitions to be calibrated, and those that hold nothing of the domain any more."""
+    """Return the scorers and partitions to be calibrated, and those without documents of the domain."""
     wanted = [(scorer, key) for scorer in scorer_ids for key in calibrations.partitions_of(connection, names)]
     stored = [row for row in calibrations.read_all(connection) if row.domain == domain]
     kept = {
@@ -201,7 +197,7 @@ def _due(
 def _read(
     connection: sqlite3.Connection, names: Sequence[str], partition: int, asked_ids: Collection[str]
 ) -> CalibrationPart:
-    """Return a partition with the passages of the lowest digests: the same in whatever order they were written."""
+    """Return a partition with the passages of the lowest digests, which do not depend on the order of writing."""
     extent = calibrations.extent_of(connection, names, partition)
     rows = connection.execute(
         "SELECT chunk_id, content, fields, indexed_at FROM chunks JOIN documents USING (doc_key)"
@@ -222,7 +218,7 @@ def _read(
 def _held_ids(
     connection: sqlite3.Connection, names: Sequence[str], partition: int, asked_ids: Collection[str]
 ) -> frozenset[str]:
-    """Return those of some chunk and document ids that a partition holds of some sources."""
+    """Return which of `asked_ids`, chunk or document ids, the partition holds of the sources."""
     if not asked_ids:
         return frozenset()
     asked: Mapping[str, object] = {

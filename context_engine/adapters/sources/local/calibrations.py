@@ -1,8 +1,8 @@
-"""The calibrations of a base: one row for each domain, embedder and partition, in the base's own database.
+"""The calibrations of a base: one row for each domain, embedder and partition, in the base's database.
 
-A partition is calibrated by itself and compared with itself: what is written to another neither changes nor renews it.
-How far one has changed since is read off its row ids, which are never used again: what has a higher one was added,
-and what is missing of the others was removed; a replaced document counts once, as the greater of the two.
+Each partition is calibrated separately: writes to another partition do not affect it. Its change since is measured by
+its row ids, which are never reused: higher ids were added, missing lower ids were removed; a replaced document counts
+once, as the greater of the two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from context_engine.adapters.sources.local import schema
 from context_engine.core.models import ScopeCalibration
 from context_engine.core.ranking.scope import SIGNAL_VERSION, mean_calibration
 
-_MOST_CHANGE: Final = 0.2
+_MOST_CHANGE: Final = 0.2  # share of the chunks; beyond it the threshold may no longer fit
 _KEY: Final = "domain, model_id, partition_key"
 _COLUMNS: Final = "threshold, strong, signal, model_id, own, judged, outside, chunks"
 _LIVE: Final = "FROM documents JOIN sources USING (source_key) WHERE removed IS NULL"
@@ -25,11 +25,11 @@ _AMONG: Final = "IN (SELECT value FROM json_each(?))"
 
 
 class Extent(NamedTuple):
-    """How much a partition holds, in chunks.
+    """The size of a partition.
 
     Attributes:
         chunks: of some sources; `base_chunks` of all.
-        last_rid: the highest row id there is; 0 in an empty partition.
+        last_rid: its highest row id; 0 if it is empty.
     """
 
     chunks: int
@@ -38,7 +38,7 @@ class Extent(NamedTuple):
 
 
 class StoredCalibration(NamedTuple):
-    """A calibration, for which domain and partition it is, and how much that held."""
+    """A calibration with its domain and partition, and the partition's size then."""
 
     domain: str
     partition: int
@@ -50,17 +50,17 @@ class StoredCalibration(NamedTuple):
 def replace(
     root: Path, index_number: int, outdated: Collection[tuple[str, str, int]], stored: Sequence[StoredCalibration]
 ) -> None:
-    """Keep calibrations in place of earlier ones; none of a base whose index was built anew meanwhile.
+    """Replace calibrations, unless the index was rebuilt meanwhile.
 
-    Documents may have left a partition then, of which nothing may be kept there.
+    A rebuild may have moved documents out of a partition, which must then keep no trace of them.
 
     Args:
-        index_number: of the base's state before it was asked.
-        outdated: domain, embedder and partition of those that go.
+        index_number: of the base's state before the calibration.
+        outdated: domain, embedder and partition of the calibrations to delete.
 
     Raises:
         StoreError: the database cannot be opened.
-        sqlite3.Error: it cannot be written.
+        sqlite3.Error: the write failed.
     """
     if not outdated:
         return
@@ -100,10 +100,10 @@ def replace(
 def in_force(
     connection: sqlite3.Connection, domain: str, model_id: str, partitions: Collection[int]
 ) -> ScopeCalibration | None:
-    """Return the calibration of a domain under an embedder ("": words alone) for who may read some partitions.
+    """Return the calibration of a domain under an embedder ("": text only) for a reader of some partitions.
 
     Returns:
-        The mean of theirs (`mean_calibration`); None where none has one of this signal.
+        The mean over the partitions (`mean_calibration`), or None if none is of this signal.
     """
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM calibrations WHERE domain = ? AND model_id = ? AND signal = ?"
@@ -114,7 +114,7 @@ def in_force(
 
 
 def read_all(connection: sqlite3.Connection) -> list[StoredCalibration]:
-    """Return what was calibrated, by domain, embedder and partition; of earlier signals too."""
+    """Return all calibrations, by domain, embedder and partition; also those of earlier signals."""
     rows = connection.execute(
         f"SELECT domain, partition_key, base_chunks, last_rid, {_COLUMNS} FROM calibrations ORDER BY {_KEY}"
     )
@@ -133,7 +133,7 @@ def partitions_of(connection: sqlite3.Connection, sources: Sequence[str]) -> tup
 def extent_of(
     connection: sqlite3.Connection, sources: Sequence[str], partition: int, *, up_to: int | None = None
 ) -> Extent:
-    """Return how much a partition holds, and how much of it is of some sources.
+    """Return the size of a partition, in total and of some sources.
 
     Args:
         connection: a reader's, in a transaction.
@@ -150,7 +150,7 @@ def extent_of(
 
 
 def outdated(connection: sqlite3.Connection, stored: StoredCalibration, sources: Sequence[str]) -> bool:
-    """Return whether a calibration is of another signal, or a fifth of its partition, or of its sources there, changed.
+    """Return whether a calibration is of another signal, or a fifth of its partition or of its sources there changed.
 
     Args:
         connection: a reader's, in a transaction.

@@ -19,10 +19,10 @@ _CLEARLY: Final = 0.5
 
 
 class LocalQuery(NamedTuple):
-    """What is asked: the text as queries, its vector where an embedder is configured, and how to search.
+    """A question: its index queries, its vector if an embedder is configured, and the search options.
 
     Attributes:
-        words: of the text, those that may be misspelt.
+        words: of the text that may be misspelt.
     """
 
     query: TextQuery | None
@@ -32,14 +32,14 @@ class LocalQuery(NamedTuple):
 
 
 class SearchScope(NamedTuple):
-    """Where to look.
+    """The rows that a search may find.
 
     Attributes:
         query: finds all rows of the scope.
-        source_key: of its source; None: it may hold rows of any.
-        selective: it may leave few rows of the source: it holds a filter, or other sources.
-        source_id: what is searched, as callers know it; row keys would tell how many sources the base has.
-        name: tells the rows from those of any other scope of the view; None where they are not all of a source.
+        source_key: of its source; None if it may hold rows of any source.
+        selective: whether a filter or further sources may leave few rows of the source.
+        source_id: the public id; row keys would reveal how many sources the base has.
+        name: unique key of the scope in the view; None unless it holds all rows of a source.
     """
 
     query: Query
@@ -53,9 +53,9 @@ class Candidates(NamedTuple):
     """The rows found.
 
     Attributes:
-        ranked: the rows, best first.
-        scores: returns the scores of one of them.
-        more: whether a higher limit might bring more.
+        ranked: best first.
+        scores: returns the scores of a row.
+        more: whether a higher limit might find more.
     """
 
     ranked: list[int]
@@ -67,9 +67,9 @@ class _Hits(NamedTuple):
     """Rows, column by column.
 
     Attributes:
-        text: the score of the text query, 0 where nothing matches.
-        group: the row that the section begins with.
-        doc: the document; of no row where nobody asks.
+        text: the score of the text query, 0 without a match.
+        group: the first row of the section.
+        doc: the document; empty unless neighbours have a weight.
     """
 
     text: dict[int, float]
@@ -77,13 +77,13 @@ class _Hits(NamedTuple):
     doc: dict[int, int]
 
     def add(self, others: _Hits) -> None:
-        """Take the rows of others, too."""
+        """Add other rows."""
         self.text.update(others.text)
         self.group.update(others.group)
         self.doc.update(others.doc)
 
     def of(self, rids: Sequence[int]) -> _Hits:
-        """Return some of the rows, in this order."""
+        """Return the given rows, in their order."""
         text = {rid: self.text[rid] for rid in rids}
         group = {rid: self.group[rid] for rid in rids}
         doc = {rid: self.doc[rid] for rid in rids if rid in self.doc}
@@ -91,17 +91,17 @@ class _Hits(NamedTuple):
 
 
 class _FirstRows(NamedTuple):
-    """The rows of one scope that a search begins with, and whether a higher limit might bring more."""
+    """The rows of one scope that a search begins with, and whether a higher limit might find more."""
 
     rows: _Hits
     full: bool
 
 
 def candidates(view: View, question: LocalQuery, scopes: Sequence[SearchScope], limit: int) -> list[Candidates]:
-    """Return the candidates of a search in each of some scopes, which hold no row in common.
+    """Return the candidates of a search in each of several disjoint scopes.
 
-    What the index is asked of rows, it is asked once for those of all scopes: a call for the rows of twenty sources
-    takes a fifth of twenty calls.
+    The index is queried once for the rows of all scopes: one call for the rows of twenty sources takes a fifth of the
+    time of twenty calls.
     """
     first_rows = [_found(view, question, scope, limit) for scope in scopes]
     if question.vector is None or view.vectors is None:
@@ -124,7 +124,7 @@ def _found(view: View, question: LocalQuery, scope: SearchScope, limit: int) -> 
 
 
 class _ScopeRows:
-    """What the vectors may ask of the index about the scope; what is read on the way is kept."""
+    """The rows of a scope, looked up in the index for a search by vectors; rows that were read are kept."""
 
     def __init__(self, view: View, question: LocalQuery, scope: SearchScope) -> None:
         self._view, self._query, self._scope, self._options = view, question.query, scope, question.options
@@ -132,17 +132,17 @@ class _ScopeRows:
         self.read = _Hits({}, {}, {})
 
     def count(self) -> int:
-        """Return how many rows the scope has."""
+        """Return the number of rows of the scope."""
         result = self._view.searcher.search(self._scope.query, limit=1, count=True)
         return int(result.count)  # type: ignore[attr-defined]
 
     def all(self, count: int) -> list[int]:
-        """Return all rows of the scope, of which there are `count`."""
+        """Return all `count` rows of the scope."""
         hits = self._view.searcher.search(self._scope.query, limit=max(count, 1), count=False).hits
         return [int(rid or 0) for rid in self._view.searcher.fast_field_values("rid", [place for _, place in hits])]
 
     def among(self, rids: Collection[int]) -> Container[int]:
-        """Return those of some rows that are in the scope, and keep their true text score, 0 where nothing matches."""
+        """Return which of `rids` are in the scope, and keep their text scores, 0 without a match."""
         clauses = [(Occur.Must, rows(rids)), (Occur.Must, self._scope.query)]
         clauses += [(Occur.Should, self._query.text)] if self._query else []
         if rids:
@@ -165,7 +165,7 @@ def _numbers(view: View, field: str, places: list[DocAddress]) -> list[int]:
 
 
 def _by_text(view: View, question: LocalQuery, first_rows: Sequence[_FirstRows]) -> list[Candidates]:
-    """The best `depth` of each scope by BM25 and coverage are smoothed; what follows keeps its lower score."""
+    """Smooth the best `depth` rows of each scope by BM25 and coverage; the others keep their lower scores."""
     options, query = question.options, question.query
     if query is None:
         return [Candidates([], lambda _: (), first.full) for first in first_rows]
@@ -202,7 +202,7 @@ def _merged(
         if query is not None:
             fused = _boosted(view, query, fused, options) if _boosts(options) else fused
             fused = _cited_first(view, query, own, best, fused, kind)
-        # Ranks in one source's list say nothing beside those in another's: they have a scorer of their own.
+        # Ranks in one source's list are not comparable with those in another's, so each list has its own scorer.
         scorer = f"{base}:{model}" if kind is ScoreKind.WEIGHTED else f"{base}:{model}:{scope.source_id}"
 
         def scores(rid: int) -> tuple[Score, ...]:
@@ -225,7 +225,7 @@ def _together(first_rows: Sequence[_FirstRows]) -> _Hits:
 
 
 def _best(first_rows: Sequence[_FirstRows], text: dict[int, float], depth: int) -> dict[int, float]:
-    """Return the best so many of each scope."""
+    """Return the best `depth` rows of each scope."""
     if all(len(first.rows.text) <= depth for first in first_rows):
         return text
     best = (rid for first in first_rows for rid in ranked({rid: text[rid] for rid in first.rows.text})[:depth])
@@ -233,21 +233,21 @@ def _best(first_rows: Sequence[_FirstRows], text: dict[int, float], depth: int) 
 
 
 def _covering(text: Mapping[int, float], shares: Mapping[int, float]) -> dict[int, float]:
-    """Return of each row the text score that its share of the question leaves it."""
+    """Return text scores weighted by the share of the question that each row covers."""
     return {rid: covered(score, shares.get(rid, 0.0)) for rid, score in text.items()}
 
 
 def _smoothed(
     view: View, query: TextQuery, hits: _Hits, text: Mapping[int, float], options: SearchOptions
 ) -> dict[int, float]:
-    """Return each text score with what its section and its neighbours add.
+    """Return each text score plus the contributions of its section and neighbours.
 
     score + section_weight * BM25 of the whole section + sibling_weight * best score in the section
     + neighbour_weight * (score of the chunk before + score of the chunk after).
 
     Args:
-        hits: where the rows stand, and perhaps more.
-        text: the score of each row; they are each other's siblings and neighbours.
+        hits: section and document of at least these rows.
+        text: score of each row; siblings and neighbours are taken from these rows only.
     """
     group, best = hits.group, dict[int, float]()
     for rid, score in text.items():
@@ -266,7 +266,7 @@ def _smoothed(
 
 
 def _whole(options: SearchOptions) -> float:
-    """Return about how often the highest text score counts where its section and neighbours match as well."""
+    """Return about how often the highest text score counts if its section and neighbours match too."""
     return 1.0 + options.section_weight + options.sibling_weight + 2.0 * options.neighbour_weight
 
 
@@ -283,10 +283,10 @@ def _boosted(view: View, query: TextQuery, scores: Mapping[int, float], options:
 def _cited_first(
     view: View, query: TextQuery, text: Mapping[int, float], best: float, fused: Mapping[int, float], kind: ScoreKind
 ) -> dict[int, float]:
-    """Lift what holds every code of a query that is little else, and matches its words well (`merge.lifted`).
+    """Lift rows that hold every code of a query with few other words, and match these well (`options.lifted`).
 
-    `MAS Notice 637` asks for that notice; by cosine any notice is about as close. Where nothing in the base holds the
-    codes, whatever the source, all scores stay as they are.
+    `MAS Notice 637` asks for that notice; by cosine any notice is about as close. If no row of the base, in any source,
+    holds the codes, the scores are unchanged.
     """
     codes = query.codes
     if codes is None or not view.once(("codes", query), lambda: view.searcher.search(codes, limit=1, count=False).hits):

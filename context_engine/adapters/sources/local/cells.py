@@ -1,7 +1,7 @@
-"""The writer's side of approximate search: vectors are parted into cells, kept with them in the database.
+"""The writer's side of approximate search: vectors are divided into cells, stored with them in the database.
 
-A search then looks at the nearest cells only. Cells need no file and no engine of their own: they are written in the
-transaction that writes the vectors, a filter applies to them as to all rows, and a deleted row is gone from them.
+A search then reads the nearest cells only. Cells are written in the transaction that writes the vectors; filters and
+deletions apply to them as to all rows.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from context_engine.adapters.sources.local.vector_parts import Array, VectorPart
 _log = logging.getLogger(__name__)
 _GROWN: Final = 4
 _PER_ROOT: Final = 4
-"""Cells for each unit of the root of the number of rows: small cells, of which a tenth holds most neighbours."""
+"""Cells = 4 * sqrt(rows): small cells, a tenth of which holds most neighbours."""
 _SAMPLE_PER_CELL: Final = 32
 _ROUNDS: Final = 8
 _AT_ONCE: Final = 4096
 _OF_PARTITION: Final = "CROSS JOIN chunks USING (rid) CROSS JOIN documents USING (doc_key) WHERE partition_key = ?"
-"""Row by row, in their order."""
+"""CROSS JOIN keeps the order of the tables, so rows come by `rid`."""
 
 
 def partition(connection: sqlite3.Connection, key: int, least: int) -> None:
-    """Give every row of a partition its cells where it has `least` rows or more; inside the caller's transaction.
+    """Assign every row of a partition of `least` rows or more to its cells; inside the caller's transaction.
 
-    Its centroids are of its own vectors alone. They are found anew when there are _GROWN times as many rows as they
-    were found from.
+    The centroids are computed from the partition's vectors only, so that nothing leaks from other partitions, and again
+    once the partition has grown by the factor _GROWN.
     """
     model = model_of(connection)
     (count,) = connection.execute(
@@ -46,18 +46,18 @@ def partition(connection: sqlite3.Connection, key: int, least: int) -> None:
         centroids = trained(_sample(connection, model, key, cells * _SAMPLE_PER_CELL), cells)
         forget_cells(connection, key)
         connection.execute("INSERT INTO centroids VALUES (?, ?, ?)", (key, count, centroids.tobytes()))
-        _log.info("%d vectors parted into %d cells", count, len(centroids))
+        _log.info("%d vectors divided into %d cells", count, len(centroids))
     else:
         centroids = np.frombuffer(row[1], np.float32).reshape(-1, model.dimension)
     _assign_missing(connection, model, key, centroids)
 
 
 def trained(sample: Array, cells: int) -> Array:
-    """Return centroids by spherical k-means; the same for the same sample.
+    """Return centroids by spherical k-means; deterministic.
 
     Args:
         sample: float32 (vectors, dimension), unit length.
-        cells: how many, at most.
+        cells: maximum number.
 
     Returns:
         float32 (cells, dimension), unit length.
@@ -83,7 +83,7 @@ def assigned(vectors: Array, centroids: Array) -> Array:
 
 
 def _assign_missing(connection: sqlite3.Connection, model: Model, key: int, centroids: Array) -> None:
-    """Rows are embedded in order, so those without cells come after the last that has them."""
+    """Assign cells to rows without any; rows are embedded in order, so these follow the last row with cells."""
     row = connection.execute(f"SELECT rid FROM cells {_OF_PARTITION} ORDER BY rid DESC LIMIT 1", (key,)).fetchone()
     last = row[0] if row else 0
     while True:
@@ -102,7 +102,7 @@ def _assign_missing(connection: sqlite3.Connection, model: Model, key: int, cent
 
 
 def _sample(connection: sqlite3.Connection, model: Model, key: int, size: int) -> Array:
-    """Return the first vector of about `size` rows of a partition, evenly spread over all."""
+    """Return the first vector of about `size` evenly spread rows of a partition."""
     rows = "SELECT rid FROM chunks JOIN documents USING (doc_key) WHERE partition_key = ? ORDER BY rid"
     rids = [rid for (rid,) in connection.execute(rows, (key,))]
     wanted = rids[:: max(1, len(rids) // size)]

@@ -1,4 +1,4 @@
-"""Embedding: rows get their vectors before the commit that makes them searchable, questions within their time limit."""
+"""Embedding of rows, before the commit that makes them searchable, and of questions, within their time limit."""
 
 from __future__ import annotations
 
@@ -37,22 +37,20 @@ _PARTITION_OF: Final = "SELECT partition_key FROM chunks JOIN documents USING (d
 
 
 class EmbeddingWriter:
-    """Gives every row its vectors, inside the writer's transaction. Without an embedder it does nothing.
+    """Embeds every row, inside the writer's transaction. Without an embedder it does nothing.
 
     Args:
-        connection: the writer's.
-        embedder: the model; None: rows stay without vectors until there is one.
+        embedder: None leaves rows without vectors.
         root: folder of the base, for messages.
-        approximate_from: vectors from which they are parted into cells.
-        form: how they are kept.
-        anew: make anew what another model made, what is kept in another form, and what is damaged; else another model
-            or form is an error.
+        approximate_from: number of vectors from which a partition is divided into cells.
+        form: how vectors are stored.
+        anew: renew vectors of another model or form and damaged ones; otherwise another model or form is an error.
 
     Attributes:
-        partitions: keys of those of which rows were embedded since the last commit.
+        partitions: keys of the partitions with rows embedded since the last commit.
 
     Raises:
-        StoreVersionMismatch: the base's vectors are of another model, or kept in another form.
+        StoreVersionMismatch: the base's vectors are of another model or form.
     """
 
     def __init__(
@@ -79,19 +77,19 @@ class EmbeddingWriter:
                 raise other_form(root, model.form, form)
 
     def missing(self) -> bool:
-        """Return whether there are rows without vectors that an embedder is here for."""
+        """Return whether an embedder is configured and some rows lack vectors."""
         if self._embedder is None:
             return False
         return self._renew or self._connection.execute(_MISSING, (self._done, 1)).fetchone() is not None
 
     def wait(self, rows: int) -> None:
-        """Count rows that were written; embed all that wait once they are many."""
+        """Count written rows; embed the waiting ones once they fill a batch."""
         self._waiting += rows
         if self._waiting >= _AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
-        """Embed every row that has no vectors yet.
+        """Embed every row without vectors.
 
         Raises:
             EmbedderError: the model failed; the rows wait for the next call.
@@ -112,7 +110,7 @@ class EmbeddingWriter:
         self._waiting = 0
 
     def _put_in_order(self, embedder: Embedder) -> None:
-        """Forget vectors that are not as they were written, and make those that are held the wanted ones."""
+        """Delete damaged vectors, and convert the others to the configured model and form."""
         changed = [(rid,) for rid in changed_vectors(self._connection)]
         for key in {key for rid in changed for (key,) in self._connection.execute(_PARTITION_OF, rid)}:
             forget_cells(self._connection, key)
@@ -130,7 +128,7 @@ class EmbeddingWriter:
             self._reform(stored, Model(embedder.model_id, count, self._form))
 
     def _reform(self, stored: Model, wanted: Model) -> None:
-        """Make vectors of another form or of fewer numbers from those that are held; nothing is embedded."""
+        """Convert stored vectors to another form or fewer dimensions, without embedding anything."""
         last = 0
         while rows := self._connection.execute(_AFTER, (last, _AT_ONCE)).fetchall():
             blobs = [reformed(blob, stored.dimension, wanted.dimension, wanted.form) for _, blob in rows]
@@ -142,24 +140,24 @@ class EmbeddingWriter:
         self.partitions.update(key for (key,) in self._connection.execute("SELECT partition_key FROM partitions"))
 
     def part(self, partitions: Iterable[int]) -> None:
-        """Keep what a search of very many vectors needs, of partitions that have changed and have that many."""
+        """Update the cells of large partitions that have changed."""
         if self._embedder is not None:
             part(self._connection, self._approximate_from, partitions)
 
     def committed(self) -> None:
-        """What was embedded is durable."""
+        """Record that the embedded rows are committed."""
         self._kept, self._renew = self._done, False
         self.partitions.clear()
 
     def shrink(self) -> None:
-        """Give the disk back what is free since vectors were made smaller; where it has no room, the file stays."""
+        """Shrink the file after vectors were made smaller; without room for the copy it stays."""
         if self._reformed:
             self._reformed = False
             with suppress(sqlite3.OperationalError):
                 self._connection.execute("VACUUM")
 
     def rolled_back(self) -> None:
-        """What was embedded since the last commit is gone."""
+        """Record that rows embedded since the last commit were rolled back."""
         self._done, self._waiting = self._kept, 0
         self.partitions.clear()
 
@@ -182,23 +180,23 @@ def other_model(root: Path, stored: str, configured: str) -> StoreVersionMismatc
     """Return the error for a base whose vectors another model made."""
     return StoreVersionMismatch(
         f"the vectors in {root} were made by {stored!r}, the configured embedder is {configured!r}: run "
-        "'context-engine kb rebuild' to make them anew, or configure the previous embedder and vector_dimensions"
+        "'context-engine kb rebuild' to make them again, or configure the previous embedder and vector_dimensions"
     )
 
 
 def other_form(root: Path, stored: VectorForm, configured: VectorForm) -> StoreVersionMismatch:
-    """Return the error for a base that keeps its vectors otherwise than the settings say."""
+    """Return the error for a base whose vectors have another form than the settings."""
     return StoreVersionMismatch(
-        f"the vectors in {root} are kept as {stored}, vector_form says {configured}: run 'context-engine kb rebuild' "
+        f"the vectors in {root} are kept as {stored}, vector_form is {configured}: run 'context-engine kb rebuild' "
         f"to keep them so, or set vector_form to {stored}"
     )
 
 
 def passages(chunk: Chunk) -> list[str]:
-    """Return what is embedded of a chunk: its text, a long one in windows that overlap.
+    """Return the texts to embed for a chunk: its text, or overlapping windows of a long one.
 
-    Models read no more than 512 tokens and ignore the rest; the best window speaks for the chunk.
-    Nothing is put before it: headings embedded with the text cost .038 R@10 of vectors alone, and the words find them.
+    Models read at most 512 tokens and ignore the rest; the best window counts for the chunk. Headings are left out:
+    embedded with the text they cost .038 R@10 of a search by vectors, and the text search finds them anyway.
     """
     units = [match.span() for match in _UNIT.finditer(chunk.content)]
     if len(units) <= _WINDOW:
@@ -214,9 +212,7 @@ def part(connection: sqlite3.Connection, least: int, partitions: Iterable[int]) 
     Without numpy nothing is done; searches are then exact.
 
     Args:
-        connection: a writer's.
-        least: rows of a partition from which it has cells.
-        partitions: the keys of those that have changed: all others stay as they are.
+        partitions: keys of the partitions that have changed.
     """
     if model_of(connection) is None:
         return
@@ -229,7 +225,7 @@ def part(connection: sqlite3.Connection, least: int, partitions: Iterable[int]) 
 
 
 def changed_vectors(connection: sqlite3.Connection) -> Iterator[int]:
-    """Yield the `rid` of every row whose vectors are not as they were written."""
+    """Yield the `rid` of every row with damaged vectors."""
     model = model_of(connection)
     size = model.size if model else 0
     for rid, blob, kept in connection.execute("SELECT rid, vector, digest FROM vectors"):
@@ -245,19 +241,15 @@ _LOADING: Final = (
 
 
 class QueryVectors:
-    """Asks one embedder for the vectors of questions. Safe for several threads.
+    """Asks one embedder, in a separate thread, for the vectors of questions. Thread-safe.
 
-    The first call may load the model, and may be given more time for that (`prepare`). A failure that took more than a
-    second is not waited for again within 30 seconds.
-
-    Args:
-        embedder: asked in a thread of its own.
-        clock: the time.
+    The first call may load the model, and may be given more time for that (`prepare`). After a failure that took more
+    than a second, the embedder is not called for 30 seconds.
     """
 
     def __init__(self, embedder: Embedder, clock: Clock) -> None:
         self._embedder, self._clock = embedder, clock
-        self._model_id = embedder.model_id  # asked once: a model that is being loaded may hold up who asks for its name
+        self._model_id = embedder.model_id  # read once: it may block while a model is loading
         self._caller = DeadlineCaller(self._model_id, "embed", clock.monotonic, EmbedderError)
         self._paused_until = float("-inf")
         self._problem = ""
@@ -265,9 +257,9 @@ class QueryVectors:
         self._first: tuple[str, Sequence[float]] | None = None
 
     def prepare(self, text: str, seconds: float) -> None:
-        """Ask for the vector of a question unless one was asked for before; it is kept for the next `ask`.
+        """Embed a question, unless one was embedded before, and keep the vector for the next `ask`.
 
-        What it fails with is not raised: `ask` says so.
+        Failures are not raised here: `ask` reports them.
         """
         if self._asked:
             return
@@ -279,7 +271,7 @@ class QueryVectors:
                 self._problem += f" ({_LOADING})"
 
     def timed(self, text: str, seconds: float) -> tuple[Sequence[float], QueryEmbedding]:
-        """Return the vector of a question with what made it, and in what time; see `ask`."""
+        """Return the vector of a question, its model and the time it took; see `ask`."""
         started = self._clock.monotonic()
         vector = self.ask(text, seconds)
         return vector, QueryEmbedding(self._model_id, (self._clock.monotonic() - started) * 1000.0)
@@ -288,12 +280,10 @@ class QueryVectors:
         """Return the vector of a question.
 
         Args:
-            text: the question.
-            seconds: until it is given up.
+            seconds: time limit.
 
         Raises:
-            EmbedderError: the model failed, gave nothing in time, is stuck in an overdue call, or failed slowly a
-                moment ago.
+            EmbedderError: the model failed, was late, is stuck in an overdue call, or failed slowly a moment ago.
         """
         first = self._first
         if first is not None and first[0] == text:

@@ -1,8 +1,8 @@
-"""Textual evidence for a question: the share of it that each row holds, and the trust in the best hit.
+"""Textual evidence for a question: the share of it that each row covers, and the trust in the best hit.
 
-Measured on questions of three kinds with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gives +.004 / +.009
-to the text of regulation and changes nothing in an FAQ or in abstracts; trust gives +.093 / +.110 to words and vectors
-in an FAQ that is asked in other words than it answers in, and costs neither of the others more than .001
+Measured on three collections with the vectors of all-MiniLM-L6-v2, R@10 / MAP@10: coverage gains +.004 / +.009 for the
+text search in regulation and changes nothing in an FAQ or in abstracts; trust gains +.093 / +.110 for text and vectors
+in an FAQ whose questions use other words than its answers, and costs the others at most .001
 (tests/benchmarks/bench_collections.py).
 """
 
@@ -18,20 +18,20 @@ from context_engine.adapters.sources.local.queries import TextQuery, both, rows
 from context_engine.adapters.sources.local.view import View
 
 COVERAGE_EXPONENT: Final = 0.3
-"""Of the share of the question that a row holds; .25 to .33 measured alike."""
+"""Exponent of the covered share of the question; .25 to .33 measured alike."""
 _EVIDENCE: Final = 4.0
-"""How many times the doubt the evidence must be beyond it, to be trusted fully; 3.5 to 5 measured alike."""
+"""Evidence beyond ln(1 + N), as a multiple of it, at which the text is fully trusted; 3.5 to 5 measured alike."""
 _WHOLE: Final = 4
-"""Power of the best hit's share: .84 of the question is half of it."""
+"""Exponent of the best hit's share: a share of .84 gives a trust of one half."""
 
 
 class Evidence(NamedTuple):
     """The textual evidence for one question.
 
     Attributes:
-        coverage: of each row asked for that holds something of it (`coverage`).
-        best: the highest text score in the view, as `covered` makes it; 0 where nothing matches.
-        trust: what the text counts against the vectors, [0, 1].
+        coverage: of each requested row that covers some of it (`coverage`).
+        best: the highest text score in the view, after `covered`; 0 without a match.
+        trust: weight of the text against the vectors, [0, 1].
     """
 
     coverage: dict[int, float]
@@ -40,7 +40,7 @@ class Evidence(NamedTuple):
 
 
 def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
-    """Return the highest text score of a question in the view and its row, None where nothing matches."""
+    """Return the highest text score of a question in the view and its row, or None."""
     hits = searcher.search(query.text, limit=1, count=False).hits
     if not hits:
         return None
@@ -49,12 +49,10 @@ def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
 
 
 def evidence(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
-    """Return what the view says of a question; best and trust are the same whatever its rows and its scope.
+    """Return the textual evidence for a question; best and trust do not depend on the rows or the scope.
 
     Args:
-        view: of one search.
-        query: the question.
-        rids: the rows asked for.
+        rids: rows whose coverage is wanted.
     """
     best = view.once(("best", query), lambda: best_hit(view.searcher, query))
     if best is None:
@@ -66,12 +64,12 @@ def evidence(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
 
 
 def coverage(view: View, query: TextQuery, rids: Collection[int]) -> dict[int, float]:
-    """Return the share of the question that each of some rows holds, (0, 1]; rows that hold nothing are left out.
+    """Return the share of the question that each row covers, (0, 1]; rows that cover nothing are omitted.
 
-    It is the sum of weight * idf over the question's terms that the row holds, by any of their names, over the sum of
-    all; a word that its heading alone has counts half, one that it has in another form than the question .6
-    (`queries.Held`). idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25, which lets one frequent term make
-    up for others that are missing; coverage asks for all of them.
+    It is the sum of weight * idf over the question's terms that the row holds, by any of their names, divided by the
+    sum over all; a word only in its heading counts half, another form of a word .6 (`queries.Held`).
+    idf(t) = ln(1 + (N - df(t) + 1/2) / (df(t) + 1/2)) as in BM25. In BM25 one frequent term can make up for missing
+    ones; coverage requires all terms.
     """
     shares = scores(view, view.once(("shares", query), lambda: _shares(view.searcher, query)), rids)
     return {rid: min(share, 1.0) for rid, share in shares.items()}
@@ -87,17 +85,17 @@ def covered(score: float, share: float) -> float:
 
 
 def trust(best: float, chunks: int, share: float) -> float:
-    """Return how far the text of a base is trusted on one question, [0, 1]: max((best / ln(1 + N) - 1) / 4, held ** 4).
+    """Return the trust in a base's text for one question, [0, 1]: max((best / ln(1 + N) - 1) / 4, share ** 4).
 
-    A BM25 score is the log odds by which a text's words speak for it (Robertson and Zaragoza 2009), ln N are about the
-    odds against any one of N texts before they are read: the best hit is worth best / ln N words that no other text
-    holds. Where that is little, the question is in other words than the texts, and the best of them is best by chance.
-    A short question has little to be found by; so a best hit that holds all of it is trusted too.
+    A BM25 score is the log odds that a text's words give for it (Robertson and Zaragoza 2009), and ln N is about the
+    log odds against any one of N texts: the best hit is worth best / ln N words that no other text has. If that is low,
+    the question uses other words than the texts, and the best hit is best by chance. A short question cannot score
+    high, so a best hit that covers all of it is trusted too.
 
     Args:
         best: the highest BM25 score, >= 0.
         chunks: N, the number of texts, >= 1.
-        held: share of the question that the best hit holds, [0, 1].
+        share: of the question covered by the best hit, [0, 1].
 
     >>> [round(trust(best, 999, 0.5), 2) for best in (6.9, 13.8, 20.7, 34.5)]
     [0.06, 0.25, 0.5, 1.0]
@@ -107,7 +105,7 @@ def trust(best: float, chunks: int, share: float) -> float:
 
 
 def _shares(searcher: Searcher, query: TextQuery) -> Query:
-    """Return the query that scores each row by the share of the question that it holds."""
+    """Return the query that scores each row by the share of the question that it covers."""
     chunks = max(int(searcher.num_docs), 1)
     information = []
     for word in query.held_words:
@@ -123,7 +121,7 @@ def _shares(searcher: Searcher, query: TextQuery) -> Query:
 
 
 def scores(view: View, query: Query, rids: Collection[int]) -> dict[int, float]:
-    """Return the score of those of some rows that a query finds."""
+    """Return the score of each of `rids` that a query finds."""
     if not rids:
         return {}
     hits = view.searcher.search(both(query, rows(rids)), limit=len(rids), count=False).hits

@@ -1,7 +1,7 @@
 """Filters as index queries.
 
-Each (field, value) of some chunk has a number, and chunks are indexed by these numbers. A condition is tested once in
-Python on each different value of its field; the index is then asked for the numbers of the values that hold."""
+Each (field, value) pair has a number, and chunks are indexed by these numbers. A condition is tested in Python once on
+each distinct value of its field; the index is then queried for the numbers of the values that match."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from context_engine.core.models import And, Chunk, Classification, Condition, Fi
 from context_engine.core.policy.filters import matches, own_fields
 
 CLAIMS: Final = ""
-"""The name under which what a document says of its own authority is kept; no field has an empty name."""
+"""The name under which a document's claims of authority are stored; no field has an empty name."""
 NOT_INDEXED: Final = frozenset({"chunk_id", "content_sha256", "previous_chunk_id", "next_chunk_id"})
-"""Fields with a value of their own for each chunk: tested on the rows found, not looked up."""
+"""Fields that differ for each chunk: tested on the rows found, not indexed."""
 _CLAIM_FIELDS: Final = ("source_type", "authority_tier", "trust_class", "classification")
 _MOST_REMEMBERED: Final = 200_000
 
 
 class Dictionary:
-    """Gives each (field, value) its number, making new ones in the writer's transaction.
+    """Numbers each (field, value), adding new ones in the writer's transaction.
 
     Args:
         connection: a writer's.
@@ -38,7 +38,7 @@ class Dictionary:
         self._known: dict[tuple[str, str], int] = {}
 
     def numbers(self, chunk: Chunk) -> list[int]:
-        """Return the numbers of all that a filter can see of a chunk, and for each field the number of having it."""
+        """Return the numbers of all values of a chunk that filters see, and for each field the number of having it."""
         out = [self._number(CLAIMS, canonical([getattr(chunk, name) for name in _CLAIM_FIELDS]))]
         for name, value in own_fields(chunk).items():
             if name and name not in NOT_INDEXED and value is not None:
@@ -46,7 +46,7 @@ class Dictionary:
         return out
 
     def forget(self) -> None:
-        """Forget what is remembered: the transaction that made it was rolled back."""
+        """Empty the cache: the transaction that added the numbers was rolled back."""
         self._known.clear()
 
     def _number(self, name: str, value: str) -> int:
@@ -67,9 +67,9 @@ class Dictionary:
 
 
 def values_of(connection: sqlite3.Connection, name: str) -> tuple[int | None, list[tuple[int, Any]]]:
-    """Return the number of having a field, None if no chunk has it, and (number, value) of each different value."""
+    """Return the number of having a field, or None if no chunk has it, and (number, value) of each distinct value."""
     if any("\ud800" <= char <= "\udfff" for char in name):
-        return None, []  # no name that was ever stored
+        return None, []  # lone surrogates cannot be stored
     has, values = None, []
     for number, text in connection.execute("SELECT attr_id, value FROM attributes WHERE name = ?", (name,)):
         if text:
@@ -82,7 +82,7 @@ def values_of(connection: sqlite3.Connection, name: str) -> tuple[int | None, li
 def fields_held(connection: sqlite3.Connection) -> Iterator[tuple[int, str]]:
     """Yield (number of having it, field) for each field that some chunk of the base has or had."""
     name = CLAIMS
-    while True:  # from name to name by the index, past the many values of each
+    while True:  # skip from name to name by the index, past the many values of each
         row = connection.execute(
             "SELECT attr_id, name FROM attributes WHERE name > ? ORDER BY name, value LIMIT 1", (name,)
         ).fetchone()
@@ -93,7 +93,7 @@ def fields_held(connection: sqlite3.Connection) -> Iterator[tuple[int, str]]:
 
 
 def claims_chunk(value: list[Any]) -> Chunk:
-    """Return a chunk that claims what a value of CLAIMS says."""
+    """Return a chunk with the claims in a value of CLAIMS."""
     kind, tier, trust, classification = value
     return Chunk(
         content="-",
@@ -105,7 +105,7 @@ def claims_chunk(value: list[Any]) -> Chunk:
 
 
 Standing = Callable[[Chunk], Mapping[str, Any]]
-"""From what a document claims of its authority to the fields the engine will see after the manifest's ceiling."""
+"""From a chunk with a document's claims to the fields that the engine sees after applying the manifest's limits."""
 ENGINE_FIELDS: Final = frozenset({"source_type", "tier", "authority_tier", "classification"})
 _MOST_RESOLVED: Final = 64
 _ALL: Final = Query.all_query()
@@ -116,13 +116,12 @@ class Pushdown:
     """Turns filters into index queries, for one snapshot of the base.
 
     Args:
-        connection: a reader's.
-        resolved: remembers the query of each condition on values; holds for one searcher.
+        resolved: caches the query of each condition on values; valid for one searcher.
         constants: fields that are the same for every chunk of the source.
         standing: resolves ENGINE_FIELDS; without it the filter must be `relaxed` first.
 
     Attributes:
-        exact: False once a condition was met that the index cannot answer; what the query finds must be tested.
+        exact: False once the index could not answer a condition; the rows found must then be tested.
     """
 
     def __init__(
@@ -137,12 +136,11 @@ class Pushdown:
         self.exact = True
 
     def query(self, filter: Filter, *, widen: bool = True) -> Query:
-        """Return a query for the chunks that keep a filter.
+        """Return a query for the chunks that match a filter.
 
         Args:
-            filter: any filter.
-            widen: whether a condition that cannot be answered lets all through (else none), so that the whole lets
-                through too much rather than too little, also under a `not`.
+            widen: whether a condition that the index cannot answer admits all (else none), so that the query admits
+                too much rather than too little, also under a `not`.
         """
         if isinstance(filter, Condition):
             return self._condition(filter, widen)
@@ -172,7 +170,7 @@ class Pushdown:
         return query
 
     def _by_value(self, condition: Condition) -> Query:
-        """Ask for the values that hold; where a missing field holds too, exclude the values that fail instead."""
+        """Query the values that match; if a missing field matches too, exclude the values that fail instead."""
         has, values = values_of(self._connection, condition.field)
         holding: list[int] = []
         failing: list[int] = []
@@ -188,7 +186,7 @@ class Pushdown:
 
 
 def relaxed(filter: Filter, fields: Collection[str], *, widen: bool = True) -> Filter:
-    """Return a filter without the conditions on some fields, that lets through no less than the whole."""
+    """Return a filter without the conditions on some fields; it admits at least what the full filter admits."""
     if isinstance(filter, Condition):
         return filter if filter.field not in fields else And(()) if widen else Or(())
     if isinstance(filter, Not):
@@ -197,7 +195,7 @@ def relaxed(filter: Filter, fields: Collection[str], *, widen: bool = True) -> F
 
 
 def in_force(day: date) -> list[tuple[Occur, Query]]:
-    """Return clauses that leave out what is not yet, or no longer, in force on a day; no date is no bound."""
+    """Return clauses that exclude chunks not in force on a day; a missing date is no bound."""
     number = day.toordinal()
     later = Query.range_query(SCHEMA, "from_day", FieldType.Unsigned, lower_bound=number, include_lower=False)
     over = Query.range_query(SCHEMA, "to_day", FieldType.Unsigned, upper_bound=number)

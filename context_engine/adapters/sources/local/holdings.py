@@ -1,4 +1,4 @@
-"""What a base holds: its chunks by their ids, their number, and whether they are as they were written."""
+"""The contents of a base: chunks by id, statistics, verification."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ _CHUNKS_OF: Final = (
 
 
 class Holdings:
-    """The methods of a `LocalBase` that read it without a question.
-
-    Attributes:
-        path: folder of the base.
-    """
+    """The methods of a `LocalBase` that read it without a question."""
 
     path: Path
     _pool: Pool
@@ -41,16 +37,16 @@ class Holdings:
         def _snapshot(self) -> AbstractContextManager[sqlite3.Connection]: ...
 
     def get(self, source_id: str, chunk_id: str) -> Chunk | None:
-        """Return a chunk by its id, None where the source has none of it."""
+        """Return a chunk by its id, or None."""
         with self._snapshot() as connection:
             row = connection.execute(f"{_CHUNKS_OF} AND chunk_id = ?", (source_id, chunk_id)).fetchone()
         return None if row is None else decode(row[:3], row[3])
 
     def chunks(self, source_id: str) -> Iterator[Chunk]:
-        """Yield every chunk of a source, as they stood at one moment; none of a source the base does not hold.
+        """Yield every chunk of a source in one snapshot; none if the source is unknown.
 
         Raises:
-            StoreError: there is no base, or it cannot be read.
+            StoreError: the base is missing or unreadable.
         """
         with self._snapshot() as connection:
             try:
@@ -68,17 +64,15 @@ class Holdings:
         access: AccessScope | None = None,
         place: SourcePlace | None = None,
     ) -> list[Chunk]:
-        """Return the chunks of some ids and of some documents, as they stand at one moment, each once.
+        """Return the chunks with some ids and of some documents in one snapshot, each once.
 
         Args:
-            source_id: the source; one the base does not hold has nothing.
-            chunk_ids, document_ids: what is wanted.
-            access: which classes of chunks may be read; None: all.
-            place: where its documents belong; None: not known.
+            access: of the caller; None admits everything.
+            place: where the source's documents belong; None if unknown.
 
         Raises:
-            RepartitionRequired: documents of the source stand where former rules put them.
-            StoreError: there is no base, or it cannot be read.
+            RepartitionRequired: documents of the source are where former rules put them.
+            StoreError: the base is missing or unreadable.
         """
         with self._pool.snapshot() as connection:
             state = schema.read_state(connection, self.path)
@@ -90,10 +84,10 @@ class Holdings:
                 raise schema.unusable(self.path, error) from error
 
     def stats(self) -> BaseStats:
-        """Return what the base holds, also where its index cannot be read.
+        """Return the statistics of the base, also if its index is unreadable.
 
         Raises:
-            StoreError: the database cannot be read.
+            StoreError: the database is unreadable.
         """
         try:
             with self._viewer.view() as view:
@@ -104,21 +98,18 @@ class Holdings:
             return read_stats(connection, self.path, generation)
 
     def held(self, access: AccessScope | None = None) -> Mapping[str, SourceStats]:
-        """Return how much of each source a caller may read; empty sources are omitted.
-
-        Args:
-            access: of the caller; None: everything.
+        """Return the readable size of each source; empty sources are omitted. `access` None admits everything.
 
         Raises:
-            StoreError: the database cannot be read.
+            StoreError: the database is unreadable.
         """
         with self._snapshot() as connection:
             return read_held(connection, access)
 
     def verify(self) -> VerifyReport:
-        """Return whether the base holds together; reads all of it.
+        """Check the consistency of the base; reads all of it.
 
         Raises:
-            StoreError: there is no base, or the database cannot be opened at all.
+            StoreError: the base is missing, or the database cannot be opened.
         """
         return verify(self.path, self._pool, self._viewer)

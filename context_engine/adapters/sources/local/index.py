@@ -1,8 +1,7 @@
-"""The tantivy side: what of a chunk is indexed, and how a query becomes one.
+"""The tantivy index: its fields, its files, and the mark of what it holds.
 
-Every text is analysed here by `text.terms` and handed over as words between spaces; tantivy only splits at them. So no
-analyser has to be registered at each opening, and the query meets exactly the terms that were written. Queries are
-built from term queries; the query parser never sees a user's text.
+Every text is analysed by `text.terms` and passed to tantivy as words between spaces, at which tantivy splits it. So no
+analyser has to be registered on opening, and queries use exactly the terms that were written.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import ANALYSER_VERSION, bigrams, terms, tokens
 
 INDEX_VERSION: Final = f"{ANALYSER_VERSION}.5"
-"""The analysis and the fields an index was built with; another one must be rebuilt."""
+"""The analysis and fields an index was built with; an index of another version must be rebuilt."""
 INDEX_OPTION: Final = "freq"
 JOINT: Final = "_"
 MOST_DEFINED: Final = 6
-"""Most words of a defined term; the rest of a longer one is not read."""
+"""Most words of a defined term; the rest of a longer one is ignored."""
 WORDS: Final = "words"
-"""The field of the words as they are written, casefolded: what a misspelt word may stand for."""
+"""The field of the words as written, casefolded: candidates for misspelt words."""
 META: Final = "meta.json"
-"""The engine's own list of the segments of an index."""
+"""Tantivy's list of the segments of an index."""
 MARK: Final = "mark.json"
-"""What the index holds (`write_mark`)."""
+"""The record of the indexed generation (`write_mark`)."""
 _NOTHING: Final = JOINT
-"""A word that no text and no query has."""
+"""A word that occurs in no text and no query."""
 
 
 def _schema() -> tantivy.Schema:
@@ -60,7 +59,7 @@ SCHEMA: Final = _schema()
 
 
 class Mark(NamedTuple):
-    """What an index says it holds: all of one partition of a base up to and including one generation."""
+    """The contents of an index: all of a partition up to and including a generation."""
 
     base_id: str
     generation: int
@@ -80,16 +79,16 @@ def directory(root: Path, number: int, partition: int) -> Path:
 
 
 def create(path: Path) -> None:
-    """Make an empty index in a new directory."""
+    """Create an empty index in a new directory."""
     path.mkdir(parents=True)
     tantivy.Index(SCHEMA, path=str(path))
 
 
 def opened(path: Path) -> tantivy.Index:
-    """Open an index; it is reloaded by hand, no thread watches the directory.
+    """Open an index without a thread that watches its directory.
 
     Raises:
-        ValueError: there is no index, or it cannot be read.
+        ValueError: the index is missing or unreadable.
     """
     index = tantivy.Index.open(str(path))
     index.config_reader("manual")
@@ -97,11 +96,11 @@ def opened(path: Path) -> tantivy.Index:
 
 
 def documents(doc_key: int, source_key: int, rows: Sequence[IndexRow]) -> Iterator[tantivy.Document]:
-    """Yield what is indexed of one document's chunks.
+    """Yield the index documents of one document's chunks.
 
-    The text of a section stands at its first chunk (`group` points there). A bare heading counts in it, and in the
-    headings of its chunks, but has no source: no search of a source finds it, unless the document is nothing else. Its
-    body is as long as its document's are in the mean, of no word: an empty one would lower BM25's mean length.
+    The text of a section is indexed with its first chunk (`group` points there). A bare heading counts in it, and in
+    the headings of its chunks, but has no source, so no search of a source finds it, unless the document is only
+    headings. Its body is filler of the document's mean length: an empty one would lower BM25's mean length.
     """
     texts = [terms(row.chunk.content) for row in rows]
     headings = [_words(_joined((row.chunk.title, row.chunk.section, *row.chunk.heading_path))) for row in rows]
@@ -131,7 +130,7 @@ def documents(doc_key: int, source_key: int, rows: Sequence[IndexRow]) -> Iterat
 
 
 def _written_words(chunk: Chunk) -> list[str]:
-    """Return the words of a chunk and its headings that may be suggested for a misspelt one, each once."""
+    """Return the distinct words of a chunk and its headings that may be suggested for a misspelt word."""
     written = tokens(_joined((chunk.title, chunk.section, *chunk.heading_path, chunk.content)))
     return sorted(word for word in frozenset(written) if is_offered(word))
 
@@ -169,9 +168,9 @@ def _defined(names: Any) -> Iterator[str]:
 
 
 def write_mark(path: Path, base_id: str, generation: int, coming: int) -> None:
-    """Say what an index holds now, and what it will hold from its next commit on.
+    """Record the generation that an index holds now, and the one it holds from its next commit on.
 
-    No document says so: it would count in every statistic, and more of them in those of several indexes together.
+    It is not stored as an index document, which would count in the statistics.
     """
     content = {"base_id": base_id, "opstamp": read_meta(path)["opstamp"], "held": generation, "coming": coming}
     fresh = path / f"{MARK}.new"
@@ -184,20 +183,19 @@ def write_mark(path: Path, base_id: str, generation: int, coming: int) -> None:
 
 
 def share(path: Path) -> None:
-    """Let whoever may read the rest of an index read the engine's list, too, which it writes for its owner alone."""
+    """Give tantivy's list, which only its owner may read, the permissions of the other index files."""
     with suppress(OSError):
         (path / META).chmod(S_IMODE((path / MARK).stat().st_mode))
 
 
 def read_mark(path: Path, meta: Mapping[str, Any]) -> Mark:
-    """Return what an index holds at a moment.
+    """Return what an index holds.
 
     Args:
-        path: its directory.
-        meta: its list of segments, read before: each commit has a higher number there than the one before.
+        meta: its list of segments, read before the mark; its opstamp rises with each commit.
 
     Raises:
-        OSError, ValueError: it does not say.
+        OSError, ValueError: the mark is missing or unreadable.
     """
     try:
         mark = json.loads((path / MARK).read_bytes())
@@ -211,7 +209,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     """Return the list of an index's segments.
 
     Raises:
-        OSError, ValueError: it cannot be read.
+        OSError, ValueError: it is unreadable.
     """
     meta = json.loads((path / META).read_bytes())
     if not isinstance(meta, dict) or not {"segments", "opstamp"} <= meta.keys():
@@ -220,7 +218,7 @@ def read_meta(path: Path) -> dict[str, Any]:
 
 
 def segments(meta: Mapping[str, Any]) -> frozenset[str]:
-    """Return how the names of the files of an index begin."""
+    """Return the names of an index's segments, with which its file names begin."""
     return frozenset(str(segment["segment_id"]).replace("-", "") for segment in meta["segments"])
 
 

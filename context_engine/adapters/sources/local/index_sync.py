@@ -1,7 +1,7 @@
-"""The writer's side of the indexes: they follow the rows, catch up after a crash, and are built anew where needed.
+"""The writer's side of the indexes: they follow the rows, catch up after a crash, and are rebuilt if needed.
 
-A commit touches the indexes of those partitions alone that it changed: what happens in one partition leaves no trace in
-the files of another.
+A commit touches only the indexes of the partitions that it changed, so that one partition leaves no trace in the files
+of another.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ class IndexSync:
     """Keeps the index of each partition at the rows' generation. Only the holder of the writer's lock has one.
 
     Args:
-        root: folder of the base; a base is made there if there is none.
+        root: folder of the base, created if missing.
         connection: the writer's, outside a transaction.
-        rebuild: build the indexes anew in any case.
-        place: where the documents of each source belong; what stands elsewhere is moved, and the indexes that it
-            leaves and enters are built anew. None: what is there stays.
+        rebuild: rebuild the indexes in any case.
+        place: where the documents of each source belong; misplaced ones are moved, and the indexes that they leave and
+            enter are rebuilt. None: nothing is moved.
         approximate_from: see `SearchOptions`.
 
     Attributes:
-        state: of the base, as last brought up to.
-        given_up: damaged documents that a rebuild has found and that wait for an ingestion.
-        moved: documents that have come to another partition.
+        state: the last state that the indexes followed.
+        given_up: number of damaged documents found by a rebuild; the next ingestion writes them again.
+        moved: number of documents moved to another partition.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class IndexSync:
         self._clear_old(self.state.index_number)
 
     def prepare(self) -> None:
-        """Give new partitions an index, before the commit by which readers learn of them; it holds nothing yet."""
+        """Create an empty index for each new partition, before the commit that shows it to readers."""
         for partition in partitions(self._connection):
             if partition.key not in self._indexes:
                 path = indexing.directory(self._root, self.state.index_number, partition.key)
@@ -92,7 +92,7 @@ class IndexSync:
                 self._indexes[partition.key] = PartitionIndex.create(path, self.state.base_id, generation)
 
     def follow(self, state: BaseState) -> None:
-        """Bring the indexes up to a state whose rows are committed; after an error the next call tries again."""
+        """Update the indexes to a state whose rows are committed; after an error the next call tries again."""
         self.state = state
         behind = [
             partition
@@ -100,20 +100,19 @@ class IndexSync:
             if self._indexes[partition.key].held < partition.generation
         ]
         if behind:
-            self._bring_up(behind)
+            self._update(behind)
         self._connection.execute("DELETE FROM documents WHERE removed <= ?", (state.generation,))
 
     def close(self) -> None:
-        """Wait until the indexes have tidied up, and let them go."""
+        """Wait for merging segments, and close the indexes."""
         for index in self._indexes.values():
             index.close()
 
-    def _bring_up(self, behind: Sequence[Partition]) -> None:
-        """Hand indexes what has changed since they were last committed; numbers of new values are committed first.
+    def _update(self, behind: Sequence[Partition]) -> None:
+        """Update lagging indexes; the numbers of new field values are committed first.
 
         All are staged before the first is committed, so that no partition is long ahead of another. Those that only
-        gain documents come first: what moves from one to the other is found rather twice, which `search` sees to, than
-        never.
+        gain documents come first: a document that moves is then found twice, which `search` handles, rather than never.
         """
         gone = {part.key: self._gone(part.key) for part in behind}
         try:
@@ -145,7 +144,7 @@ class IndexSync:
         return self._rearranged(state, elsewhere) if elsewhere else state
 
     def _readable(self, state: BaseState) -> bool:
-        """Open the index of every partition; return whether all are there."""
+        """Open the index of every partition; return whether all could be opened."""
         for partition in partitions(self._connection):
             path = indexing.directory(self._root, state.index_number, partition.key)
             index = PartitionIndex.open(path, state.base_id, partition.generation)
@@ -164,9 +163,9 @@ class IndexSync:
         return state
 
     def _rebuilt(self, old: BaseState, elsewhere: Iterable[Move]) -> BaseState:
-        """Build the indexes anew beside the old ones, then point to them; readers use the old ones until then.
+        """Build new indexes next to the old ones, then point to them; readers use the old ones until then.
 
-        Rows that are not as they were written are left out, documents that stand elsewhere are moved.
+        Damaged rows are left out, misplaced documents are moved.
         """
         self._clear_old(old.index_number)
         state = old._replace(index_number=old.index_number + 1, analyser=indexing.INDEX_VERSION)
@@ -185,10 +184,10 @@ class IndexSync:
         return state
 
     def _rearranged(self, old: BaseState, elsewhere: Iterable[Move]) -> BaseState:
-        """Move documents; the indexes that they leave and enter are built anew, those of all others stay byte by byte.
+        """Move documents; rebuild the indexes that they leave and enter, and keep all others byte for byte.
 
-        So what is hidden by a new rule is counted no more where it stood, and what was hidden before changes nothing
-        in what others are answered.
+        So documents hidden by a new rule no longer count in the statistics of their old partition, and hidden documents
+        do not change the answers of other callers.
         """
         self._clear_old(old.index_number)
         state = old._replace(index_number=old.index_number + 1)
@@ -212,7 +211,7 @@ class IndexSync:
         return PartitionIndex.copied(before, path, state.base_id, self._indexes[partition.key].held)
 
     def _move(self, elsewhere: Iterable[Move], generation: int) -> set[int]:
-        """Give documents their partitions and count them; return the keys of those that they leave and enter."""
+        """Move documents and count them; return the keys of the partitions that they leave and enter."""
         changed: set[int] = set()
         for partition in elsewhere:
             key = partition_key(self._connection, partition.holds, generation)
@@ -256,13 +255,7 @@ _HEAP_BYTES: Final = 100_000_000
 
 
 class PartitionIndex:
-    """Follows the rows of one partition. Only the holder of the writer's lock has one.
-
-    Args:
-        path: its directory.
-        base_id: names the base.
-        held: the generation it was brought up to.
-    """
+    """The index of one partition; `held` is its generation. Only the holder of the writer's lock has one."""
 
     def __init__(self, path: Path, base_id: str, generation: int) -> None:
         self._path, self._base_id, self.held = path, base_id, generation
@@ -271,7 +264,7 @@ class PartitionIndex:
 
     @classmethod
     def create(cls, path: Path, base_id: str, generation: int) -> PartitionIndex:
-        """Make an empty index, in place of what an interrupted writer may have left there."""
+        """Create an empty index, replacing what an interrupted writer may have left."""
         shutil.rmtree(path, ignore_errors=True)
         indexing.create(path)
         indexing.write_mark(path, base_id, generation, generation)
@@ -279,35 +272,34 @@ class PartitionIndex:
 
     @classmethod
     def copied(cls, source: Path, path: Path, base_id: str, generation: int) -> PartitionIndex:
-        """Make an index of the same files as another, in place of what an interrupted writer may have left there."""
+        """Create an index of the same files as another, replacing what an interrupted writer may have left."""
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(source, path, copy_function=_linked)
         return cls(path, base_id, generation)
 
     @classmethod
     def open(cls, path: Path, base_id: str, latest: int) -> PartitionIndex | None:
-        """Return an index that is there, None where it has to be built anew.
+        """Return an existing index, or None if it must be rebuilt.
 
         Args:
-            path, base_id: see the class.
             latest: the generation of its rows.
         """
         try:
             mark = indexing.read_mark(path, indexing.read_meta(path))
             indexing.opened(path).searcher()
         except (ValueError, OSError) as error:
-            _log.warning("the index %s cannot be read and is rebuilt: %s", path, error)
+            _log.warning("the index %s is unreadable and is rebuilt: %s", path, error)
             return None
         if mark.base_id != base_id or mark.generation > latest:
-            _log.warning("the index %s is not of this base and is rebuilt", path)
+            _log.warning("the index %s belongs to another base and is rebuilt", path)
             return None
         return cls(path, base_id, mark.generation)
 
     def stage(self, gone: Iterable[int], documents: Iterable[tantivy.Document]) -> None:
-        """Hand over what has changed.
+        """Stage deletions and additions.
 
         Args:
-            gone: `doc_key` of each document that is there no more.
+            gone: `doc_key` of each deleted document.
             documents: new ones.
         """
         writer = self._open_writer()
@@ -319,7 +311,7 @@ class PartitionIndex:
             self._staged = True
 
     def commit(self, generation: int) -> None:
-        """Make what was staged searchable: all up to a generation. Where nothing was, the index knows no new commit."""
+        """Make staged changes searchable; without any, only the mark is updated."""
         indexed = self.held if self._staged else generation
         indexing.write_mark(self._path, self._base_id, indexed, generation)
         if self._staged:
@@ -328,17 +320,17 @@ class PartitionIndex:
         self._staged, self.held = False, generation
 
     def close(self) -> None:
-        """Wait until the index has tidied up, and let it go; what was staged only is forgotten."""
+        """Wait for merging segments, and close the index; staged changes are dropped."""
         if self._writer is not None:
             writer, self._writer, self._staged = self._writer, None, False
             try:
                 writer.wait_merging_threads()
                 indexing.share(self._path)
             except ValueError as error:
-                _log.warning("the index %s was not closed in order: %s", self._path, error)
+                _log.warning("the index %s was not closed properly: %s", self._path, error)
 
     def _open_writer(self) -> tantivy.IndexWriter:
-        """Open the writer, and clear away what a commit cut short has left: the next gives its files the same names."""
+        """Open the writer, and delete files of an interrupted commit: the next commit would use the same names."""
         if self._writer is None:
             writer = indexing.opened(self._path).writer(_HEAP_BYTES, 1)
             writer.garbage_collect_files()
@@ -347,9 +339,9 @@ class PartitionIndex:
 
 
 def _linked(source: str, to: str) -> None:
-    """Link a file of a segment, which never changes; copy what does, and what cannot be linked.
+    """Link a file of a segment, which never changes; copy other files, and files that cannot be linked.
 
-    A copy is on the disk before the state that points to it is.
+    A copy is synced to disk before the state that points to it.
     """
     changes = Path(source).name in (indexing.META, indexing.MARK) or Path(source).name.startswith(".")
     if not changes:

@@ -1,4 +1,4 @@
-"""The vectors of each partition, read from the rows into memory and kept until its next generation."""
+"""The vectors of each partition, read into memory and cached until its next generation."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class _KeptMatrix(NamedTuple):
 
 
 class VectorCache:
-    """Holds one matrix for each partition that was asked for, of its latest generation. Safe for several threads.
+    """Caches one matrix for each partition in use, of its latest generation. Thread-safe.
 
-    Views of whatever partitions share them: a caller more takes no memory.
+    All views share the matrices, so another caller takes no memory.
 
     Args:
         model_id: of the configured embedder.
@@ -52,7 +52,7 @@ class VectorCache:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Hold nothing: at a fork another thread may just have been changing it."""
+        """Empty the cache in a forked child, where another thread may have left it half changed."""
         self._lock = threading.Lock()
         self._key: _MatrixKey | None = None
         self._kept: dict[int, _KeptMatrix] = {}
@@ -65,17 +65,17 @@ class VectorCache:
         behind: Mapping[int, int],
         root: Path,
     ) -> Matrices | None:
-        """Return the vectors of the rows that the index holds of some partitions, None where these have none.
+        """Return the vectors of the indexed rows of some partitions, or None if they have no vectors.
 
         Args:
             connection: a reader's, in a transaction.
-            partitions: as they stand in that transaction.
-            behind: of partitions whose index is not up to date, the generation that it holds.
+            partitions: as read in that transaction.
+            behind: the indexed generation of each partition whose index lags.
             root: folder of the base, for messages.
 
         Raises:
             StoreVersionMismatch: they are of another model.
-            StoreCorrupt: a row's vectors are of another length than they were written with.
+            StoreCorrupt: the length of a row's vectors has changed.
         """
         model = model_of(connection)
         if model is None:
@@ -93,7 +93,7 @@ class VectorCache:
         return Matrices([matrix for matrix in matrices if len(matrix)]) if any(map(len, matrices)) else None
 
     def close(self) -> None:
-        """Let the memory go; the next call reads again."""
+        """Release the memory; the next call reads again."""
         with self._lock:
             self._key, self._kept = None, {}
 
@@ -111,7 +111,7 @@ class VectorCache:
 def _loaded(
     connection: sqlite3.Connection, model: Model, partition: int, generation: int, former: Matrix | None, root: Path
 ) -> Matrix:
-    """Read what the former matrix does not have; the rest is taken from it."""
+    """Read the vectors that the former matrix lacks; copy the others from it."""
     rows = connection.execute(_LIVE, (partition, generation, generation))
     live = np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 2)
     rids, sources = live[:, 0].copy(), live[:, 1].copy()
@@ -131,7 +131,7 @@ def _only_newer(former: Matrix, rids: Array) -> bool:
 
 
 def _read(connection: sqlite3.Connection, model: Model, rids: Array, root: Path) -> tuple[Array, VectorParts]:
-    """Return how many vectors each of some rows has, and the vectors."""
+    """Return the number of vectors of each row, and the vectors."""
     lengths = np.zeros(len(rids), np.int64)
     parts = [VectorParts.read(b"", model)]
     for start in range(0, len(rids), _BATCH):
@@ -146,7 +146,7 @@ def _read(connection: sqlite3.Connection, model: Model, rids: Array, root: Path)
 
 
 def _cells(connection: sqlite3.Connection, model: Model, partition: int, rids: Array, lengths: Array) -> Cells | None:
-    """Return the cells of a partition, None where there are none or not of every row."""
+    """Return the cells of a partition, or None if any of its vectors has no cell."""
     row = connection.execute("SELECT matrix FROM centroids WHERE partition_key = ?", (partition,)).fetchone()
     if row is None:
         return None
@@ -161,7 +161,7 @@ def _cells(connection: sqlite3.Connection, model: Model, partition: int, rids: A
 
 
 def _blobs(connection: sqlite3.Connection, select: str, rids: Array) -> Iterator[bytes]:
-    """Yield the second column for each of some ascending rows."""
+    """Yield the second column for ascending row ids."""
     wanted = set(rids.tolist())
     rows = connection.execute(f"{select} WHERE rid BETWEEN ? AND ? ORDER BY rid", (int(rids[0]), int(rids[-1])))
     return (blob for rid, blob in rows if rid in wanted)

@@ -1,7 +1,7 @@
-"""The vectors of a partition in memory: exact search, and a search of the nearest cells where there are very many.
+"""The vectors of a partition in memory: exact search, or for very many vectors a search of the nearest cells.
 
-A chunk has one vector or several (a long text is embedded in windows); its cosine is the best of them. Vectors are of
-unit length, so a cosine is a dot product. Needs numpy: imported only where an embedder is configured.
+A chunk has one vector or several (a long text is embedded in windows); its cosine is the highest of theirs. Vectors are
+of unit length, so a cosine is a dot product. Needs numpy: imported only if an embedder is configured.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from context_engine.adapters.sources.local.vector_parts import Array, OneProduct
 from context_engine.core.concurrency.forking import Lock
 from context_engine.errors import StoreVersionMismatch
 
-_FEW: Final = 20_000
+_FEW: Final = 20_000  # rows of a scope that are compared exactly
 _SPARE: Final = 20
-_LEAST_PROBED: Final = 20
+_LEAST_PROBED: Final = 20  # vectors read for each wanted row, at least
 _MOST_ADAPTED: Final = 16
-"""Adapters whose lengths are kept beside a matrix, 8 bytes a vector each: one a domain is in force, more while some are
-tried."""
+"""Adapters whose vector lengths are cached with a matrix, 8 bytes a vector each: one per domain is in force, more while
+some are tested."""
 
 
 class RowsOfScope(Protocol):
-    """What the index knows of the rows that a search may find.
+    """The rows that a search may find, as known to the index.
 
     Attributes:
-        source_key: of their source; None: they may be of any.
+        source_key: of their source; None if they may be of any source.
         selective: whether they may be few rows of the source.
     """
 
@@ -38,15 +38,15 @@ class RowsOfScope(Protocol):
     selective: bool
 
     def count(self) -> int:
-        """Return how many there are."""
+        """Return their number."""
         ...
 
     def all(self, count: int) -> list[int]:
-        """Return all of them, `count` in number."""
+        """Return all `count` rows."""
         ...
 
     def among(self, rids: Collection[int]) -> Container[int]:
-        """Return what holds those of some rows that are among them; `rids` are asked for once."""
+        """Return a container of at least those of `rids` that are in the scope; each row is asked for once."""
         ...
 
 
@@ -63,18 +63,17 @@ class Cells(NamedTuple):
 
 
 class Matrix:
-    """Vectors of all rows of one partition that one generation of the index holds; never changed once made.
+    """The vectors of all rows of a partition in one generation of its index; immutable.
 
-    A product of one row can differ in its last bit with the number of the others, and cells are found from all rows:
-    what a partition's matrix says depends on no row of another.
+    There is one matrix per partition because the last bit of a row's product can depend on the number of other rows,
+    and cells are computed from all rows: answers must not depend on rows of another partition.
 
     Args:
-        model_id: the model that made them.
         rids: int64 (rows), ascending.
         sources: int64 (rows), the source key of each.
-        lengths: int64 (rows), how many vectors each has, >= 1.
+        lengths: int64 (rows), the number of vectors of each, >= 1.
         parts: the vectors, row by row.
-        cells: where there are enough for them.
+        cells: None if the partition is too small for them.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class Matrix:
         self.model_id, self.rids, self.sources, self.lengths, self.cells = model_id, rids, sources, lengths, cells
         self._starts = np.concatenate(([0], np.cumsum(lengths)))
         owner = np.repeat(np.arange(len(rids)), lengths)
-        # Vectors of one cell lie beside each other, so that a cell is read as one block.
+        # Vectors of one cell are adjacent, so that a cell is read as one block.
         order = None if cells is None else np.argsort(cells.of_part, kind="stable")
         self.parts = parts if order is None else parts.take(order)
         self._owner = owner if order is None else owner[order]
@@ -110,15 +109,15 @@ class Matrix:
         return self.parts if self._place is None else self.parts.take(self._place)
 
     def adapted(self, adapter: DomainAdapter) -> Matrix:
-        """Return the same rows under an adapter of their model: it is asked with `DomainAdapter.asked` of a question.
+        """Return the same rows under an adapter of their model; queries are mapped by `DomainAdapter.asked`.
 
-        The lengths that it needs are computed once and kept for the next call.
+        The required vector lengths are computed once and cached.
         """
         with self._lock:
             found = self._adapted.pop(adapter.adapter_id, None)
             if found is None:
                 found = self._mapped(adapter)
-            self._adapted[adapter.adapter_id] = found  # the last used stands last
+            self._adapted[adapter.adapter_id] = found  # dicts keep insertion order: the most recently used last
             while len(self._adapted) > _MOST_ADAPTED:
                 del self._adapted[next(iter(self._adapted))]
             return found
@@ -133,13 +132,13 @@ class Matrix:
         return found
 
     def for_one_question(self) -> Matrix:
-        """Return the same rows, to be asked one question for several sources by one thread."""
+        """Return the same rows for one question about several sources, in one thread; products are shared."""
         found = copy.copy(self)
         found.parts = OneProduct(self.parts)
         return found
 
     def cosines(self, vector: Sequence[float] | Array, rids: Iterable[int]) -> dict[int, float]:
-        """Return the cosine of each of these rows that has a vector."""
+        """Return the cosine of each row that has a vector."""
         wanted = np.unique(np.fromiter(rids, np.int64))
         rows = self._rows(wanted)
         return dict(zip(self.rids[rows].tolist(), self._of_rows(np.asarray(vector, np.float32), rows).tolist()))
@@ -149,8 +148,8 @@ class Matrix:
     ) -> list[int]:
         """Return the `limit` rows of the scope with the highest cosine, best first.
 
-        A filter that leaves few rows is answered exactly over them. Else rows are ranked without it and asked for in
-        batches, as many as its share makes likely, until enough are found: no neighbour is lost to a filter.
+        If a filter leaves few rows, these are compared exactly. Otherwise rows are ranked without the filter and tested
+        in batches, sized by the filter's share, until enough are found: no neighbour is lost to a filter.
         """
         query = np.asarray(vector, np.float32)
         share = 1.0
@@ -169,7 +168,7 @@ class Matrix:
             wanted, probe = 8 * wanted, min(8 * probe, 1.0)
 
     def _rows(self, wanted: Array) -> Array:
-        """Return the place of each of some ascending rows that has vectors."""
+        """Return the places of ascending rows, omitting those without vectors."""
         rows = np.searchsorted(self.rids, wanted)
         there = rows < len(self.rids)
         there[there] = self.rids[rows[there]] == wanted[there]
@@ -192,13 +191,13 @@ class Matrix:
     def _ranking(
         self, query: Array, source_key: int | None, wanted: int, probe: float | None
     ) -> tuple[list[int], bool]:
-        """Return the best `wanted` rows of a source, and whether these are all there are.
+        """Return the best `wanted` rows of a source, and whether these are all of its rows.
 
         Args:
             query: float32, unit length.
-            source_key: of the source; None: of all.
-            wanted: how many, >= 1.
-            probe: look only at the nearest cells, until they hold this share of the source's vectors; None: at all.
+            source_key: None for all sources.
+            wanted: >= 1.
+            probe: share of the source's vectors to read, from the nearest cells; None for all.
         """
         if probe is None or probe >= 1.0:
             dots, owner, everything = self.parts.dots(query), self._owner, True
@@ -225,7 +224,7 @@ class Matrix:
         return dots, np.concatenate([self._owner[block] for block in blocks])
 
     def _held_by_cells(self, cells: Cells, source_key: int | None) -> Array:
-        """Return how many vectors of a source each cell holds; counted once."""
+        """Return the number of vectors of a source in each cell; counted once."""
         held = self._held.get(source_key)
         if held is None:
             rows = np.full(len(self.rids), True) if source_key is None else self.sources == source_key
@@ -240,7 +239,7 @@ def _listed(rids: Array) -> list[int]:
 
 
 def _best(dots: Array, rows: Array, limit: int) -> Array:
-    """Return the rows of the highest values, best first, of equal values the older row first."""
+    """Return the rows of the highest values, best first; the older row first among equals."""
     if len(dots) > limit:
         kept = np.flatnonzero(dots >= np.partition(dots, len(dots) - limit)[len(dots) - limit])
         dots, rows = dots[kept], rows[kept]
@@ -260,16 +259,14 @@ def _first(ranking: list[int], scope: RowsOfScope, limit: int) -> list[int]:
 
 
 class Matrices:
-    """The matrices of some partitions, shared with every other view of them; never changed once made.
+    """The matrices of some partitions, shared by all views; immutable.
 
     Args:
-        matrices: of one model, at least one; no two hold the same row.
-        adapter: what maps questions and vectors before they are compared; None: they are compared as they are.
+        matrices: of one model, at least one, with disjoint rows.
+        adapter: maps questions and vectors before they are compared; None for no mapping.
 
     Attributes:
-        model_id: the model that made the vectors.
-        scorer_id: what the cosines are known by: the model, or the model and the adapter.
-        adapter: as given.
+        scorer_id: identifies the cosines: the model, or the model and the adapter.
     """
 
     def __init__(self, matrices: Sequence[Matrix], adapter: DomainAdapter | None = None) -> None:
@@ -278,10 +275,10 @@ class Matrices:
         self._matrices = self._own if adapter is None else tuple(one.adapted(adapter) for one in matrices)
 
     def adapted(self, adapter: DomainAdapter) -> Matrices:
-        """Return the same vectors under an adapter, in place of the one they have.
+        """Return the same vectors under another adapter.
 
         Raises:
-            StoreVersionMismatch: it was learnt for the vectors of another model, or of another length.
+            StoreVersionMismatch: the adapter was learnt for another model or dimension.
         """
         if adapter.model_id != self.model_id or adapter.dimension != self.dimension:
             raise StoreVersionMismatch(
@@ -292,7 +289,7 @@ class Matrices:
         return Matrices(self._own, adapter)
 
     def for_one_question(self) -> Matrices:
-        """Return the same vectors, to be asked one question for several sources by one thread."""
+        """Return the same vectors for one question about several sources, in one thread; products are shared."""
         found = copy.copy(self)
         found._matrices = tuple(one.for_one_question() for one in self._matrices)
         return found
@@ -303,7 +300,7 @@ class Matrices:
         return int(self._own[0].parts.as_floats(slice(0, 1)).shape[1])
 
     def each(self) -> Iterator[Matrix]:
-        """Yield the matrix of each partition that has vectors, as they are stored."""
+        """Yield the matrix of each partition that has vectors, without the adapter."""
         return iter(self._own)
 
     def __len__(self) -> int:
@@ -311,14 +308,14 @@ class Matrices:
         return sum(map(len, self._matrices))
 
     def cosines(self, vector: Sequence[float], rids: Collection[int]) -> dict[int, float]:
-        """Return the cosine of each of these rows that has a vector."""
+        """Return the cosine of each row that has a vector."""
         asked = self._asked(vector)
         return {rid: cosine for one in self._matrices for rid, cosine in one.cosines(asked, rids).items()}
 
     def nearest(self, vector: Sequence[float], limit: int, scope: RowsOfScope, options: SearchOptions) -> list[int]:
-        """Return the `limit` rows of the scope with the highest cosine, best first, of equal ones the older first.
+        """Return the `limit` rows of the scope with the highest cosine, best first; the older row first among equals.
 
-        Partitions that hold nothing of the scope's source are not looked at.
+        Partitions without rows of the scope's source are skipped.
         """
         holding = [one for one in self._matrices if scope.source_key is None or scope.source_key in one.source_keys]
         asked = self._asked(vector)

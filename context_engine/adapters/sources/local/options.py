@@ -1,9 +1,9 @@
-"""How a base searches: the weights of its parts, and how two rankings become one.
+"""Search options of a base: the weights of its scores, and the merging of two rankings.
 
 The defaults were measured on 2 788 questions over 13 012 passages of financial regulation, R@10 / MAP@10 (see
-tests/benchmarks/bench_quality.py; bench_collections.py for other kinds of text): the text alone .802 / .671, of which
-siblings are about +.003 / +.003; merged by weight with the vectors of a small model .813 / .691. Neutral there:
-neighbours, windows of long texts, headings put before a text that is embedded. A boost of titles costs .005.
+tests/benchmarks/bench_quality.py; bench_collections.py for other kinds of text): text only .802 / .671, of which
+siblings contribute about +.003 / +.003; merged by weight with the vectors of a small model .813 / .691. No effect:
+neighbours, windows of long texts, headings embedded with the text. A boost of titles costs .005.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from context_engine.errors import ConfigError
 
 
 class SearchOptions(VectorSettings, ScoringSettings):
-    """How one base searches and keeps vectors; the same for all its sources, so that their scores are comparable.
+    """How a base searches and stores vectors; the same for all its sources, so that their scores are comparable.
 
     Attributes:
-        depth: candidates taken from each of text and vectors before they are merged, at least.
-        approximate_from: vectors from which a search without a selective filter looks at the nearest cells only.
-        probe: share of the vectors that such a search looks at, (0, 1].
+        depth: fewest candidates taken from each of text and vectors before merging.
+        approximate_from: number of vectors from which a search without a selective filter reads the nearest cells only.
+        probe: share of the vectors that such a search reads, (0, 1].
     """
 
     depth: int = 60
@@ -36,7 +36,7 @@ class SearchOptions(VectorSettings, ScoringSettings):
 
     @classmethod
     def of(cls, settings: Settings) -> SearchOptions:
-        """Return what the settings say."""
+        """Return the options in the settings."""
         groups = (settings.group(ScoringSettings), settings.group(VectorSettings))
         return cls(**{key: value for group in groups for key, value in group.model_dump().items()})
 
@@ -56,10 +56,9 @@ def merged(
 
     Args:
         text: text score of every candidate, >= 0.
-        best: the best possible text score in the whole base; 0 where no text matches.
-        cosine: of every candidate that has a vector.
-        options: the method, its weights and its constant.
-        trust: how far the text is trusted on this question, [0, 1] (`evidence.trust`).
+        best: the highest text score in the whole base; 0 without a match.
+        cosine: of every candidate with a vector.
+        trust: in the text for this question, [0, 1] (`evidence.trust`).
     """
     if options.merge_method == "weighted":
         lexical = {rid: trust * min(score / best, 1.0) if best > 0.0 else 0.0 for rid, score in text.items()}
@@ -76,13 +75,12 @@ def boosted(
 ) -> dict[int, float]:
     """Return (score + top * (title_boost * share of title + definition_boost * defines)) / (1 + both boosts).
 
-    `top` is the best of the scores, so that a boost means the same whatever their kind.
+    `top` is the best of the scores, so that a boost has the same effect on all kinds of score.
 
     Args:
         scores: of each candidate, >= 0.
-        title: share of the query's words in title and headings, [0, 1], of those that have any.
+        title: share of the query's words in title and headings, [0, 1]; candidates without any are omitted.
         defines: candidates that define a term of the query.
-        options: the boosts.
     """
     top = max(scores.values(), default=0.0)
     total = 1.0 + options.title_boost + options.definition_boost
@@ -94,11 +92,11 @@ def boosted(
 
 
 def lifted(scores: Mapping[int, float], holding: Container[int], kind: ScoreKind) -> dict[int, float]:
-    """Return scores in which what holds the codes asked for stands above all else; both halves keep their order.
+    """Return scores that rank rows in `holding`, with the query's codes, above all others; each group keeps its order.
 
-    weighted: (score + 1) / 2 of what holds them, score / 2 of all else, [0, 1]. The engine ranks by this number, so it
-    is the one shown: a threshold t on it asks 2t - 1 of what holds the codes and 2t of all else.
-    rrf: score + the best score of what holds them; all else keeps its score.
+    weighted: (score + 1) / 2 for rows with the codes, score / 2 for the others, [0, 1]. This score is also the one
+    shown: a threshold t on it means 2t - 1 for rows with the codes and 2t for the others.
+    rrf: score + the best of all scores for rows with the codes; the others keep their scores.
     """
     if kind is ScoreKind.WEIGHTED:
         return {rid: (score + (rid in holding)) / 2.0 for rid, score in scores.items()}
@@ -107,5 +105,5 @@ def lifted(scores: Mapping[int, float], holding: Container[int], kind: ScoreKind
 
 
 def ranked(scores: Mapping[int, float]) -> list[int]:
-    """Return the rows, best first, of equal scores the older row first."""
+    """Return the rows, best first; the older row first among equals."""
     return sorted(sorted(scores), key=scores.__getitem__, reverse=True)

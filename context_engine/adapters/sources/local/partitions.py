@@ -1,6 +1,6 @@
-"""The partitions of a base: each holds the documents of one access class, and has an index of its own.
+"""The partitions of a base: each holds the documents of one access class, and has a separate index.
 
-Statistics of an index count all of its documents. So documents that not the same callers may read never share one.
+An index's statistics count all of its documents, so documents with different readers never share an index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from context_engine.core.policy.access import access_class
 from context_engine.errors import RepartitionRequired
 
 OPEN: Final = 1
-"""The partition of what everybody may read; always there."""
+"""The partition that all callers may read; it always exists."""
 _COLUMNS: Final = "partition_key, rules, classification, generation"
 
 
@@ -24,9 +24,9 @@ class Partition(NamedTuple):
     """A partition.
 
     Attributes:
-        key: names it in the rows and on disk; never used again.
+        key: identifies it in the rows and on disk; never reused.
         holds: the access class of its documents.
-        generation: of the last commit that changed one of them.
+        generation: of the last commit that changed its documents.
     """
 
     key: int
@@ -46,12 +46,12 @@ def partitions(connection: sqlite3.Connection) -> list[Partition]:
 def readable(
     connection: sqlite3.Connection, access: AccessScope | None, only: int | None = None
 ) -> tuple[Partition, ...]:
-    """Return the partitions that a caller may read, the oldest first: never none, for one is open to all.
+    """Return the partitions that a caller may read, oldest first; at least the one open to all.
 
     Args:
         connection: a reader's, in a transaction.
-        access: of the caller; None: everything.
-        only: leave out all partitions but this one.
+        access: of the caller; None admits everything.
+        only: the key of the only partition to return.
     """
     return tuple(
         partition
@@ -61,12 +61,11 @@ def readable(
 
 
 def partition_key(connection: sqlite3.Connection, access: AccessClass, generation: int) -> int:
-    """Return the key of the partition of a class, making it in the caller's transaction.
+    """Return the key of the partition of a class, creating it in the caller's transaction if needed.
 
     Args:
-        connection: a writer's.
-        held: the class.
-        generation: of the last commit; a new partition holds all of it, nothing.
+        access: the class.
+        generation: of the last commit; a new partition starts up to date with it.
     """
     named = (access.rules, access.classification or "")
     row = connection.execute(
@@ -79,12 +78,11 @@ def partition_key(connection: sqlite3.Connection, access: AccessClass, generatio
 
 
 def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[int] = ()) -> list[int]:
-    """Give every partition that a commit changes its generation, in the caller's transaction; return their keys.
+    """Set the generation of every partition that a commit changes, in the caller's transaction; return their keys.
 
     Args:
-        connection: a writer's.
         generation: of the commit.
-        embedded: keys of partitions of which rows were given vectors.
+        embedded: keys of the partitions with newly embedded rows.
     """
     connection.execute(
         "UPDATE partitions SET generation = :now WHERE EXISTS (SELECT 1 FROM documents WHERE"
@@ -97,16 +95,16 @@ def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[in
 
 
 def set_generation(connection: sqlite3.Connection, generation: int, keys: Iterable[int]) -> None:
-    """Give some partitions their generation: no document in one may be of a later."""
+    """Set the generation of some partitions; none of their documents may have a later one."""
     connection.executemany(
         "UPDATE partitions SET generation = ? WHERE partition_key = ?", [(generation, key) for key in keys]
     )
 
 
 def forget_empty(connection: sqlite3.Connection) -> None:
-    """Forget partitions without documents and what was made from them, in the transaction of a rebuild.
+    """Delete partitions without documents and their derived data, in the transaction of a rebuild.
 
-    That of all is kept.
+    The partition open to all is kept.
     """
     empty = connection.execute(
         "SELECT partition_key FROM partitions WHERE partition_key <> ?"
@@ -120,11 +118,11 @@ def forget_empty(connection: sqlite3.Connection) -> None:
 
 
 def held_by(connection: sqlite3.Connection, partition: Partition, indexed: int) -> int | None:
-    """Return up to which generation the index of a partition holds all of its changes; None: all there are.
+    """Return the generation up to which a partition's index is complete; None if it is up to date.
 
     Args:
         connection: a reader's, in a transaction.
-        partition: as it stands in that transaction.
+        partition: as read in that transaction.
         indexed: the generation that its index was brought up to.
     """
     if indexed >= partition.generation:
@@ -145,7 +143,7 @@ class SourcePlace(NamedTuple):
     """Who may read a source, according to the configuration.
 
     Attributes:
-        rules: all of its access rules (`AccessPolicy.rules_of`); "" where it has none.
+        rules: all of its access rules (`AccessPolicy.rules_of`), or "".
         classification: the declared one.
     """
 
@@ -165,8 +163,8 @@ class Move(NamedTuple):
     """Documents in the wrong partition: those of one source with one claim.
 
     Attributes:
-        claimed: as it stands in the rows.
-        holds: the class that they are of.
+        claimed: as stored in the rows.
+        holds: the class of the documents.
     """
 
     source_key: int
@@ -176,17 +174,12 @@ class Move(NamedTuple):
 
 
 def places(specs: Iterable[SourceSpec], rules_of: Callable[[str], str]) -> Place:
-    """Return the places of some sources.
-
-    Args:
-        specs: the sources.
-        rules_of: returns the access rules of one (`AccessPolicy.rules_of`).
-    """
+    """Return the places of some sources."""
     return {spec.id: SourcePlace(rules_of(spec.id), spec.classification) for spec in specs}.get
 
 
 def claimed_by(chunks: Iterable[Chunk]) -> Classification | None:
-    """Return the highest classification that a chunk of a document claims: a document is placed as a whole."""
+    """Return the highest classification claimed by a chunk of a document, which is placed as a whole."""
     claims = (chunk.classification for chunk in chunks if chunk.classification is not None)
     return max(claims, key=lambda claim: claim.rank, default=None)
 
@@ -196,8 +189,8 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
 
     Args:
         connection: in a transaction, or a writer's.
-        place: where the sources stand now.
-        source_id: look at one source alone.
+        place: returns the current place of each source.
+        source_id: check only this source.
     """
     holds = {partition.key: partition.holds for partition in partitions(connection)}
     rows = connection.execute(
@@ -229,20 +222,19 @@ class PlacementCheck:
         Args:
             connection: a reader's, in a transaction.
             state: of the base in that transaction.
-            source_id: the source.
-            place: what is said of it now.
+            place: of the source, by the current configuration.
 
         Raises:
-            RepartitionRequired: they stand where former rules put them.
+            RepartitionRequired: documents are where former rules put them.
         """
-        if not self._stands(connection, state, source_id, place):
+        if not self._is_placed(connection, state, source_id, place):
             raise RepartitionRequired(
                 "the access rules or the classification have changed: run 'context-engine kb repartition' to move the "
                 "documents",
                 source_id=source_id,
             )
 
-    def _stands(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> bool:
+    def _is_placed(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> bool:
         key = (source_id, place)
         known = self._known.get(key)
         if known is None or known[0] != state:
@@ -254,7 +246,7 @@ class PlacementCheck:
 
 
 def forget_cells(connection: sqlite3.Connection, partition: int) -> None:
-    """Forget centroids and cells of a partition, inside the caller's transaction; it is searched exactly from then."""
+    """Delete a partition's centroids and cells, inside the caller's transaction; it is then searched exactly."""
     connection.execute(
         "DELETE FROM cells WHERE rid IN"
         " (SELECT rid FROM documents JOIN chunks USING (doc_key) WHERE partition_key = ?)",
@@ -264,13 +256,9 @@ def forget_cells(connection: sqlite3.Connection, partition: int) -> None:
 
 
 def forget_derived(connection: sqlite3.Connection, partitions: Iterable[int]) -> None:
-    """Forget all that was made from some partitions, inside the caller's transaction, once their rows have moved.
-
-    Args:
-        partitions: the keys of those that rows have left, and of those that they have come into.
-    """
-    left = set(partitions)
-    forget_learnt_from(connection, left)
-    for key in left:
+    """Delete data derived from the partitions that moved rows have left and entered, in the caller's transaction."""
+    keys = set(partitions)
+    forget_learnt_from(connection, keys)
+    for key in keys:
         forget_cells(connection, key)
         connection.execute("DELETE FROM calibrations WHERE partition_key = ?", (key,))

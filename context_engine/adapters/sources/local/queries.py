@@ -17,22 +17,22 @@ from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import bigrams, term_weights, terms, terms_of_word, tokens
 
 MOST_TERMS: Final = 256
-"""Most different terms of one query; the rest of a longer one is not searched for."""
+"""Most distinct terms of a query; the rest of a longer one is not searched for."""
 _CODE_WEIGHT: Final = 2.0
 _HEADED: Final = 0.5
-"""What a word in heading or metadata is of one in the text; a code there counts fully."""
+"""Weight of a word found only in heading or metadata; a code there counts fully."""
 _INFLECTED: Final = 0.6
-"""What a word in another form than the question's is of one in the same; .5 to .7 measured alike."""
+"""Weight of a word found only in another form than the question's; .5 to .7 measured alike."""
 _MOST_WORDS_BESIDE: Final = 3
 _FEW_ROWS: Final = 400
 
 
 class Held(NamedTuple):
-    """A term of the text, or of other words for the whole of it.
+    """A term of the text, or of an expansion of the whole text.
 
     Attributes:
-        query: scores 1 what holds the term, by any name, in its text, _INFLECTED where it has none but other forms of
-            the word, _HEADED what has it in its heading alone.
+        query: scores 1 for rows with the term, by any name, in their text, _INFLECTED for rows with other forms of the
+            word only, _HEADED for rows with it in the heading only.
     """
 
     term: str
@@ -44,14 +44,14 @@ class TextQuery(NamedTuple):
     """A text ready to run against each part of the index.
 
     Attributes:
-        terms: of the text and of the other words for it, each once.
+        terms: of the text and its expansions, each once.
         text: body, pairs and headings; its BM25 is the text score.
-        held: of which terms a row may hold more or fewer; each row that `text` finds holds one of them.
+        held: the terms for coverage; each row that `text` finds holds at least one.
         section: the text of whole sections.
-        title: scores the share of the words that titles and headings hold, [0, 1].
-        defines: scores 1 where a term of the text is defined; None where it can name none.
-        codes: finds what holds all terms with a digit; None where the text has none, or many words beside them.
-        shortened: the text had more than MOST_TERMS terms.
+        title: scores the share of the words in titles and headings, [0, 1].
+        defines: scores 1 for rows that define a term of the text; None if it can name none.
+        codes: finds rows with all terms that have a digit; None if the text has no such term, or many other words.
+        shortened: whether the text had more than MOST_TERMS terms.
     """
 
     terms: tuple[str, ...]
@@ -65,12 +65,12 @@ class TextQuery(NamedTuple):
 
 
 def text_query(text: str, options: SearchOptions, expansions: Sequence[Expansion] = ()) -> TextQuery | None:
-    """Return the query for a user's text and other words for it, None if there is nothing in them to search for.
+    """Return the query for a user's text and its expansions, or None if they have no term.
 
-    Words count in the body fully and in headings and metadata by `head_weight`; a term with a digit (a code, a clause
-    number) counts there by _CODE_WEIGHT, for a document is more its own than another's that cites it. A piece of a code
-    counts less (`text.term_weights`). A term that has other names counts by the one a chunk holds best, never twice;
-    of another name of several words count the pairs alone.
+    Words count fully in the body and by `head_weight` in headings and metadata; a term with a digit (a code, a clause
+    number) counts there by _CODE_WEIGHT, to rank the document itself above those that cite it. Pieces of codes count
+    less (`text.term_weights`). A term with several names counts by the name that fits a chunk best, never twice; of a
+    name of several words only the pairs count.
     """
     weights = term_weights(text)
     if not weights and not any(map(terms, (expansion.text for expansion in expansions))):
@@ -102,19 +102,19 @@ def rows(rids: Collection[int]) -> Query:
     """Return the query for some rows, each with score 0."""
     if len(rids) > _FEW_ROWS:
         return constant(Query.term_set_query(SCHEMA, "rid", list(rids)), 0.0)
-    # A set walks the whole dictionary of terms; single look-ups are faster while they are few.
+    # A set query walks the whole term dictionary; a few single look-ups are faster.
     return constant(
         Query.boolean_query([(Occur.Should, Query.term_query(SCHEMA, "rid", rid)) for rid in sorted(rids)]), 0.0
     )
 
 
 def constant(query: Query, score: float) -> Query:
-    """Return a query that gives each of its hits one score."""
+    """Return a query that gives each hit the same score."""
     return Query.const_score_query(query, score)
 
 
 def both(*queries: Query) -> Query:
-    """Return the query for what all of them find, with the sum of their scores."""
+    """Return the query for rows that all of `queries` find, with the sum of their scores."""
     return Query.boolean_query([(Occur.Must, query) for query in queries])
 
 
@@ -132,10 +132,10 @@ def _clauses(field: str, weights: Mapping[str, float]) -> Iterator[tuple[Occur, 
 def _by_name(
     kept: Mapping[str, float], pairs: Mapping[str, float], expansions: Sequence[Expansion], options: SearchOptions
 ) -> Iterator[tuple[Occur, Query]]:
-    """The clauses of body and pairs; those of a term with other names are one, scored by the best name.
+    """Yield the clauses of body and pairs; a term with several names has one clause, scored by the best name.
 
-    On 1 428 questions with terms of a glossary R@10 / MAP@10 rise by .004 / .003, and by .032 / .040 where those terms
-    stand under their other names. All names added up gave about as much there and lost .003 MAP of the first.
+    On 1 428 questions with terms of a glossary R@10 / MAP@10 rise by .004 / .003, and by .032 / .040 if the texts use
+    other names of the terms. Adding up the names gained about as much there and lost .003 MAP in the first case.
     """
     words, beside = dict(kept), dict(pairs)
     names: dict[str, list[Query]] = {}
@@ -155,7 +155,7 @@ def _held(
     expansions: Sequence[Expansion],
     options: SearchOptions,
 ) -> Iterator[Held]:
-    """Yield the terms in the order of their names: a term counts where any name of it stands."""
+    """Yield the terms in alphabetical order; a term counts if any of its names occurs."""
     names: dict[str, list[Query]] = {}
     weights = dict(kept)
     for expansion in expansions:
@@ -177,11 +177,11 @@ def _held(
 
 
 def _as_written(text: str) -> dict[str, Query]:
-    """Return of each stem the query for the forms that its words have in the text, where the index holds them all.
+    """Return {stem: query for the forms of its words in the question}, for stems whose forms are all indexed.
 
-    A stem makes one of words that a question tells apart: who asks for what is `rated` seldom means `rates`. A text
-    with another form holds a word a little less, which gives words alone, R@10 / MAP@10, +.002 / +.004 in regulation
-    with COVERAGE_EXPONENT .3 for .25, +.001 / +.002 in an FAQ and nothing in abstracts.
+    Stemming merges words that a question distinguishes: a question about `rated` rarely means `rates`. Counting another
+    form a little less gains, in a search by text only, R@10 / MAP@10 +.002 / +.004 in regulation with COVERAGE_EXPONENT
+    .3 instead of .25, +.001 / +.002 in an FAQ and nothing in abstracts.
     """
     forms: dict[str, list[str]] = {}
     for word in dict.fromkeys(tokens(text)):
@@ -205,7 +205,7 @@ def _name(expansion: Expansion, options: SearchOptions) -> Query:
 
 
 def _taken(weights: dict[str, float], words: Sequence[str]) -> dict[str, float]:
-    """Return the weights of some words, and leave the others."""
+    """Remove and return the weights of some words."""
     return {word: weights.pop(word) for word in dict.fromkeys(words) if word in weights}
 
 
@@ -222,7 +222,7 @@ def _codes(kept: Mapping[str, float]) -> Query | None:
 
 
 def _names(words: list[str]) -> list[str]:
-    """Return what the text may name: its runs of one to MOST_DEFINED words, each as one word."""
+    """Return the terms that the text may name: runs of one to MOST_DEFINED words, joined."""
     runs = (
         JOINT.join(words[start : start + length])
         for length in range(1, MOST_DEFINED + 1)

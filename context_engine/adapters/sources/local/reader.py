@@ -1,7 +1,6 @@
-"""Reading: a pool of connections, the indexes the state points to, and a view that holds the two together.
+"""Reading: a pool of connections, the current indexes, and a view that combines them.
 
-A view holds the partitions that its caller may read and nothing else: whatever is found, counted or suggested from its
-searcher comes from them alone.
+A view holds only the partitions that its caller may read, so everything found, counted or suggested comes from them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MOST_IDLE = 16
 _MOST_LOOKS = 20
 _SHARED_WITHIN_S = 0.5
 _MOST_OPEN = 16
-"""Sets of partitions kept open: many callers share few."""
+"""Sets of partitions kept open; many callers share a few sets."""
 _REBUILD = "run 'context-engine kb rebuild'"
 
 
@@ -49,11 +48,9 @@ _Moment = tuple[BaseState, _Stamp]
 
 
 class Pool:
-    """Read-only connections, each used by one thread at a time: two open files for each search under way, the base and
-    its log, and one for all of them.
+    """Read-only connections, each used by one thread at a time.
 
-    Args:
-        root: folder of the base.
+    Each search in progress has two open files, the base and its log; one more is shared by all.
     """
 
     def __init__(self, root: Path) -> None:
@@ -64,16 +61,16 @@ class Pool:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have no connection open; SQLite's may be neither used nor closed in a forked child."""
+        """Drop all connections: SQLite's may be neither used nor closed in a forked child."""
         abandon(self._idle)
         self._idle, self._lock, self._epoch = [], threading.Lock(), self._epoch + 1
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection in a read transaction of its own.
+        """Yield a connection in a read transaction.
 
         Raises:
-            StoreError: there is no base, or it cannot be opened.
+            StoreError: the base is missing or cannot be opened.
         """
         with UNFORKED, self._snapshot() as connection:
             yield connection
@@ -102,7 +99,7 @@ class Pool:
         connection.close()
 
     def close(self) -> None:
-        """Close what is idle, and what is lent as soon as it comes back."""
+        """Close the idle connections now and the others when they are returned."""
         with self._lock:
             idle, self._idle, self._epoch = self._idle, [], self._epoch + 1
         for connection in idle:
@@ -110,11 +107,10 @@ class Pool:
 
 
 class _OpenIndex(NamedTuple):
-    """What searches the indexes of some partitions.
+    """The open indexes of some partitions.
 
     Attributes:
-        paths: their directories.
-        stamps: of their files, as they were before they were opened.
+        stamps: of their files, taken before they were opened.
         marks: the generation of each index.
     """
 
@@ -128,13 +124,7 @@ class _OpenIndex(NamedTuple):
 
 
 class Viewer:
-    """Opens views; shares the indexes between threads and opens them again when they have changed on disk.
-
-    Args:
-        root: folder of the base.
-        pool: its connections.
-        vectors: where an embedder is configured, its vectors.
-    """
+    """Opens views; shares the indexes between threads and reopens them after changes on disk."""
 
     def __init__(self, root: Path, pool: Pool, vectors: VectorCache | None = None) -> None:
         self._root, self._pool, self._vectors = root, pool, vectors
@@ -144,22 +134,22 @@ class Viewer:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have no index open: the threads that watch them have stayed in the parent."""
+        """Drop all indexes: their threads do not exist in a forked child."""
         abandon(self._opened)
         self._opened, self._lock = OrderedDict(), threading.Lock()
 
     @contextmanager
     def view(self, access: AccessScope | None = None, *, only: int | None = None) -> Iterator[View]:
-        """Hold one moment of what a caller may read; it is looked at again where an index is behind, never waited for.
+        """Yield a snapshot of what a caller may read; retried a few times if an index lags, without waiting for it.
 
         Args:
-            access: which classes of chunks; None: all.
-            only: of the partitions that hold them this one alone, by its key.
+            access: of the caller; None admits everything.
+            only: the key of the only partition to include.
 
         Raises:
             StoreVersionMismatch: another version wrote the tables or the index.
-            StoreCorrupt: the database or an index cannot be read.
-            StoreError: there is no base, it cannot be opened, or it has no such partition any more.
+            StoreCorrupt: the database or an index is unreadable.
+            StoreError: the base is missing or cannot be opened, or the partition no longer exists.
         """
         try:
             stamp = _database_stamp(self._root)
@@ -171,7 +161,7 @@ class Viewer:
             raise StoreCorrupt(f"{self._root} is damaged ({error}): run 'context-engine kb verify'") from error
 
     def close(self) -> None:
-        """Let the indexes go; the next view opens them again."""
+        """Close the indexes; the next view opens them again."""
         with self._lock:
             self._opened.clear()
             self._kept = None, {}
@@ -181,19 +171,19 @@ class Viewer:
     def _view(
         self, connection: sqlite3.Connection, access: AccessScope | None, only: int | None, stamp: _Stamp
     ) -> View:
-        """Take a snapshot that knows every field value of the indexes: one that began after they were opened.
+        """Take a snapshot that has every field value of the indexes, one that began after they were opened.
 
-        One that began before it may lack the last commit; where commits come too fast for another, what is read of
-        it is not kept for later views.
+        A snapshot that began earlier may lack the last commit; if commits come too fast for a later one, its resolved
+        queries are not kept for other views.
 
         Args:
-            stamp: of the database, from before the snapshot: of this moment or an earlier one.
+            stamp: of the database, taken before the snapshot.
         """
         for left in reversed(range(_TRIES)):
             state = self._state(connection)
             parts = readable(connection, access, only)
             if not parts:
-                raise StoreError(f"{self._root} has no partition {only} any more: its documents were moved; try again")
+                raise StoreError(f"{self._root} no longer has partition {only}: its documents were moved; try again")
             keys = tuple(part.key for part in parts)
             before = self._opened.get((state.index_number, keys))
             try:
@@ -226,7 +216,7 @@ class Viewer:
         )
 
     def _chunks_of(self, moment: _Moment) -> KeptChunks:
-        """Return the chunks that are kept of this moment of the database; those of another are let go."""
+        """Return the cached chunks of this state of the database; those of another state are dropped."""
         of, chunks = self._kept
         if of != moment:
             chunks = {}
@@ -260,7 +250,7 @@ class Viewer:
         return tuple(indexing.directory(self._root, state.index_number, key) for key in keys)
 
     def _keep(self, name: _Name, opened: _OpenIndex) -> None:
-        """Keep what was opened as the latest used; what a rebuild has replaced is let go."""
+        """Keep the indexes as the most recently used; drop those that a rebuild has replaced."""
         self._opened[name] = opened
         self._opened.move_to_end(name)
         for former in [opened_name for opened_name in self._opened if opened_name[0] != name[0]]:
@@ -269,12 +259,12 @@ class Viewer:
             self._opened.popitem(last=False)
 
     def _open(self, paths: tuple[Path, ...], base_id: str) -> _OpenIndex:
-        """Open some indexes; again where a commit has removed a file between the look at its list and at itself."""
+        """Open indexes; retry if a commit removed a file after the list of files was read."""
         for left in reversed(range(_MOST_LOOKS)):
             stamps = _stamps(paths)
             try:
                 return self._opened_at(paths, stamps, base_id)
-            except PermissionError:  # of a list that a writer has just put there, and is about to share
+            except PermissionError:  # the writer has just created the list and is about to share it
                 if not left:
                     raise
                 time.sleep(_SHARED_WITHIN_S / _MOST_LOOKS)
@@ -292,9 +282,9 @@ class Viewer:
 
 
 def _await_log(connection: sqlite3.Connection) -> None:
-    """Give a writer a moment to set up the log, which who may not write to the folder cannot do.
+    """Give a writer a moment to create the log, which a reader without write permission cannot do.
 
-    Any error is left to the first that reads.
+    Other errors are left to the first query.
     """
     for _ in range(_TRIES):
         try:
@@ -311,14 +301,15 @@ def _unreadable(path: Path, error: Exception) -> StoreError:
     """Return the error for an index that cannot be read."""
     if isinstance(error, PermissionError):
         return StoreError(
-            f"the index in {path} may not be read ({error}): let the user who runs this read all of {path.parent}; "
-            "where its owner alone may read some of its files, 'context-engine kb rebuild' makes them like the others"
+            f"no permission to read the index in {path} ({error}): let the user who runs this read all of "
+            f"{path.parent}; if only its owner may read some of its files, 'context-engine kb rebuild' gives them the "
+            "same permissions"
         )
-    return StoreCorrupt(f"the index in {path} cannot be read ({error}): {_REBUILD}")
+    return StoreCorrupt(f"the index in {path} is unreadable ({error}): {_REBUILD}")
 
 
 def _database_stamp(root: Path) -> _Stamp:
-    """Return what changes with every commit, by whomever: of the database and of its log, where there is one."""
+    """Return a stamp of the database and its log that changes with every commit of any process."""
     files = (f"{root}/{schema.DATABASE}", f"{root}/{schema.DATABASE}-wal")
     return tuple(_stamp(file) for file in files if os.path.exists(file))  # noqa: PTH110  in every search
 

@@ -1,4 +1,4 @@
-"""A chunk as a row, and back; rows that are not as they were written."""
+"""Conversion of chunks to rows and back; detection of damaged rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _READERS: Final[dict[str, Any]] = {
 
 
 class ChunkRow(NamedTuple):
-    """What is kept of a chunk: its id, its text, its other fields as JSON, and a digest of all three."""
+    """A stored chunk: its id, its text, its other fields as JSON, and a digest of all three."""
 
     chunk_id: str
     content: str
@@ -40,10 +40,10 @@ class ChunkRow(NamedTuple):
 
 
 def encode(chunk: Chunk, document_id: str, version: str) -> ChunkRow:
-    """Return the row of a chunk; scores are not kept, a missing id is the text's hash.
+    """Return the row of a chunk; scores are not stored, and the text's hash replaces a missing id.
 
     Raises:
-        InvalidRequest: no text, text that is not Unicode, or metadata that JSON cannot hold.
+        InvalidRequest: no text, text that is not Unicode, or metadata that JSON cannot represent.
     """
     where = f"document {document_id!r}, chunk {chunk.position if chunk.chunk_id == '' else chunk.chunk_id!r}"
     if not isinstance(chunk.content, str) or not chunk.content.strip():
@@ -67,7 +67,7 @@ def encode(chunk: Chunk, document_id: str, version: str) -> ChunkRow:
 def decode(row: tuple[str, str, str], indexed_at: str) -> Chunk:
     """Return the chunk of (chunk_id, content, fields).
 
-    Where the chunk has no `fetched_at`, its metadata's counts as the origin's, else `indexed_at` stands in.
+    A missing `fetched_at` is taken from its metadata, as the origin's, or else from `indexed_at`.
     """
     chunk_id, content, text = row
     fields: dict[str, Any] = json.loads(text)
@@ -81,7 +81,7 @@ def decode(row: tuple[str, str, str], indexed_at: str) -> Chunk:
 
 
 def digest(chunk_id: bytes, content: bytes, fields: bytes) -> bytes:
-    """Return the SHA-256 by which a row proves that it is as it was written; the arguments are UTF-8."""
+    """Return the SHA-256 that proves a row unchanged; the arguments are UTF-8."""
     return hashlib.sha256(b"\0".join((chunk_id, fields, content))).digest()
 
 
@@ -114,7 +114,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def changed_rows(connection: sqlite3.Connection) -> Iterator[int]:
-    """Yield the `rid` of every chunk whose digest is not its row's; bytes are compared, so any text can be read."""
+    """Yield the `rid` of every chunk with a wrong digest; bytes are hashed, so that even invalid text is readable."""
     rows = connection.execute(
         "SELECT rid, CAST(chunk_id AS BLOB), CAST(content AS BLOB), CAST(fields AS BLOB), digest FROM chunks"
     )
@@ -122,13 +122,13 @@ def changed_rows(connection: sqlite3.Connection) -> Iterator[int]:
 
 
 def give_up(connection: sqlite3.Connection) -> tuple[frozenset[int], int]:
-    """Forget the content hash of damaged documents, so that the next ingestion writes them anew.
+    """Clear the content hash of damaged documents, so that the next ingestion writes them again.
 
-    Damaged is a document with a changed row, or with another number of rows than was written; rows of no document are
-    deleted. The caller holds the transaction.
+    A document is damaged if a row has changed, or if the number of rows differs; rows without a document are deleted.
+    The caller holds the transaction.
 
     Returns:
-        The changed rows, and the number of documents that stand to be ingested again.
+        The changed rows, and the number of documents to be ingested again.
     """
     connection.execute("DELETE FROM chunks WHERE doc_key NOT IN (SELECT doc_key FROM documents)")
     changed = frozenset(changed_rows(connection))

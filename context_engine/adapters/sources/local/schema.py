@@ -1,7 +1,7 @@
-"""The SQLite side: tables, connections, and the base's own record of itself.
+"""The SQLite database: tables, connections, and the state of the base.
 
 A document lives from generation `generation` until before generation `removed`. Replaced rows stay until the index has
-followed, so a reader with an older index still finds every row it points to. Row ids are never used again.
+followed, so a reader with an older index still finds every row it points to. Row ids are never reused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MEND: Final = {
     sqlite3.SQLITE_FULL: "make room on the disk",
     sqlite3.SQLITE_READONLY: (
         "let the user who runs this write to its folder, or let its owner run 'context-engine kb repartition', which "
-        "leaves the files -wal and -shm there that reading takes"
+        "leaves the files -wal and -shm that readers need"
     ),
     sqlite3.SQLITE_IOERR: "check the disk, its free space and its permissions",
 }
@@ -84,7 +84,7 @@ CREATE TABLE calibrations(
     PRIMARY KEY (domain, model_id, partition_key)
 )
 """
-"""Cells and calibrations of an earlier version were made from all rows together, and are made anew."""
+"""Cells and calibrations of an earlier version were computed from all rows together, and are computed again."""
 
 _CLAIMED: Final = """
 UPDATE documents SET claimed = coalesce((
@@ -99,7 +99,7 @@ UPDATE documents SET partition_key = (
     SELECT partition_key FROM partitions WHERE rules = '' AND classification = claimed)
     WHERE claimed IN ('confidential', 'restricted')
 """
-"""What a document claims raises it above the usual classification; a writer that knows the rules places the rest."""
+"""Documents that claim a higher classification are moved; a writer that knows the access rules places the others."""
 
 _LEARNT: Final = """
 ALTER TABLE embedding ADD COLUMN form TEXT NOT NULL DEFAULT 'float32';
@@ -113,25 +113,25 @@ CREATE TABLE adapter_switches(
     switched_at TEXT NOT NULL
 )
 """
-"""How vectors are kept, and the adapters learnt for a domain; the last switch of a domain and a set of partitions says
-which of its adapters is in force, or none."""
+"""The form of the vectors, and the adapters learnt for a domain; the last switch of a domain and a set of partitions
+determines which of its adapters is in force, or none."""
 
 _UPGRADES: Final = {
     1: (_VECTOR_TABLES, _PARTITIONS, _CLAIMED, _LEARNT),
     2: (_PARTITIONS, _CLAIMED, _LEARNT),
     3: (_LEARNT,),
 }
-"""What a writer adds to the tables of each earlier version."""
+"""The scripts that upgrade the tables of each earlier version."""
 
 
 class BaseState(NamedTuple):
-    """The base's record of its own state.
+    """The state of a base.
 
     Attributes:
-        base_id: names the base; stands in the scorer of its scores.
-        generation: raised by one with every commit.
-        index_number: which index directory is the current one.
-        analyser: version of the text analysis the index was built with.
+        base_id: identifies the base; part of the scorer of its scores.
+        generation: incremented by every commit.
+        index_number: of the current index directory.
+        analyser: version of the text analysis of the index.
     """
 
     base_id: str
@@ -141,7 +141,7 @@ class BaseState(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The model of the base's vectors, how many numbers each has, and how they are kept."""
+    """The model, dimension and form of the base's vectors."""
 
     model_id: str
     dimension: int
@@ -154,7 +154,7 @@ class Model(NamedTuple):
 
 
 def exists(root: Path) -> bool:
-    """Return whether a base was created there, and not merely begun; a damaged one is there."""
+    """Return whether the folder has a base, even a damaged one, whose creation was not interrupted."""
     if not (root / DATABASE).is_file():
         return False
     connection = connect(root, write=False)
@@ -168,11 +168,11 @@ def exists(root: Path) -> bool:
 
 def missing(root: Path) -> StoreError:
     """Return the error for a folder without a base."""
-    return StoreError(f"there is no knowledge base in {root}: make one with 'context-engine ingest PATH'")
+    return StoreError(f"there is no knowledge base in {root}: create one with 'context-engine ingest PATH'")
 
 
 def connect(root: Path, *, write: bool) -> sqlite3.Connection:
-    """Open the database; transactions are begun and ended by hand.
+    """Open the database in autocommit mode; callers begin and end transactions.
 
     Raises:
         StoreError: the file cannot be opened.
@@ -196,9 +196,9 @@ def connect(root: Path, *, write: bool) -> sqlite3.Connection:
 
 
 def close_shared(root: Path, connection: sqlite3.Connection) -> None:
-    """Close a writer's connection, and after it a reader's: SQLite then leaves the log and its index where they are.
+    """Close a writer's connection, and a reader's after it, so that SQLite keeps the log and its index.
 
-    Without the two nobody can read the base who may not write to its folder.
+    Without these two files a user without write permission on the folder cannot read the base.
     """
     with suppress(StoreError, sqlite3.Error), closing(connect(root, write=False)) as last:
         _version(last)
@@ -207,14 +207,14 @@ def close_shared(root: Path, connection: sqlite3.Connection) -> None:
 
 
 def create(connection: sqlite3.Connection, state: BaseState) -> None:
-    """Make the tables; the caller holds the transaction, so that a base is there wholly or not at all."""
+    """Create the tables; the caller holds the transaction, so that a base is created completely or not at all."""
     _run(connection, _TABLES, _VECTOR_TABLES, _PARTITIONS, _LEARNT)
     connection.execute("INSERT INTO state VALUES (1, ?, ?, ?, ?)", state)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Bring the tables of the versions before up to this one; the index is renewed by its own version."""
+    """Upgrade the tables of earlier versions; the index is renewed by its own version."""
     with transaction(connection):
         version = _version(connection)
         if version in _UPGRADES:
@@ -227,7 +227,7 @@ def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
 
     Raises:
         StoreVersionMismatch: the tables are of another version.
-        StoreCorrupt: the database cannot be read.
+        StoreCorrupt: the database is unreadable.
     """
     try:
         version = _version(connection)
@@ -245,25 +245,25 @@ def read_state(connection: sqlite3.Connection, root: Path) -> BaseState:
     except sqlite3.DatabaseError as error:
         raise unusable(root, error) from error
     if row is None:
-        raise StoreCorrupt(f"{root} has lost its record of itself: {anew(root)}")
+        raise StoreCorrupt(f"{root} has lost its state: {anew(root)}")
     return BaseState(*row)
 
 
 def model_of(connection: sqlite3.Connection) -> Model | None:
-    """Return the model that made the base's vectors, None where there are none."""
+    """Return the model of the base's vectors, or None."""
     row = connection.execute("SELECT model_id, dimension, form FROM embedding").fetchone()
     return None if row is None else Model(*row)
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is done inside, or roll it back on an error."""
+    """Commit the statements inside, or roll them back on an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # a full disk ends it by itself
+        if connection.in_transaction:  # SQLite ends it on a full disk
             connection.execute("ROLLBACK")
         raise
 
@@ -284,12 +284,12 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _is_begun(error: sqlite3.DatabaseError) -> bool:
-    """Return whether the base was killed in its first step: only then a writer has to roll back a journal first."""
+    """Return whether the creation of the base was interrupted: only then is there a journal to roll back."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK
 
 
 def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
-    """Return our error for one of SQLite's."""
+    """Convert an error of SQLite."""
     if _is_begun(error):
         return missing(root)
     if isinstance(error, sqlite3.OperationalError) and not is_damage(error):
@@ -299,10 +299,10 @@ def unusable(root: Path, error: sqlite3.DatabaseError) -> StoreError:
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Return whether the file itself is what SQLite cannot read."""
+    """Return whether the database file is damaged."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
 
 def anew(root: Path) -> str:
-    """Return the advice for a base that cannot be repaired."""
+    """Return the remedy for a base that cannot be repaired."""
     return f"move the folder {root} away and run 'context-engine ingest' again"

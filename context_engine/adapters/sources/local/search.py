@@ -1,4 +1,4 @@
-"""One search in one view of the base: the query narrowed to a source, a filter and a day, and the rows it finds."""
+"""A search in one view of the base, restricted to a source, a filter and a day."""
 
 from __future__ import annotations
 
@@ -42,17 +42,16 @@ _MOST_HITS: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where to look.
+    """The source to search, and the restrictions.
 
     Attributes:
-        source_id: the source.
         filters: conditions on the chunks; those on tier, type, trust and classification need `standing`, and are left
             to the engine without it.
-        as_of: only what is in force on that day.
+        as_of: only chunks in force on that day.
         constants: further fields that are the same for every chunk of the source (the domain).
-        standing: from what a document claims of its authority to the fields the engine will see.
-        access: which classes of chunks may be read; None: all.
-        place: where its documents belong; None: not known.
+        standing: from a document's claims of authority to the fields that the engine sees.
+        access: of the caller; None admits everything.
+        place: where the source's documents belong; None if unknown.
     """
 
     source_id: str
@@ -65,21 +64,21 @@ class Scope:
 
 
 class _FoundChunks(NamedTuple):
-    """Chunks, best first, and notices of what was changed in them."""
+    """Chunks, best first, and notices of repairs to them."""
 
     chunks: list[Chunk]
     changed: list[Notice]
 
 
 class _SearchedScope(NamedTuple):
-    """A source that is searched: where to look, and the test that its chunks must pass."""
+    """A source to search: its scope, and the test that its chunks must pass."""
 
     scope: SearchScope
     test: Callable[[Chunk], bool] | None
 
 
 def answers(view: View, question: LocalQuery, top_k: int, scopes: Sequence[Scope]) -> list[SourceAnswer]:
-    """Return for each scope the best chunks for a question, and notices of the search (see `LocalBase.answers`)."""
+    """Return the answer for each scope (see `LocalBase.answers`)."""
     asked = [_asked(view, question, scope) for scope in scopes]
     searched = [scope_asked for scope_asked in asked if isinstance(scope_asked, _SearchedScope)]
     results = iter(_found(view, question, searched, top_k))
@@ -92,7 +91,7 @@ def answers(view: View, question: LocalQuery, top_k: int, scopes: Sequence[Scope
 
 
 def _asked(view: View, question: LocalQuery, scope: Scope) -> _SearchedScope | SourceAnswer:
-    """Return how a source is searched, or its answer where there is nothing to search."""
+    """Return how to search a source, or its answer if nothing can be searched."""
     key = _source_key(view, scope)
     if key is None:
         return _nothing(view, question, NoticeCode.SOURCE_UNKNOWN if scope.access is None else None, scope)
@@ -132,7 +131,7 @@ def _source_key(view: View, scope: Scope) -> int | None:
 
 
 def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: int) -> SourceAnswer:
-    """Return the best chunks of several sources together, whatever day they are in force."""
+    """Return the best chunks of several sources together, ignoring validity dates."""
     marks = ", ".join("?" * len(source_ids))
     rows = view.connection.execute(f"SELECT source_key FROM sources WHERE source_id IN ({marks})", tuple(source_ids))
     keys = [int(row[0]) for row in rows]
@@ -146,8 +145,7 @@ def best_of(view: View, question: LocalQuery, source_ids: Sequence[str], top_k: 
 
 
 def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibration | None:
-    """Return the calibration of the domain that is asked for, under the embedder that the search uses, of what the view
-    may read."""
+    """Return the domain's calibration under the search's embedder, for the partitions of the view."""
     scorer_id = view.vectors.scorer_id if question.vector is not None and view.vectors is not None else ""
     domain = str(scope.constants.get("domain", ""))
     return view.once(
@@ -159,7 +157,7 @@ def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibra
 def _statistics(view: View, question: LocalQuery) -> TermStatistics:
     """Return how many chunks of the view hold each of the question's terms, in text or heading, whichever is more.
 
-    As the index counts for BM25: what was deleted counts until its segment is merged.
+    These are BM25's counts, which include deleted chunks until their segment is merged.
     """
     searcher = view.searcher
     chunks = int(searcher.num_docs)
@@ -171,7 +169,7 @@ def _statistics(view: View, question: LocalQuery) -> TermStatistics:
 
 
 def _fields_of(view: View, source_key: int | None) -> Iterator[str]:
-    """Yield the fields that chunks of the source have."""
+    """Yield the fields of the source's chunks."""
     source = (Occur.Must, constant(Query.term_query(indexing.SCHEMA, "source", source_key), 0.0))
     for number, name in fields_held(view.connection):
         having = Query.boolean_query([source, (Occur.Must, Query.term_query(indexing.SCHEMA, "attr", number))])
@@ -198,7 +196,7 @@ def _notices(view: View, question: LocalQuery) -> Iterator[NoticeCode]:
 
 
 def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> Callable[[Chunk], bool] | None:
-    """Add the filter to the clauses; return a test for the chunks found, where the index cannot tell all."""
+    """Add the filter to the clauses; return a test for the chunks found, or None if the index answers it exactly."""
     filters, stand = scope.filters, scope.standing
     assert filters is not None
     constants = {**scope.constants, "source_id": scope.source_id, "source": scope.source_id}
@@ -214,7 +212,7 @@ def _filtered(view: View, scope: Scope, clauses: list[tuple[Occur, Query]]) -> C
 
 
 def _found(view: View, question: LocalQuery, asked: Sequence[_SearchedScope], top_k: int) -> list[_FoundChunks]:
-    """Return the best top_k chunks of each scope; one is asked for more while rows are gone or fail its test."""
+    """Return the best top_k chunks of each scope; a scope is searched deeper while rows are gone or fail its test."""
     limit = max(top_k, question.options.depth)
     by_place: dict[int, _FoundChunks] = {}
     while len(by_place) < len(asked):
@@ -233,10 +231,10 @@ def _found(view: View, question: LocalQuery, asked: Sequence[_SearchedScope], to
 def _best(
     view: View, ranked: Sequence[int], test: Callable[[Chunk], bool] | None, known: dict[int, RowChunk], top_k: int
 ) -> list[tuple[int, RowChunk]]:
-    """Return the best rows that are there and pass the test, at most top_k.
+    """Return the best existing rows that pass the test, at most top_k.
 
     Args:
-        known: chunks of rows that were read already; takes those of others.
+        known: chunks that were read already; chunks read here are added.
     """
     best: list[tuple[int, RowChunk]] = []
     for start in range(0, len(ranked), top_k):

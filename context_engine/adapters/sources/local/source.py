@@ -1,4 +1,4 @@
-"""One source of an embedded base, as the engine sees it."""
+"""A source of an embedded base, as seen by the engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from context_engine.core.protocols import Source
 from context_engine.errors import EmbedderError, SourceError, SourceNotFound, SourceUnavailable, StoreError
 
 _EMBEDDING_SHARE: Final = 0.8
-"""Of the source's time; the search by text alone needs the rest."""
+"""Share of the source's time for the embedder; the search by text needs the rest."""
 logger = logging.getLogger(__name__)
 
 
@@ -38,14 +38,12 @@ class LocalSource:
 
     Args:
         base: the base, shared by all its sources, or its folder. It need not exist yet.
-        source_id: the source.
-        spec: its manifest; with it filters on tier, type, trust and classification are answered by the index.
-        place: where its documents belong by the rules of the configuration; with it a search is refused while they
-            stand elsewhere.
+        spec: its manifest; with it the index answers filters on tier, type, trust and classification.
+        place: where its documents belong by the configured rules; searches are refused while any is elsewhere.
 
     Attributes:
-        access_classes: what a caller may not read changes none of its answers (`testing.AccessContract`).
-        valid_chunks: its chunks are as the engine's validation leaves them: the base keeps them so.
+        access_classes: chunks that a caller may not read do not affect its answers (`testing.AccessContract`).
+        valid_chunks: its chunks have already passed the engine's validation.
     """
 
     access_classes: Final = True
@@ -67,11 +65,11 @@ class LocalSource:
     def search(self, query: SourceQuery) -> SourceAnswer:
         """Return the best chunks; scores are comparable over all sources of one base.
 
-        Where the embedder fails, or is late, the answer is that of the text alone, and says what is missing.
+        If the embedder fails or is late, the answer is that of the text search, with the failure.
 
         Raises:
-            SourceNotFound: there is no base, or nothing was ever ingested for this source.
-            SourceUnavailable: the base cannot be read; says how to fix it.
+            SourceNotFound: the base is missing, or nothing was ever ingested for this source.
+            SourceUnavailable: the base is unreadable; the message has the remedy.
             RepartitionRequired: its access rules have changed since its documents were written.
         """
         try:
@@ -89,17 +87,17 @@ class LocalSource:
         return self._base
 
     def search_together(self, sources: Sequence[Source], query: SourceQuery) -> list[SourceAnswer | SourceError]:
-        """Return the answer of each of some sources of this base, as in `search`; of one that it has never held, why.
+        """Return the answer or error of each of some sources of this base, as in `search`.
 
         Raises:
-            StoreError: as in `search`, of any of them.
+            StoreError: as in `search`, for any of them.
         """
         own = [source for source in sources if isinstance(source, LocalSource)]
         answers = self._answers(query, [source._scope(query) for source in own])
         return [source._known(answer) for source, answer in zip(own, answers, strict=True)]
 
     def examine(self, request: ExaminationRequest) -> Examination:
-        """Return whether it answers the sample query; without one nothing is asked. For operators: errors name folders.
+        """Run the sample query, if there is one. For operators: errors name folders.
 
         Raises:
             SourceNotFound, SourceUnavailable: as in `search`.
@@ -116,19 +114,19 @@ class LocalSource:
         )
 
     def list_chunks(self) -> Iterator[Chunk]:
-        """Yield every chunk, as they stood at one moment; none of a source the base does not hold.
+        """Yield every chunk in one snapshot; none if the base does not have the source.
 
         Raises:
-            StoreError: there is no base, or it cannot be read.
+            StoreError: the base is missing or unreadable.
         """
         return self._base.chunks(self.source_id)
 
     def fetch(self, request: FetchRequest) -> Sequence[Chunk]:
-        """Return the chunks asked for, as they stand at one moment; no index is opened for it.
+        """Return the requested chunks in one snapshot, without opening an index.
 
         Raises:
-            SourceNotFound: there is no base.
-            SourceUnavailable: the base cannot be read.
+            SourceNotFound: the base is missing.
+            SourceUnavailable: the base is unreadable.
             RepartitionRequired: its access rules have changed since its documents were written.
         """
         try:
@@ -176,11 +174,11 @@ class LocalSource:
             ]
 
     def close(self) -> None:
-        """Let the base's files go; a later search opens them again, so its other sources are not hurt."""
+        """Close the base's files; a later search, also of its other sources, opens them again."""
         self._base.close()
 
     def _as_source_error(self, error: StoreError) -> SourceError:
-        """Return what a caller may read of it; where on the machine the base lies stands in the log."""
+        """Return the error for callers, without the path of the base, which is only logged."""
         logger.warning("source %s: %s", self.source_id, error)
         shown = str(error).replace(str(self._base.path), _shown(self._base.path))
         return self._kind()(shown, source_id=self.source_id)

@@ -1,4 +1,4 @@
-"""Words of a query that a base does not hold, and the words of its texts that may be meant by them."""
+"""Words of a query that a base does not have, and the words of its texts that may be meant."""
 
 from __future__ import annotations
 
@@ -20,29 +20,28 @@ from context_engine.core.text import terms
 _MOST_KEPT: Final = 4096
 _MOST_WORDS: Final = 65_536
 _FIRST: Final = 5
-"""Chunks that are read before the index is asked: most words stand in the best few."""
+"""Chunks that are read before the index is queried: the best few contain most words."""
 
 
 def unknown_words(
     view: View, scope: SearchScope, words: Sequence[str], chunks: Sequence[Chunk]
 ) -> tuple[UnknownWord, ...]:
-    """Return those of some words that no text of a scope holds, each with the nearest word of its texts.
+    """Return the words that no text of a scope has, each with the nearest word of its texts.
 
-    The nearest is the one parted by the fewest slips; of several, the one that most texts hold. It begins with the
-    word's first letter, or where nothing near does, with its second: the first may be one too many, or swapped.
+    The nearest word has the fewest edits; of several, the most frequent. It begins with the word's first letter, or if
+    no such word is near, with its second: the first letter may be superfluous or swapped.
 
     Args:
-        view: of the base.
         scope: the rows that may be found.
         words: `query.spelling.words_to_check` of the query.
-        found: chunks of the scope, the best first: most words stand in the first, and need not be looked up.
+        chunks: of the scope, best first: most words are in the first ones, and need no look-up.
     """
     texts = cache(lambda: "\n".join(chunk.content.casefold() for chunk in chunks[:_FIRST]))
     return tuple(chain.from_iterable(_unknown(view, scope, word, texts) for word in words))
 
 
 def _unknown(view: View, scope: SearchScope, word: str, texts: Callable[[], str]) -> tuple[UnknownWord, ...]:
-    """Return a word if the scope does not hold it. What the index says of a whole source is kept: words come again."""
+    """Return a word if the scope does not have it; results for a whole source are cached, because words recur."""
     suggestion = None if scope.name is None else view.words.get((scope.name, word))
     if suggestion == () or _is_in(texts(), word.casefold()):
         return ()
@@ -60,7 +59,7 @@ def _looked_up(view: View, scope: Query, word: str) -> tuple[UnknownWord, ...]:
 
 
 def _is_in(texts: str, word: str) -> bool:
-    """Whether a word stands somewhere in texts by itself."""
+    """Whether a text contains the word as a whole word."""
     start = texts.find(word)
     while start >= 0:
         end = start + len(word)
@@ -71,7 +70,7 @@ def _is_in(texts: str, word: str) -> bool:
 
 
 def _is_held(view: View, scope: Query, word: str) -> bool:
-    """Whether some row holds a term of the word; a word without terms, all stop words, says nothing."""
+    """Whether some row holds a term of the word; true for a word without terms (a stop word)."""
     word_terms = terms(word)
     either = [
         (Occur.Should, Query.term_query(SCHEMA, field, term, INDEX_OPTION))
@@ -90,9 +89,9 @@ def _nearest(view: View, scope: Query, word: str) -> str:
 
 
 def _near(view: View, word: str, letter: str) -> list[tuple[int, str]]:
-    """Return the words of all texts that begin with a letter and are near to a word, whatever source holds them.
+    """Return the words of all texts, of any source, that begin with a letter and are near to a word.
 
-    Many words of a question stand in no text of a small source: they come again, source after source, day after day.
+    They are cached, because the same words are missing in many small sources.
     """
     key = f"{letter} {word}"
     near = view.near.get(key)
@@ -107,7 +106,7 @@ def _near(view: View, word: str, letter: str) -> list[tuple[int, str]]:
 
 
 def _held(view: View, scope: Query, words: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield those of some words that rows of the scope hold, with how many do."""
+    """Yield the words that occur in the scope, with the number of rows."""
     for word in words:
         count = _count(view, both(Query.term_query(SCHEMA, WORDS, word, "basic"), scope))
         if count:

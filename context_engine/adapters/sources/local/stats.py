@@ -17,14 +17,14 @@ from context_engine.core.models import AccessScope, Classification, ScopeCalibra
 
 
 class SourceStats(NamedTuple):
-    """How much one source holds."""
+    """The size of one source."""
 
     documents: int
     chunks: int
 
 
 class PartCalibration(NamedTuple):
-    """The scope threshold that a domain has in one partition."""
+    """The scope threshold of a domain in one partition."""
 
     domain: str
     partition: int
@@ -33,13 +33,12 @@ class PartCalibration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStats:
-    """What is held for the same callers.
+    """The documents that the same callers may read.
 
     Attributes:
-        key: names it in this base.
-        rules: of its sources, as canonical text; "" where there are none.
-        classification: the clearance needed; None where none is.
-        sources: those that have documents in it.
+        rules: access rules of its sources, as canonical text; "" if they have none.
+        classification: the clearance needed, or None.
+        sources: those with documents in it.
     """
 
     key: int
@@ -52,22 +51,21 @@ class PartitionStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseStats:
-    """What a base holds.
+    """The statistics of a base.
 
     Attributes:
         bytes: size on disk, database and index.
         generation: number of commits.
-        index_generation: the commit the index holds; None where the index cannot be read by this version.
-        lag: commits the index is behind; None where that is not known.
-        model_id: of the embedder that made the vectors, None where there are none.
-        dimension: length of a vector, 0 where there are none.
-        vector_form: how vectors are kept, float32 or int8; None where there are none.
+        index_generation: the indexed commit; None if this version cannot read the index.
+        lag: commits the index is behind, or None if unknown.
+        model_id: of the embedder that made the vectors, or None.
+        dimension: length of a vector; 0 without vectors.
+        vector_form: float32 or int8; None without vectors.
         embedded: chunks that have vectors.
-        calibrations: the scope thresholds that it was calibrated to, by domain, embedder and partition.
-        adapters: those that are kept, by domain, the oldest first.
-        partitions: what is held for the same callers each; that of all first.
-        cells: the vectors of large partitions are parted into that many for an approximate search; 0: all searches are
-            exact.
+        calibrations: by domain, embedder and partition.
+        adapters: by domain, oldest first.
+        partitions: the one open to all callers first.
+        cells: number of cells for approximate search; 0: all searches are exact.
     """
 
     path: str
@@ -92,12 +90,11 @@ class BaseStats:
 
 
 def read_stats(connection: sqlite3.Connection, root: Path, generation: int | None) -> BaseStats:
-    """Return what a base holds.
+    """Return the statistics of a base.
 
     Args:
         connection: a reader's, in a transaction.
-        root: folder of the base.
-        held: the generation the index holds, None where it cannot be read.
+        generation: the indexed generation, or None if the index is unreadable.
     """
     state, model = schema.read_state(connection, root), schema.model_of(connection)
     parts = partitions(connection)
@@ -134,12 +131,7 @@ def read_stats(connection: sqlite3.Connection, root: Path, generation: int | Non
 
 
 def read_held(connection: sqlite3.Connection, access: AccessScope | None) -> Mapping[str, SourceStats]:
-    """Return how much of each source a caller may read; empty sources are omitted.
-
-    Args:
-        connection: a reader's, in a transaction.
-        access: of the caller; None: everything.
-    """
+    """Return the readable size of each source; empty sources are omitted. `access` None admits everything."""
     return _held(connection, [part.key for part in readable(connection, access)])
 
 

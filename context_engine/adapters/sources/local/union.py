@@ -1,8 +1,8 @@
-"""Several indexes of one schema as one: its statistics are those of an index that holds all their documents.
+"""Several indexes of one schema opened as one, with the statistics of an index of all their documents.
 
 An index is a list of segments, and a segment is a few files that never change. So a folder of links to the segments of
-several indexes, with the list of all of them, opens as one index; nothing is copied. A single index is opened so too:
-the engine writes a lock beside what it opens, and a reader may not be allowed to write to the base.
+several indexes, with a list of all of them, opens as one index; nothing is copied. A single index is opened this way
+too: tantivy writes a lock next to the index, and a reader may lack write permission on the base.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from context_engine.errors import StoreError
 
 
 def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.Searcher:
-    """Return a searcher over several indexes; equal scores stand in the order of the indexes.
+    """Return a searcher over several indexes; rows of equal scores are in the order of the indexes.
 
-    The folder of links is gone when this returns: the searcher has the files open.
+    The folder of links is deleted when this returns: the searcher has the files open.
 
     Args:
         paths: directories of the indexes, at least one.
         metas: the content of each `meta.json` (`index.read_meta`).
 
     Raises:
-        OSError, ValueError: a file is not there, or not any more; look at the indexes again.
-        StoreError: there is no place for temporary folders.
+        OSError, ValueError: a file is missing, perhaps after a commit; read the indexes again.
+        StoreError: no temporary folder can be created.
     """
     with link_folder() as folder:
         for path, meta in zip(paths, metas, strict=True):
@@ -54,21 +54,21 @@ def union(paths: Sequence[Path], metas: Sequence[Mapping[str, Any]]) -> tantivy.
 
 
 _IN_MEMORY: Final = "/dev/shm"
-"""A link took 5 microseconds here, and 2 milliseconds on a disk that others were writing to."""
+"""A link took 5 microseconds here, and 2 milliseconds on a busy disk."""
 _PREFIX: Final = "context-engine-links-"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _ROOM_BYTES: Final = 4_000_000
-"""Far more than the links of one search; where memory has less, the disk is taken."""
+"""Far more than the links of one search need; with less free memory, the disk is used."""
 _LEFT_BEHIND_S: Final = 60.0
 _TRIES: Final = 10
 
 
 @contextmanager
 def link_folder() -> Iterator[Path]:
-    """Yield an empty folder of its own, and remove it.
+    """Yield a new empty folder, and remove it.
 
     Raises:
-        StoreError: there is no place for one, or no room in it.
+        StoreError: it cannot be created, or the disk is full.
     """
     folder = _made()
     try:
@@ -77,15 +77,15 @@ def link_folder() -> Iterator[Path]:
         if error.errno not in _FULL:
             raise
         raise StoreError(
-            f"there is no room for links to the index in {folder.parent} ({error}): make some, or set TMPDIR to a "
-            "folder that has it"
+            f"no space for links to the index in {folder.parent} ({error}): free some, or set TMPDIR to a folder "
+            "that has space"
         ) from error
     finally:
         _remove(folder)
 
 
 def link(file: Path, to: Path) -> None:
-    """Link a file; symbolic links need a right on some systems, hard links one and the same disk."""
+    """Link a file; symbolic links need a permission on some systems, hard links the same disk."""
     for make in (os.symlink, os.link):
         with suppress(OSError, NotImplementedError):
             make(file, to)
@@ -100,8 +100,8 @@ def _made() -> Path:
         return Path(mkdtemp(prefix=_PREFIX, dir=place))
     except OSError as error:
         raise StoreError(
-            f"no temporary folder can be made ({error}): a search needs one for links to the index; set TMPDIR to a "
-            "folder that can be written to"
+            f"no temporary folder can be created ({error}): a search needs one for links to the index; set TMPDIR to a "
+            "writable folder"
         ) from error
 
 
@@ -110,7 +110,7 @@ def _has_room(place: str) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder; the engine may just be making a lock in it."""
+    """Remove a folder; retried, because tantivy may be creating a lock in it."""
     for _ in range(_TRIES):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
@@ -119,7 +119,7 @@ def _remove(folder: Path) -> None:
 
 @cache
 def _sweep(place: str) -> None:
-    """Remove, once in a process, what processes have left that ended in between."""
+    """Remove, once per process, the folders left by killed processes."""
     for folder in Path(place).glob(f"{_PREFIX}*"):
         with suppress(OSError):
             if time.time() - folder.stat().st_mtime > _LEFT_BEHIND_S:

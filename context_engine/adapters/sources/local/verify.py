@@ -1,4 +1,4 @@
-"""Whether a base holds together: rows as they were written, an index without damage, every row indexed exactly once."""
+"""Verification of a base: rows unchanged, the index undamaged, every row indexed exactly once."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What `verify` found.
+    """The result of `verify`.
 
     Attributes:
-        problems: one sentence each; empty means the base holds together.
+        problems: one sentence each.
         documents, chunks: live rows.
-        indexed: chunks in the index; None where it cannot be read.
+        indexed: chunks in the index, or None if it is unreadable.
     """
 
     problems: tuple[str, ...]
@@ -47,15 +47,15 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no problem."""
+        """Whether no problem was found."""
         return not self.problems
 
 
 def verify(root: Path, pool: Pool, viewer: Viewer) -> VerifyReport:
-    """Look at everything; memory stays bounded by a few thousand rows.
+    """Check everything, in memory for a few thousand rows.
 
     Raises:
-        StoreError: there is no base, or it cannot be opened: by this user, or at all.
+        StoreError: the base is missing or cannot be opened.
     """
     problems: list[str] = []
     with pool.snapshot() as connection:
@@ -101,7 +101,7 @@ def _database(connection: sqlite3.Connection, root: Path, changed: frozenset[int
 
 
 def _vectors(connection: sqlite3.Connection) -> Iterator[str]:
-    """Every live row has vectors as they were written, if any has."""
+    """Check that the vectors are undamaged, and that all live rows have some if any has."""
     yield from _named("has damaged vectors: run 'context-engine kb rebuild'", iter(sorted(changed_vectors(connection))))
     if schema.model_of(connection) is not None:
         missing = connection.execute(
@@ -114,7 +114,7 @@ def _vectors(connection: sqlite3.Connection) -> Iterator[str]:
 def _adapters(connection: sqlite3.Connection) -> Iterator[str]:
     for domain, adapter_id in changed_adapters(connection):
         yield (
-            f"the adapter {adapter_id} of {domain} is not as it was written, and is not used: learn one with "
+            f"the adapter {adapter_id} of {domain} is damaged and is not used: learn one with "
             "'context-engine eval tune --adapter'"
         )
 
@@ -127,11 +127,11 @@ def _counts(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _index(view: View, changed: frozenset[int]) -> Iterator[str]:
-    """The index of the one partition of a view holds its rows, each once."""
+    """Check that the index of a view's only partition holds its rows, each once."""
     if view.held != view.state.generation:
         yield (
-            f"the index holds commit {view.held} of {view.state.generation}: a writer is at work, or was interrupted; "
-            "the next writer catches up ('context-engine kb rebuild' does at once)"
+            f"the index holds commit {view.held} of {view.state.generation}: a writer is active or was interrupted; "
+            "the next writer catches up ('context-engine kb rebuild' does so at once)"
         )
     low, seen = 0, 0
     (highest,) = view.connection.execute("SELECT coalesce(max(rid), 0) FROM chunks").fetchone()
@@ -143,7 +143,9 @@ def _index(view: View, changed: frozenset[int]) -> Iterator[str]:
         yield from _named("is not in the index: run 'context-engine kb rebuild'", iter(lost))
         twice = sorted({rid for rid in inside if inside.count(rid) > 1}) if len(inside) != len(set(inside)) else []
         yield from _named("is in the index more than once: run 'context-engine kb rebuild'", iter(twice))
-        yield from _named("is in the index but gone: run 'context-engine kb rebuild'", iter(sorted(set(inside) - rows)))
+        yield from _named(
+            "is in the index but deleted: run 'context-engine kb rebuild'", iter(sorted(set(inside) - rows))
+        )
         low += _STEP
     indexed = view.searcher.num_docs
     if seen != indexed:
@@ -169,7 +171,7 @@ def _inside(searcher: tantivy.Searcher, low: int) -> list[int]:
 
 
 def _named(finding: str, rids: Iterator[int]) -> Iterator[str]:
-    """One sentence a row for the first few, then a count."""
+    """Yield a sentence for each of the first few rows, then a count."""
     more = 0
     for number, rid in enumerate(rids):
         if number < _MOST_NAMED:
@@ -181,9 +183,9 @@ def _named(finding: str, rids: Iterator[int]) -> Iterator[str]:
 
 
 def _broken_files(directory: Path) -> Iterator[str]:
-    """Compare each file of the index with the checksum that the engine wrote at its end.
+    """Compare each file of the index with the checksum that tantivy wrote at its end.
 
-    What a killed writer left half written belongs to no segment; the next commit clears it away.
+    Half-written files of a killed writer belong to no segment; the next commit deletes them.
     """
     segments = _segments(directory)
     for path in sorted(directory.glob("*.*")):
@@ -195,7 +197,7 @@ def _broken_files(directory: Path) -> Iterator[str]:
 
 
 def _segments(directory: Path) -> frozenset[str]:
-    """Return the names of the segments; none where the list cannot be read, which opening the index then says."""
+    """Return the names of the segments; none if the list is unreadable, which opening the index reports."""
     try:
         return indexing.segments(indexing.read_meta(directory))
     except (OSError, ValueError, KeyError, TypeError):
@@ -203,7 +205,7 @@ def _segments(directory: Path) -> frozenset[str]:
 
 
 def _broken(path: Path) -> bool:
-    """A file ends with a JSON footer (the CRC-32 of what is before it), the footer's length and a magic number."""
+    """Whether a file is damaged; it ends with a JSON footer (CRC-32 of the rest), its length and a magic number."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if size < 8:
@@ -221,7 +223,7 @@ def _broken(path: Path) -> bool:
         left, crc = size - 8 - length, 0
         while left:
             block = file.read(min(left, _BLOCK))
-            if not block:  # it became shorter meanwhile
+            if not block:  # the file was truncated meanwhile
                 return True
             crc, left = zlib.crc32(block, crc), left - len(block)
     return bool(crc != expected)

@@ -1,6 +1,6 @@
-"""One moment of a base, and the chunks of its rows.
+"""A snapshot of a base, and the chunks of its rows.
 
-A row is never changed, but it may be removed, so a chunk that was read is kept for one moment of the database only.
+A row is never changed, but it may be removed, so a chunk is cached for one state of the database only.
 """
 
 from __future__ import annotations
@@ -36,15 +36,13 @@ def fetched(
     document_ids: Sequence[str] = (),
     access: AccessScope | None = None,
 ) -> list[Chunk]:
-    """Return the chunks of some ids and of some documents, each once, in the order they were written.
+    """Return the chunks with some ids and of some documents, in all versions, each once, in the order of writing.
 
-    What was replaced or deleted is not there, and neither is what stands in a partition that may not be read.
+    Replaced, deleted and unreadable chunks are omitted.
 
     Args:
         connection: a reader's, in a transaction.
-        source_id: the source.
-        chunk_ids, document_ids: what is wanted; of a document all its versions.
-        access: which classes of chunks may be read; None: all.
+        access: of the caller; None admits everything.
     """
     keys = {part.key for part in readable(connection, access)}
     chunks: dict[int, Chunk] = {}
@@ -68,33 +66,32 @@ def _batches(values: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _can_be_stored(value: str) -> bool:
-    """Lone surrogates are no text that SQLite takes, so nothing was ever stored under them."""
+    """Return False for lone surrogates, which SQLite cannot store."""
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 _MOST_KEPT: Final = 10_000
-"""1.7 kB each where texts have 530 characters."""
+"""Cached chunks; 1.7 kB each for texts of 530 characters."""
 _LONG: Final = 4_000
-"""Characters of a text whose chunk is not kept; few have as many."""
+"""Characters from which a chunk is not cached; few are as long."""
 _MOST_PARAMETERS: Final = 900
 KeptChunks = dict[int, "RowChunk"]
 
 
 T = TypeVar("T")
 NearWords = dict[str, list[tuple[int, str]]]
-"""To words that no text of some source holds: (slips, word) for those near to them."""
+"""(edits, word) of the words near to an unknown word."""
 FoundWords = dict[tuple[Hashable, str], tuple[UnknownWord, ...]]
 
 
 class RowChunk:
-    """A chunk without scores as the engine's validation leaves it.
+    """A validated chunk without scores.
 
     Args:
-        decoded: as it was stored.
+        decoded: as stored.
 
     Attributes:
-        chunk: valid.
-        notices: what was changed in it.
+        notices: the validation's changes.
     """
 
     __slots__ = ("_nested", "chunk", "notices")
@@ -107,7 +104,7 @@ class RowChunk:
         self._nested = any(isinstance(value, Mapping | list) for mapping in mappings for value in mapping.values())
 
     def scored(self, scores: tuple[Score, ...]) -> Chunk:
-        """Return the chunk with scores; its mappings are copies: whoever changes them changes no other search."""
+        """Return the chunk with scores and copies of its mappings, so that changes do not affect other searches."""
         content, chunk_id, source_id, _, *others, metadata, extra = self.chunk
         copy = deepcopy if self._nested else dict
         own = copy(metadata) if metadata else metadata, copy(extra) if extra else extra
@@ -115,18 +112,18 @@ class RowChunk:
 
 
 class View(NamedTuple):
-    """One moment of what a caller may read of a base: a read transaction and a searcher.
+    """A snapshot of what a caller may read of a base: a read transaction and a searcher.
 
     Attributes:
         searcher: over the partitions of the view, as one index.
-        behind: of partitions whose index is not up to date, the generation that it holds.
-        vectors: of the rows the searcher holds; None without an embedder, or where the base has none.
+        behind: the indexed generation of each partition whose index lags.
+        vectors: of the searcher's rows; None without an embedder or vectors.
         partitions: their keys, ascending.
-        resolved: conditions that were turned into queries for this searcher before; shared by all its views.
-        near: words of its texts that are near to words asked about before; shared like `resolved`.
-        words: which words were found to be unknown to a source, `SearchScope.name` (`unknown_words`); shared likewise.
-        chunks: of rows that were read before; shared by all views of an unchanged database with indexes up to date.
-        known: what was found out of all that it holds (`once`).
+        resolved: cached queries of conditions; shared by all views of the searcher.
+        near: cached near words of unknown words; shared like `resolved`.
+        words: cached unknown words by `SearchScope.name` (`unknown_words`); shared likewise.
+        chunks: cached chunks; shared by all views of an unchanged database with up-to-date indexes.
+        known: values computed once per view (`once`).
     """
 
     connection: sqlite3.Connection
@@ -143,33 +140,24 @@ class View(NamedTuple):
 
     @property
     def held(self) -> int:
-        """The generation that all of its indexes hold."""
+        """The lowest indexed generation of its partitions."""
         return min(self.behind.values(), default=self.state.generation)
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
-        """Return a value that is the same for every source, computed at the first call and kept.
-
-        Args:
-            what: names it.
-            find: finds it.
-        """
+        """Return a value that is the same for every source; `find` computes it at the first call."""
         if key not in self.known:
             self.known[key] = find()
         value: T = self.known[key]
         return value
 
     def holds(self, partition_key: int, generation: int, removed: int | None) -> bool:
-        """Return whether a document is found: one that lives in the generation that the index of its partition holds.
-
-        Args:
-            partition_key, generation, removed: of the document.
-        """
+        """Return whether a document of these values lives in the indexed generation of its partition."""
         indexed = self.behind.get(partition_key, self.state.generation)
         return generation <= indexed and (removed is None or removed > indexed)
 
 
 def chunks_of_rows(view: View, rids: Iterable[int]) -> dict[int, RowChunk]:
-    """Return the chunks of those of some rows that are of the view's generation."""
+    """Return the chunks of the rows that are in the view's generation."""
     chunks: dict[int, RowChunk] = {}
     unread: list[int] = []
     for rid in dict.fromkeys(rids):
@@ -200,7 +188,7 @@ def _read(view: View, rids: list[int]) -> dict[int, RowChunk]:
 
 
 def _came_again(view: View, rid: int) -> bool:
-    """Return whether the document of a row was moved to a partition whose index is ahead, so that it is found there."""
+    """Return whether a row's document was moved to a partition whose index is ahead, and is found there."""
     row = view.connection.execute(
         "SELECT now.partition_key, now.generation FROM chunks JOIN documents AS former USING (doc_key)"
         " JOIN documents AS now ON now.source_key = former.source_key AND now.document_id = former.document_id"

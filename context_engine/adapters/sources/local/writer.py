@@ -1,9 +1,8 @@
-"""Writing: SQLite first, the index after it.
+"""Writing: SQLite first, then the index.
 
-One commit is a row of steps: the rows and the new generation (SQLite), then for each partition that has changed the
-numbers of new field values (SQLite) and its index (tantivy), at last the removal of replaced rows (SQLite). Killed
-between any two of them, the base holds everything the first step has taken; the next writer goes through the rest
-before anything else.
+A commit has these steps: the rows and the new generation (SQLite); for each changed partition the numbers of new field
+values (SQLite) and its index (tantivy); the removal of replaced rows (SQLite). If the writer is killed between two
+steps, the first step's data is safe, and the next writer completes the others before anything else.
 """
 
 from __future__ import annotations
@@ -32,28 +31,26 @@ _log = logging.getLogger(__name__)
 
 
 class BaseWriter:
-    """Writes documents to an embedded base; a `ReportingSink` and `FileTrackingSink`. For one thread; readers go
-    on reading.
+    """Writes documents to an embedded base, for one thread; a `ReportingSink` and `FileTrackingSink`.
 
-    Opening one first finishes what an interrupted writer left, and rebuilds an index that is missing, damaged or of
-    another analyser version. As a context manager it commits at the end, or rolls back on an error.
+    Readers are not blocked. Opening first completes the work of an interrupted writer, and rebuilds an index that is
+    missing, damaged or of another analyser version. As a context manager it commits at the end, or rolls back on an
+    error.
 
     Args:
-        root: folder of the base.
-        now: the time, aware.
-        embedder: gives new rows their vectors, and rows of old that have none; None: rows get none.
+        now: returns the time, aware.
+        embedder: embeds new rows and old rows without vectors; None leaves rows without vectors.
         approximate_from, vector_form: see `SearchOptions`.
-        rebuild: build the index anew from the rows, and the vectors too where another model made them or they are kept
-            in another form.
-        place: where the documents of each source belong: what stands elsewhere is moved at the opening. Where nothing
-            is known of a source, what is written to it may be read by everybody.
+        rebuild: rebuild the index, and vectors of another model or form.
+        place: where the documents of each source belong; misplaced ones are moved on opening. Documents of a source
+            without a known place may be read by everyone.
 
     Attributes:
-        given_up: damaged documents that a rebuild has found; the next ingestion writes them anew.
-        moved: documents that have come to another partition at the opening.
+        given_up: number of damaged documents found by a rebuild; the next ingestion writes them again.
+        moved: number of documents moved to another partition on opening.
 
     Raises:
-        StoreLocked: another writer is at work.
+        StoreLocked: another writer is active.
         StoreVersionMismatch: the tables are of another version, or the vectors of another model or form.
         StoreError: the base cannot be opened or written.
     """
@@ -101,11 +98,10 @@ class BaseWriter:
             raise
 
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
-        """Write a document, replacing what it held; return False, writing nothing, if `content_hash` is unchanged.
+        """Write a document, replacing its chunks; return False, writing nothing, if `content_hash` is unchanged.
 
         Raises:
-            InvalidRequest: a chunk that cannot be stored, or a chunk id that the source has already; nothing of the
-                document is written then, and what it held stays.
+            InvalidRequest: a chunk cannot be stored, or its id already exists in the source; the document is unchanged.
         """
         with _store_errors(self._root), self._all_or_nothing():
             source_key = self._source_key(source_id)
@@ -125,14 +121,14 @@ class BaseWriter:
         return True
 
     def delete(self, source_id: str, document_id: str, version: str) -> bool:
-        """Remove a document; return whether it was there."""
+        """Remove a document; return whether it existed."""
         with _store_errors(self._root), self._all_or_nothing():
             existed = self._remove(self._source_key(source_id), document_id, version)
             self._changed = self._changed or existed
             return existed
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        """Return {(document_id, version): content_hash} of what the source holds, uncommitted changes included."""
+        """Return {(document_id, version): content_hash} of the source, including uncommitted changes."""
         rows = self._connection.execute(
             "SELECT document_id, version, content_hash FROM documents JOIN sources USING (source_key)"
             " WHERE source_id = ? AND removed IS NULL",
@@ -141,7 +137,7 @@ class BaseWriter:
         return {(document_id, version): content_hash for document_id, version, content_hash in rows}
 
     def file_of(self, source_id: str, document_id: str, version: str) -> str | None:
-        """Return the path of the file that a document came from, None where its chunks do not say."""
+        """Return the path of a document's file, or None if its chunks do not state it."""
         row = self._connection.execute(
             "SELECT CASE WHEN json_valid(fields) THEN json_extract(fields, '$.metadata.source_file') END"
             " FROM chunks JOIN documents USING (doc_key) JOIN sources USING (source_key)"
@@ -154,8 +150,8 @@ class BaseWriter:
         """Make everything written so far durable and searchable.
 
         Raises:
-            StoreError: the disk refused. What SQLite has taken is kept, and indexed by the next commit or writer. Where
-                it has dropped what was written instead, every call says so until `rollback`.
+            StoreError: the disk failed. Rows committed by SQLite are kept, and indexed by the next commit or writer. If
+                SQLite dropped them instead, every call raises until `rollback`.
         """
         with _store_errors(self._root):
             if self._changed:
@@ -173,14 +169,14 @@ class BaseWriter:
             self._index.follow(state)
 
     def _embed(self) -> None:
-        """Give vectors to all rows that lack them; that alone is a change too."""
+        """Embed all rows without vectors, which also counts as a change."""
         if self._vectors.missing():
             self._begin()
             self._vectors.flush()
             self._changed = True
 
     def rollback(self) -> None:
-        """Forget everything written since the last commit."""
+        """Drop everything written since the last commit."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._vectors.rolled_back()
@@ -191,7 +187,7 @@ class BaseWriter:
         try:
             self.rollback()
             self._index.close()
-            self._connection.execute("PRAGMA busy_timeout = 0")  # a reader that is at it leaves it to the next writer
+            self._connection.execute("PRAGMA busy_timeout = 0")  # while a reader is active, leave it to the next writer
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.ProgrammingError:
             return
@@ -202,7 +198,7 @@ class BaseWriter:
             self._lock.release()
 
     def report(self, written: int) -> SinkReport:
-        """Return where it wrote; the counts say the rest."""
+        """Return the report of a run, which names the folder only."""
         return SinkReport(str(self._root))
 
     def __enter__(self) -> BaseWriter:
@@ -231,13 +227,13 @@ class BaseWriter:
             raise
 
     def _begin(self) -> None:
-        """Open a transaction where there is none. A full disk makes SQLite end one by itself: never go on then."""
+        """Begin a transaction if none is open. On a full disk SQLite ends it: writing must not continue then."""
         if self._connection.in_transaction:
             return
         if self._changed:
             raise StoreError(
-                f"what was written to {self._root} since the last commit is lost, the disk refused it: make room, roll "
-                "back, and write it again"
+                f"everything written to {self._root} since the last commit is lost, because the disk failed: free "
+                "space, roll back, and write it again"
             )
         self._connection.execute("BEGIN IMMEDIATE")
 
@@ -269,7 +265,7 @@ class BaseWriter:
                 if chunk.chunk_id:
                     raise InvalidRequest(
                         f"document {document_id!r}: chunk id {row.chunk_id!r} is in document {taken[0]!r} version "
-                        f"{taken[1]!r} already: give each chunk of a source an id of its own"
+                        f"{taken[1]!r} already: give each chunk of a source a unique id"
                     )
                 own = content_sha256("\0".join((document_id, version, str(number), chunk.content)))
                 row = encode(chunk._replace(chunk_id=own), document_id, version)
@@ -279,7 +275,7 @@ class BaseWriter:
             )
 
     def _taken(self, source_key: int, chunk_id: str) -> tuple[str, str] | None:
-        """Return the (document_id, version) that has a chunk of this id in this source, None where none has."""
+        """Return the (document_id, version) with a chunk of this id in this source, or None."""
         row: tuple[str, str] | None = self._connection.execute(
             "SELECT document_id, version FROM chunks JOIN documents USING (doc_key)"
             " WHERE chunk_id = ? AND source_key = ? AND removed IS NULL",

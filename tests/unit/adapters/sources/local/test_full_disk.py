@@ -50,7 +50,7 @@ def test_a_refused_commit_is_lost_and_says_so_until_it_is_rolled_back(
             lambda: writer.put("sop", "next", "", "h", [chunk("c")]),
             lambda: writer.delete("sop", "kept", ""),
         ):
-            with pytest.raises(StoreError, match=r"since the last commit is lost.* make room, roll back"):
+            with pytest.raises(StoreError, match=r"since the last commit is lost.* free space, roll back"):
                 call()
         writer.rollback()
         assert writer.documents("sop") == {("kept", ""): "h"}

@@ -84,7 +84,7 @@ def test_a_search_beside_a_rebuild_is_answered(base: LocalBase, between: Between
 
 
 def test_a_partition_that_is_gone(base: LocalBase) -> None:
-    with pytest.raises(StoreError, match="no partition 9 any more"):
+    with pytest.raises(StoreError, match="no longer has partition 9"):
         base.best_of("limit", ["sop"], top_k=1, partition=9)
 
 

@@ -53,7 +53,7 @@ def test_a_caller_is_not_told_where_the_base_lies_and_an_operator_is(
 ) -> None:
     source = LocalSource(tmp_path / "base", "sop")
     query = SourceQuery(text="limit", domain="NPA", top_k=9)
-    with pytest.raises(SourceNotFound, match=r"there is no knowledge base in …/base: make one"):
+    with pytest.raises(SourceNotFound, match=r"there is no knowledge base in …/base: create one"):
         source.search(query)
     assert str(tmp_path) in caplog.text
     with pytest.raises(SourceNotFound, match=re.escape(str(tmp_path / "base"))):

@@ -94,7 +94,7 @@ def test_no_room_for_links(base: LocalBase, fill: Callable[..., None], monkeypat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(StoreError, match=r"no room .*set TMPDIR") as raised:
+    with pytest.raises(StoreError, match=r"no space .*set TMPDIR") as raised:
         base.search("limit", source_id="sop", top_k=1)
     assert not isinstance(raised.value, StoreCorrupt)
 

@@ -77,7 +77,7 @@ def test_a_reader_goes_by_what_the_base_says_of_itself(folder: Path) -> None:
 
 def test_a_writer_of_another_form_is_refused(folder: Path) -> None:
     with opened(written(folder, BYTES), FLOATS) as base:
-        with pytest.raises(StoreVersionMismatch, match=r"kept as int8, vector_form says float32: run .*kb rebuild'"):
+        with pytest.raises(StoreVersionMismatch, match=r"kept as int8, vector_form is float32: run .*kb rebuild'"):
             base.writer()
         base.options = BYTES
         base.writer().close()

@@ -68,7 +68,7 @@ def test_lost_rows(base: LocalBase, alter: Callable[..., None]) -> None:
     alter("DELETE FROM chunks WHERE chunk_id LIKE 'c1-%'")
     told = problems(base)
     assert "document 'd1' has 0 chunks, 4 were written" in told
-    assert told.count("is in the index but gone") == 4
+    assert told.count("is in the index but deleted") == 4
 
 
 def test_many_lost_rows_are_counted(base: LocalBase, alter: Callable[..., None]) -> None:
