@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -12,7 +10,6 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from context_engine.adapters.sources.local import schema
 from context_engine.core.models import NOTHING, Principal
 from context_engine.core.policy.access import ManifestPolicy, OpenAccess
 from context_engine.errors import ConfigError
@@ -30,7 +27,7 @@ from context_engine.testing.noninterference import (
     made_requests,
 )
 from context_engine.wiring import Setup
-from context_engine.wiring.embedded_base import base_path, in_embedded_base
+from context_engine.wiring.embedded_base import base_as_it_is, base_path, in_embedded_base
 
 _MOST_NEW: Final = 12
 Told = Callable[[Principal, int], None]
@@ -69,7 +66,8 @@ def prove_access(
     for principal in principals:
         with TemporaryDirectory(prefix="context-engine-proof-") as folder:
             copy = Path(folder)
-            copy_base(base_path(data_dir), base_path(copy))
+            with base_as_it_is(base_path(data_dir)) as base:
+                base.copy_to(copy)
             trial = BaseTrial(embedded(setup), copy, outputs)
             try:
                 yield _certificate(trial, principal, changes, questions, seed, told)
@@ -133,26 +131,3 @@ def embedded(setup: Setup) -> Setup:
         if sources:
             domains[name] = domain.model_copy(update={"sources": sources})
     return replace(setup, registry=setup.registry.only(domains))
-
-
-def copy_base(source: Path, target: Path) -> None:
-    """Copy the rows of a base at one moment; the first writer builds the copy's index.
-
-    Args:
-        source: folder of the base; it is only read.
-        target: a folder that is not there yet.
-
-    Raises:
-        StoreError: there is no base, or it cannot be read.
-    """
-    if not schema.exists(source):
-        raise schema.missing(source)
-    target.mkdir(parents=True)
-    with (
-        closing(schema.connect(source, write=False)) as rows,
-        closing(sqlite3.connect(target / schema.DATABASE)) as copy,
-    ):
-        try:
-            rows.backup(copy)
-        except sqlite3.DatabaseError as error:
-            raise schema.unusable(source, error) from error

@@ -36,13 +36,13 @@ from context_engine.evaluation.learning.adapter_gate import (
     learn_adapter,
     measures_with,
 )
-from context_engine.evaluation.learning.contrast import Lessons, Maps, lessons_of
 from context_engine.evaluation.learning.folds import MOST_ROUNDS, Fold, dense_values, learn_all
-from context_engine.evaluation.learning.pairs import JudgedPairs, judged_pairs
-from context_engine.evaluation.learning.parts import parts_of
+from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.statistics import paired_bootstrap
+from context_engine.learning.contrast import Lessons, Maps, lessons_of
+from context_engine.learning.parts import parts_of
 
 MEASURES = measures_with("nDCG@10")
 

@@ -29,14 +29,14 @@ from bench_quality import DEPTH, Ask, Outcome, Table, Tokens, Vectors, measure, 
 from peers_hybrid import PEERS
 
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.evaluation.learning.adapter_gate import measures_with
-from context_engine.evaluation.learning.contrast import lessons_of
 from context_engine.evaluation.learning.folds import learn_by_folds
-from context_engine.evaluation.learning.pairs import judged_pairs
-from context_engine.evaluation.learning.parts import parts_of
+from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.questions import EvalQuestion
+from context_engine.learning.contrast import lessons_of
+from context_engine.learning.parts import parts_of
 
 
 class Adapted:

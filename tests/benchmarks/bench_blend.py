@@ -30,23 +30,23 @@ from bench_disjoint import read
 from bench_quality import Tokens, Vectors, interval, with_headings, write
 
 from context_engine.adapters.rerankers.max_sim import MaxSimReranker
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase, LocalSource, SearchOptions
 from context_engine.adapters.sources.local.adapter_switches import OFF
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.engine import Engine
 from context_engine.core.models import LearntBlend
 from context_engine.evaluation.gold import Corpus
 from context_engine.evaluation.learning.blend_lessons import BlendLesson, BlendLessons, blend_lessons
 from context_engine.evaluation.learning.blend_tune import blended_hits, scores_of, trial_of
-from context_engine.evaluation.learning.contrast import lessons_of
 from context_engine.evaluation.learning.folds import learn_all, learn_by_folds
-from context_engine.evaluation.learning.pairs import judged_pairs
-from context_engine.evaluation.learning.parts import parts_of
+from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.learning.stacked import standing_for
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.session import Session
 from context_engine.evaluation.variant import Variant
+from context_engine.learning.contrast import lessons_of
+from context_engine.learning.parts import parts_of
 from context_engine.wiring import load_setup
 
 MEASURES = ("nDCG@10", "R@10", "AP@10")

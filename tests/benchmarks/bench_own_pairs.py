@@ -34,12 +34,13 @@ from context_engine.core.chunking import defined_terms, is_glossary
 from context_engine.core.models import Chunk
 from context_engine.evaluation.gold import identity_of
 from context_engine.evaluation.learning.adapter_gate import JudgedSearch, Searches, learn_adapter
-from context_engine.evaluation.learning.contrast import lessons_of
 from context_engine.evaluation.learning.folds import Fold
+from context_engine.evaluation.learning.judged_pairs import judged_pairs
 from context_engine.evaluation.learning.own_start import OwnStart, learn_own
-from context_engine.evaluation.learning.pairs import MOST_PAIRS, judged_pairs, own_pairs
 from context_engine.evaluation.metrics import mean
 from context_engine.evaluation.questions import EvalQuestion
+from context_engine.learning.contrast import lessons_of
+from context_engine.learning.pairs import MOST_PAIRS, own_pairs
 
 
 def main() -> None:

@@ -16,9 +16,9 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 import numpy as np
 
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local.adapter_store import Origin
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.apps.cli import main
 
 WORDS = ("committee", "account", "gift", "branch")

@@ -15,7 +15,7 @@ from context_engine.apps.cli import main
 from context_engine.core.models import BlendTerm, LearntBlend
 from context_engine.evaluation.learning import blend_tune
 from context_engine.evaluation.learning.blend_tune import BlendTrial
-from context_engine.evaluation.learning.parts import QuestionParts
+from context_engine.learning.parts import QuestionParts
 
 BLEND = LearntBlend(measured_by="bm25", terms={"length": BlendTerm(weight=2.0, mean=2.0, deviation=0.5)})
 MANIFEST = Path("manifests", "desk.yaml")

@@ -187,7 +187,7 @@ def test_more_folds_than_questions_are_refused_before_anything_is_embedded(monke
     def embedded(*_texts):
         raise AssertionError("nothing is to be embedded")
 
-    monkeypatch.setattr("context_engine.evaluation.learning.contrast.embedded_queries", embedded)
+    monkeypatch.setattr("context_engine.learning.contrast.embedded_queries", embedded)
     result = tune("--folds", "500")
     assert result.exit_code == 2
     assert f"number of judged questions ({COUNT}), got 500" in " ".join(result.output.split())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.learning.parts import QuestionParts, parts_of
+from context_engine.learning.parts import QuestionParts, parts_of
 
 Asked = list[tuple[str, frozenset[int]]]
 

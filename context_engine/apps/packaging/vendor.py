@@ -98,16 +98,6 @@ _SOURCE: Final = "context_engine"
 _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder", "max_sim"))
 """Adapters that need an extra."""
 
-_BY_VECTORS: Final = (
-    "cells.py",
-    "domain_adapter.py",
-    "held_vectors.py",
-    "loading.py",
-    "matrix.py",
-    "vector_parts.py",
-)
-"""Modules of the embedded base that need an extra."""
-
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.process"
 
 _LOADERS: Final = f"{_SOURCE}/ingest/loaders/"
@@ -171,9 +161,8 @@ def vendor_project(project: Project, users: Iterable[Files], further: Iterable[s
         users: the plugin's own files, and those of the packages it carries along.
         further: what the plugin requires besides.
     """
-    by_vectors = {f"{_SOURCE}/adapters/sources/local/{name}" for name in _BY_VECTORS}
     tree = read_tree(project.root / _SOURCE, _SOURCE)
-    package = {path: content for path, content in tree.items() if path not in by_vectors}
+    package = {path: content for path, content in tree.items() if not _needs_numpy(path, content)}
     points = _entry_points(project)
     sources = [content for files in users for path, content in files.items() if path.endswith(".py")]
     modules = [value.split(":")[0] for group in points.values() for value in group.values()]
@@ -184,6 +173,11 @@ def vendor_project(project: Project, users: Iterable[Files], further: Iterable[s
     version = package_version(files[f"{_SOURCE}/__init__.py"]) or project.version
     requires = _without([*project.table.get("dependencies", ()), *further], _OF_THE_COMMAND_LINE)
     return Vendored(files={**files, **_metadata("dify-context-engine", version, requires, points)}, requires=requires)
+
+
+def _needs_numpy(path: str, content: bytes) -> bool:
+    """Whether a module cannot be imported without numpy, which the plugin does not require."""
+    return path.endswith(".py") and b"\nimport numpy" in content
 
 
 def _entry_points(project: Project) -> dict[str, dict[str, str]]:

@@ -65,6 +65,7 @@ from context_engine.core.models.learnt import (
     ScopeThreshold,
     TermStatistics,
     VectorAdapter,
+    adapter_name,
     scorer_name,
 )
 from context_engine.core.models.notice import BESIDE_THE_ANSWER, Notice, NoticeCode, about, distinct, messages
@@ -234,6 +235,7 @@ __all__ = [
     "VectorSettings",
     "WithheldChunk",
     "about",
+    "adapter_name",
     "advice_on_dicts",
     "as_written",
     "canonical_json",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
+
+_ID_LENGTH: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,11 @@ class VectorAdapter(Protocol):
 
     @property
     def passage(self) -> Any: ...
+
+
+def adapter_name(model_id: str, maps: bytes) -> str:
+    """Return an adapter's id: the first 12 hexadecimal digits of the SHA-256 over the model's name and its maps."""
+    return sha256(model_id.encode("utf-8", "surrogatepass") + b"\0" + maps).hexdigest()[:_ID_LENGTH]
 
 
 def scorer_name(scorer: str, adapter_id: str | None) -> str:

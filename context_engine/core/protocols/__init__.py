@@ -1,6 +1,13 @@
 """What the core expects of the outside world. An adapter implements one of these; the core never imports an adapter."""
 
-from context_engine.core.protocols.capabilities import Calibratable
+from context_engine.core.protocols.capabilities import (
+    CAPABILITIES,
+    AccessProvable,
+    Calibratable,
+    LearntAdapters,
+    StoredVectors,
+    Trainable,
+)
 from context_engine.core.protocols.language import (
     AdaptableReranker,
     Embedder,
@@ -36,7 +43,9 @@ from context_engine.core.protocols.sources import (
 )
 
 __all__ = [
+    "CAPABILITIES",
     "AccessPolicy",
+    "AccessProvable",
     "AdaptableReranker",
     "Authenticator",
     "Calibratable",
@@ -47,6 +56,7 @@ __all__ = [
     "FileTrackingSink",
     "IdSource",
     "JointlySearchable",
+    "LearntAdapters",
     "Listable",
     "Mask",
     "Masker",
@@ -60,8 +70,10 @@ __all__ = [
     "Sink",
     "SinkReport",
     "Source",
+    "StoredVectors",
     "TokenCounter",
     "TokenEmbedder",
     "TokenVectors",
+    "Trainable",
     "reranker_under",
 ]

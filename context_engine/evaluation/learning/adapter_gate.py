@@ -14,22 +14,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from context_engine import __version__
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
-from context_engine.core.models import AccessScope
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
+from context_engine.core.models import AccessScope, SourceQuery
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.gold import GoldHit, Identity, identity_of
-from context_engine.evaluation.learning.contrast import DEFAULTS, Lessons
 from context_engine.evaluation.learning.folds import Fold, Folds, learn_all, learn_by_folds
-from context_engine.evaluation.learning.pairs import JudgedPairs
-from context_engine.evaluation.learning.parts import QuestionParts, parts_of
+from context_engine.evaluation.learning.judged_pairs import JudgedPairs
 from context_engine.evaluation.metrics import Scores, mean
 from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.statistics import Paired, paired_bootstrap
+from context_engine.learning.contrast import DEFAULTS, Lessons
+from context_engine.learning.parts import QuestionParts, parts_of
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import LocalBase
-    from context_engine.evaluation.learning.contrast import Maps
+    from context_engine.core.protocols import Trainable
+    from context_engine.learning.contrast import Maps
 
 
 FEWEST_JUDGED: Final = 50
@@ -58,7 +58,7 @@ class JudgedSearch:
         access: what may be read; None: everything.
     """
 
-    base: LocalBase
+    base: Trainable
     domain: str
     source_ids: Sequence[str]
     qrels: Qrels
@@ -162,7 +162,7 @@ def learn_adapter(
         StoreError, EmbedderError: the base could not be searched.
     """
     check_learnable(judged, folds)
-    measures, model_id = measures_with(measure), asked.base.model_id
+    measures, model_id = measures_with(measure), asked.base.vector_model()
     seed = lessons.seed(model_id)
     learn = partial(learn_by_folds, lessons, measures=measures, seed=seed, first=first)
     known = learn(parts_of(lessons.texts, None, folds).places)
@@ -227,8 +227,9 @@ class Searches:
     def scores(self, folds: Sequence[Fold], measures: Sequence[str]) -> Scores:
         """Return the measures of all questions of some folds, each searched for with the maps of its own."""
         hits: dict[str, list[GoldHit]] = {}
+        model_id = self._asked.base.vector_model()
         for fold in folds:
-            adapter = None if fold.maps is None else DomainAdapter(self._asked.base.model_id, *fold.maps)
+            adapter = None if fold.maps is None else DomainAdapter(model_id, *fold.maps)
             for place in fold.questions:
                 name = self._ids[place]
                 hits[name] = self._hits(place, adapter)
@@ -240,13 +241,11 @@ class Searches:
 
     def _hits(self, place: int, adapter: DomainAdapter | None) -> list[GoldHit]:
         asked = self._asked
-        found = asked.base.best_of(
-            self._lessons.texts[place],
+        query = SourceQuery(text=self._lessons.texts[place], domain=asked.domain, top_k=_DEPTH, access=asked.access)
+        found = asked.base.search_adapted(
             asked.source_ids,
-            top_k=_DEPTH,
+            query,
             vector=self._lessons.examples.questions[place].tolist(),
-            access=asked.access,
-            domain=asked.domain,
             adapter=adapter,
         )
         return [

@@ -25,7 +25,7 @@ from context_engine.evaluation.run import SILENT, Depth, Progress, ask, identiti
 from context_engine.evaluation.session import Session
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 
 PULL: Final = 0.1

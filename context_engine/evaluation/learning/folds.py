@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from context_engine.evaluation.learning.contrast import DEFAULTS, Contrast, Lessons, Maps, trained, unit
 from context_engine.evaluation.metrics import measured
+from context_engine.learning.contrast import DEFAULTS, Contrast, Lessons, Maps, trained, unit
 
 MOST_ROUNDS: Final = 6
 """More rounds no longer improve the answers to held-out questions."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.learning.adapter_gate import AdapterTrial
@@ -22,8 +22,7 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.variant import Variant, open_with_models
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import LocalBase
-    from context_engine.adapters.sources.local.adapter_store import Origin
+    from context_engine.core.protocols import Trainable
     from context_engine.evaluation.learning.folds import Fold
     from context_engine.wiring.models import Models
 
@@ -34,8 +33,8 @@ _EVIDENCE: Final[Mapping[str, Any]] = {"of": "a fold, while a blend is being lea
 
 def stacked_lessons(
     session: Session,
-    base: LocalBase,
-    origin: Origin,
+    base: Trainable,
+    origin: Any,
     domain: str,
     trial: AdapterTrial,
     depth: Depth,
@@ -86,12 +85,12 @@ def standing_for(
 
 
 @contextmanager
-def _kept(base: LocalBase, origin: Origin, domain: str, fold: Fold) -> Iterator[str]:
+def _kept(base: Trainable, origin: Any, domain: str, fold: Fold) -> Iterator[str]:
     """Yield the value of the setting `adapter` for a fold; its adapter is gone from the base afterwards."""
     if fold.maps is None:
         yield _OFF
         return
-    adapter = DomainAdapter(base.model_id, *fold.maps)
+    adapter = DomainAdapter(base.vector_model(), *fold.maps)
     known = {one.adapter_id for one in base.adapters(domain)}
     if adapter.adapter_id not in known:
         base.keep_adapter(domain, adapter, _EVIDENCE, origin)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.adapter import SinkOptions
-from context_engine.adapters.sources.local import search
+from context_engine.adapters.sources.local import LocalBase, search
 from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.core.models import NOBODY, Chunk, Classification, Principal
 from context_engine.errors import ConfigError, StoreError
-from context_engine.evaluation.access_proof import copy_base, prove_access
+from context_engine.evaluation.access_proof import prove_access
 from context_engine.testing import FixedClock
 from context_engine.wiring import Setup, SourceOpener, load_setup, load_source_adapter
 
@@ -122,7 +122,7 @@ def test_without_rules_there_is_nothing_to_prove(bank, tmp_path):
 
 def test_a_base_that_is_not_there_is_said(tmp_path):
     with pytest.raises(StoreError, match="no knowledge base"):
-        copy_base(tmp_path / "none", tmp_path / "copy")
+        LocalBase(tmp_path / "none").copy_to(tmp_path / "copy")
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from context_engine.adapters.sources.local import adapter_store, adapter_switches
-from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter
+from context_engine.adapters.sources.local import adapter_store, adapter_switches, schema
+from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.adapters.sources.local.adapter_switches import AdapterReader, scorer_of
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.options import SearchOptions
@@ -18,13 +18,12 @@ from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.records import canonical
 from context_engine.adapters.sources.local.view import View
-from context_engine.core.models import AccessScope
+from context_engine.core.models import AccessScope, HeldVectors, SourceAnswer, SourceQuery, StoredAdapter
 from context_engine.core.protocols import Embedder
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
-    from context_engine.adapters.sources.local.held_vectors import HeldVectors
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 
 class AdapterKeeping:
@@ -44,6 +43,10 @@ class AdapterKeeping:
     if TYPE_CHECKING:
 
         def _snapshot(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+        def best_of(
+            self, query_text: str, source_ids: Sequence[str], *, top_k: int, **options: Any
+        ) -> SourceAnswer: ...
 
     def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> list[StoredAdapter]:
         """Return the adapters of a domain that are kept, the oldest first.
@@ -148,6 +151,37 @@ class AdapterKeeping:
         with self._snapshot():
             pass
         return adapter_switches.undo(self.path, domain, at=self._now().isoformat(timespec="microseconds"))
+
+    def vector_model(self) -> str:
+        """Return the model of the base's vectors, "" if it holds none (`StoredVectors`).
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        with self._snapshot() as connection:
+            model = schema.model_of(connection)
+        return "" if model is None else model.model_id
+
+    def search_adapted(
+        self,
+        source_ids: Sequence[str],
+        query: SourceQuery,
+        *,
+        vector: Sequence[float] | None = None,
+        adapter: DomainAdapter | None = None,
+    ) -> SourceAnswer:
+        """Return the best chunks of some sources under an adapter, kept or not; see `Trainable`."""
+        return self.best_of(
+            query.text,
+            source_ids,
+            top_k=query.top_k,
+            vector=vector,
+            words=query.words,
+            expansions=query.expansions,
+            access=query.access,
+            domain=query.domain,
+            adapter=adapter,
+        )
 
     def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
         """Return the vectors of some sources with their chunks, as they stand at one moment.

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.records import name_of
 from context_engine.adapters.sources.local.schema import Model
+from context_engine.core.models import StoredAdapter, adapter_name
 from context_engine.errors import StoreError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 
 READABLE: Final = (
@@ -46,30 +46,6 @@ class Origin(NamedTuple):
 
     index_number: int
     partitions: tuple[int, ...]
-
-
-class StoredAdapter(NamedTuple):
-    """An adapter that a base keeps, without its maps.
-
-    Attributes:
-        domain: it is for searches of this domain.
-        adapter_id: names it in its domain.
-        model_id: the model whose vectors it maps; where the base's is another, it is not used.
-        learnt_from: the keys of the partitions that were read for its training, ascending.
-        evidence: what was measured before it was kept.
-        made_at: when it was kept, ISO 8601.
-        in_force: whether the last switch of its partitions names it.
-        problem: why it cannot be used, whatever the switches say: "damaged" or "for other vectors"; "" if it can.
-    """
-
-    domain: str
-    adapter_id: str
-    model_id: str
-    learnt_from: tuple[int, ...]
-    evidence: Mapping[str, Any]
-    made_at: str
-    in_force: bool
-    problem: str = ""
 
 
 def read_all(
@@ -120,7 +96,7 @@ def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> byt
     if row is None or _digest(*row[:-1]) != row[-1]:
         return None
     *_, model_id, _, _, _, maps, _ = row
-    return maps if name_of(model_id, maps) == adapter_id else None
+    return maps if adapter_name(model_id, maps) == adapter_id else None
 
 
 def keep(

@@ -18,7 +18,6 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.adapter_store import (
     FITTING,
     READABLE,
-    StoredAdapter,
     asked_of,
     listed,
     maps_of,
@@ -28,11 +27,11 @@ from context_engine.adapters.sources.local.adapter_store import (
 )
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.core.concurrency.forking import Lock
-from context_engine.core.models import scorer_name
+from context_engine.core.models import StoredAdapter, scorer_name
 from context_engine.errors import StoreError, nearest
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 
 _LEARN: Final = "learn one with 'context-engine eval tune --adapter'"
@@ -224,7 +223,7 @@ class AdapterReader:
         maps = maps_of(connection, domain, adapter_id)
         if maps is None:
             return None
-        from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # only here: it needs numpy
+        from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
 
         try:
             held = DomainAdapter.from_bytes(model.model_id, maps, model.dimension)

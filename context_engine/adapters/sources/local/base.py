@@ -42,7 +42,7 @@ from context_engine.core.query.spelling import words_to_check
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
     from context_engine.adapters.sources.local.loading import VectorCache
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.adapters.sources.local import calibrations, schema
-from context_engine.adapters.sources.local.adapter_store import StoredAdapter
 from context_engine.adapters.sources.local.adapter_switches import scorer_of
 from context_engine.adapters.sources.local.calibrations import Extent, StoredCalibration
 from context_engine.adapters.sources.local.candidates import LocalQuery
@@ -30,10 +29,11 @@ from context_engine.core.models import (
     ScopeCalibration,
     SourceAnswer,
     SourceQuery,
+    StoredAdapter,
 )
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
 
 _QUICK: Final = SearchOptions(section_weight=0.0, sibling_weight=0.0, depth=5)
@@ -68,6 +68,8 @@ class CalibrationKeeping:
 
         @property
         def model_id(self) -> str: ...
+
+        def vector_model(self) -> str: ...
 
         def _snapshot(self) -> AbstractContextManager[sqlite3.Connection]: ...
 
@@ -127,9 +129,7 @@ class CalibrationKeeping:
     def _scorers(self, domain: str, adapter_id: str | None) -> Iterator[tuple[str, DomainAdapter | None]]:
         """Yield the scorers: text only, vectors, and vectors under each adapter that is or will be in force."""
         yield "", None
-        with self._snapshot() as connection:
-            model = schema.model_of(connection)
-        if not self.model_id or model is None or self.model_id != model.model_id:
+        if not self.model_id or self.model_id != self.vector_model():
             return
         yield self.model_id, None
         wanted = {stored.adapter_id for stored in self.adapters(domain) if stored.in_force}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -12,42 +12,9 @@ from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.vector_parts import Array
 from context_engine.adapters.sources.local.view import View
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, HeldVectors
 
 _BATCH: Final = 900
-
-
-class HeldVectors(NamedTuple):
-    """Chunks of some sources that a caller may read, and their vectors, as they stood at one moment.
-
-    Attributes:
-        source_ids: the source of each chunk.
-        chunks: partition by partition, in the order in which they were written.
-        lengths: int64 (chunks), how many vectors each has, >= 1.
-        parts: float32 (vectors, dimension), unit length, chunk by chunk.
-        origin: where the chunks stood.
-    """
-
-    source_ids: list[str]
-    chunks: list[Chunk]
-    lengths: Array
-    parts: Array
-    origin: Origin
-
-    @property
-    def chunk_ids(self) -> list[str]:
-        """The id of each chunk."""
-        return [chunk.chunk_id for chunk in self.chunks]
-
-    @property
-    def document_ids(self) -> list[str]:
-        """The document of each chunk."""
-        return [chunk.document_id or "" for chunk in self.chunks]
-
-    @property
-    def contents(self) -> list[str]:
-        """The text of each chunk."""
-        return [chunk.content for chunk in self.chunks]
 
 
 def held_vectors(view: View, source_ids: Sequence[str]) -> HeldVectors:

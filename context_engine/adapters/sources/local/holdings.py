@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -105,6 +105,28 @@ class Holdings:
         """
         with self._snapshot() as connection:
             return read_held(connection, access)
+
+    def copy_to(self, data_dir: Path) -> None:
+        """Copy the rows as they stand at one moment; the first writer builds the copy's index (`AccessProvable`).
+
+        Args:
+            data_dir: the copy is made in the folder below it that is named like the base's.
+
+        Raises:
+            StoreError: there is no base, or it cannot be read.
+        """
+        if not schema.exists(self.path):
+            raise schema.missing(self.path)
+        target = data_dir / self.path.name
+        target.mkdir(parents=True)
+        with (
+            closing(schema.connect(self.path, write=False)) as rows,
+            closing(sqlite3.connect(target / schema.DATABASE)) as copy,
+        ):
+            try:
+                rows.backup(copy)
+            except sqlite3.DatabaseError as error:
+                raise schema.unusable(self.path, error) from error
 
     def verify(self) -> VerifyReport:
         """Check the consistency of the base; reads all of it.

@@ -12,9 +12,15 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from context_engine.adapters.sources.local.domain_adapter import AdaptedParts, DomainAdapter, mapped_lengths
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local.options import SearchOptions, ranked
-from context_engine.adapters.sources.local.vector_parts import Array, OneProduct, VectorParts
+from context_engine.adapters.sources.local.vector_parts import (
+    AdaptedParts,
+    Array,
+    OneProduct,
+    VectorParts,
+    mapped_lengths,
+)
 from context_engine.core.concurrency.forking import Lock
 from context_engine.errors import StoreVersionMismatch
 

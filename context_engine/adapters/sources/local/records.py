@@ -13,7 +13,6 @@ from context_engine.core.models import Chunk, Classification, FetchedAtBasis, So
 from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
-_ID_LENGTH: Final = 12
 _APART: Final = ("content", "chunk_id", "scores", "source_id")
 _STORED: Final = tuple(name for name in Chunk._fields if name not in _APART)
 
@@ -83,11 +82,6 @@ def decode(row: tuple[str, str, str], indexed_at: str) -> Chunk:
 def digest(chunk_id: bytes, content: bytes, fields: bytes) -> bytes:
     """Return the SHA-256 that proves a row unchanged; the arguments are UTF-8."""
     return hashlib.sha256(b"\0".join((chunk_id, fields, content))).digest()
-
-
-def name_of(model_id: str, maps: bytes) -> str:
-    """Return an adapter's id: the first 12 hexadecimal digits of the SHA-256 over the model's name and its maps."""
-    return hashlib.sha256(model_id.encode("utf-8", "surrogatepass") + b"\0" + maps).hexdigest()[:_ID_LENGTH]
 
 
 def canonical(value: Any) -> str:

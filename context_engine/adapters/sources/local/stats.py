@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from context_engine.adapters.sources.local import schema
-from context_engine.adapters.sources.local.adapter_store import StoredAdapter
 from context_engine.adapters.sources.local.adapter_store import read_all as read_adapters
 from context_engine.adapters.sources.local.calibrations import read_all
 from context_engine.adapters.sources.local.partitions import Partition, partitions, readable
-from context_engine.core.models import AccessScope, Classification, ScopeCalibration
+from context_engine.core.models import AccessScope, Classification, ScopeCalibration, StoredAdapter
 
 
 class SourceStats(NamedTuple):

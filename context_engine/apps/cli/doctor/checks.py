@@ -19,7 +19,7 @@ from context_engine.core.models import Chunk, scorer_name, utc_text
 from context_engine.errors import ConfigError, ContextEngineError, StoreError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.adapter_store import StoredAdapter
+    from context_engine.core.models import StoredAdapter
     from context_engine.core.protocols import Reranker
     from context_engine.wiring import Setup
     from context_engine.wiring.audit_report import AuditReport, LedgerState

@@ -18,11 +18,11 @@ from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.held_vectors import HeldVectors
+    from context_engine.core.models import HeldVectors
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial, JudgedSearch
     from context_engine.evaluation.learning.own_start import OwnStart
-    from context_engine.evaluation.learning.parts import QuestionParts
     from context_engine.evaluation.session import Session
+    from context_engine.learning.parts import QuestionParts
 
 
 def own_start(taught: TaughtBase) -> OwnStart:
@@ -66,12 +66,12 @@ def tune_unjudged(location: ConfigLocation, options: dict[str, Any]) -> None:
 
 
 def _keep(context: CliContext, taught: TaughtBase, learnt: OwnStart, *, force: bool) -> None:
-    from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.domain_adapter import DomainAdapter
     from context_engine.wiring import use_adapter
 
     assert learnt.maps is not None
     name, evidence = taught.domain.domain, {"questions": 0, "own_pairs": learnt.evidence()}
-    adapter = DomainAdapter(taught.base.model_id, *learnt.maps)
+    adapter = DomainAdapter(taught.base.vector_model(), *learnt.maps)
     kept = taught.base.keep_adapter(name, adapter, evidence, taught.held.origin)
     if not force:
         outcome("kept", f"{kept.adapter_id}, not in force: no judged question says that it helps")
@@ -138,9 +138,9 @@ def _domain(session: Session, chosen: str | None) -> str:
 
 def _trial(session: Session, asked: JudgedSearch, taught: TaughtBase, options: dict[str, Any]) -> AdapterTrial:
     from context_engine.evaluation.learning.adapter_gate import check_learnable, learn_adapter
-    from context_engine.evaluation.learning.contrast import lessons_of
-    from context_engine.evaluation.learning.pairs import judged_pairs
+    from context_engine.evaluation.learning.judged_pairs import judged_pairs
     from context_engine.evaluation.metrics import read_measures
+    from context_engine.learning.contrast import lessons_of
 
     measure = read_measures([options["measure"]])[0]
     questions = [question for question, domain in session.questions if domain == asked.domain]

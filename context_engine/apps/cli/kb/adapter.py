@@ -14,7 +14,7 @@ from context_engine.apps.cli.context import ConfigLocation, only_domain, open_co
 from context_engine.apps.cli.kb.base import busy, judged_questions, opened_base, print_calibrations
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.adapter_store import StoredAdapter
+    from context_engine.core.models import StoredAdapter
     from context_engine.wiring import Setup
 
 

@@ -15,8 +15,7 @@ from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local.held_vectors import HeldVectors
-    from context_engine.core.models import DomainSpec
+    from context_engine.core.models import DomainSpec, HeldVectors
     from context_engine.core.protocols import Embedder
     from context_engine.learning.calibration import JudgedQuestion
     from context_engine.wiring import DomainCalibration, Setup

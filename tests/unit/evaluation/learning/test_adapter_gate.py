@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 import numpy as np
 
+from context_engine.adapters.sources.domain_adapter import DomainAdapter
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
 from context_engine.core.models import Chunk
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.gold import identity_of
@@ -20,11 +20,12 @@ from context_engine.evaluation.learning.adapter_gate import (
     evidence,
     measures_with,
 )
-from context_engine.evaluation.learning.contrast import Maps, lessons_of
 from context_engine.evaluation.learning.folds import Fold, Folds, best_rounds, dense_rankings, learn_by_folds
-from context_engine.evaluation.learning.pairs import JudgedPairs, TrainingPairs, judged_pairs
-from context_engine.evaluation.learning.parts import QuestionParts
+from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
 from context_engine.evaluation.questions import EvalQuestion
+from context_engine.learning.contrast import Maps, lessons_of
+from context_engine.learning.pairs import TrainingPairs
+from context_engine.learning.parts import QuestionParts
 from context_engine.testing.fakes import FakeEmbedder
 
 TEXTS = {

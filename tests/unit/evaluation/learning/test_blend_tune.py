@@ -18,9 +18,9 @@ from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.blocks import to_markdown
 from context_engine.evaluation.gold import Corpus
 from context_engine.evaluation.learning.blend_tune import BlendTrial, blend_report, learn_blend
-from context_engine.evaluation.learning.parts import QuestionParts
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.session import Session
+from context_engine.learning.parts import QuestionParts
 
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 pytest.importorskip("ir_measures", reason="the extra 'eval'")

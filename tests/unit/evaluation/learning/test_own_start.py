@@ -14,12 +14,11 @@ pytest.importorskip("numpy", reason="the extra 'vectors'")
 import numpy as np
 
 from context_engine.adapters.sources.local.adapter_store import Origin
-from context_engine.adapters.sources.local.held_vectors import HeldVectors
-from context_engine.core.models import Chunk
+from context_engine.core.models import Chunk, HeldVectors
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.learning.contrast import lessons_of
 from context_engine.evaluation.learning.own_start import OwnStart, _asides, learn_own
-from context_engine.evaluation.learning.pairs import TrainingPairs, own_pairs
+from context_engine.learning.contrast import lessons_of
+from context_engine.learning.pairs import TrainingPairs, own_pairs
 from context_engine.testing import FakeEmbedder
 
 DIMENSION = 64

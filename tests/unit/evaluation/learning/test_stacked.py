@@ -10,7 +10,7 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
+from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.core.engine import with_settings  # noqa: E402
 from context_engine.core.models import SearchResult  # noqa: E402
 from context_engine.evaluation.learning.blend_lessons import (  # noqa: E402

@@ -6,19 +6,15 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
+from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local.cells import assigned, trained  # noqa: E402
-from context_engine.adapters.sources.local.domain_adapter import (  # noqa: E402
-    AdaptedParts,
-    DomainAdapter,
-    mapped_lengths,
-)
 from context_engine.adapters.sources.local.matrix import (  # noqa: E402
     Cells,
     Matrices,
     Matrix,
 )
 from context_engine.adapters.sources.local.options import SearchOptions  # noqa: E402
-from context_engine.adapters.sources.local.vector_parts import VectorParts  # noqa: E402
+from context_engine.adapters.sources.local.vector_parts import AdaptedParts, VectorParts, mapped_lengths  # noqa: E402
 from context_engine.errors import StoreVersionMismatch  # noqa: E402
 
 ALL = SearchOptions()
@@ -90,7 +86,7 @@ def test_the_best_window_of_a_chunk_speaks_for_it(cells: int) -> None:
 def test_many_blocks_are_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     parts, learnt = unit(np.random.default_rng(3).standard_normal((50, 8))), adapter(8)
     whole = mapped_lengths(learnt, VectorParts(parts))
-    monkeypatch.setattr("context_engine.adapters.sources.local.domain_adapter._BLOCK", 7)
+    monkeypatch.setattr("context_engine.adapters.sources.local.vector_parts._BLOCK", 7)
     assert mapped_lengths(learnt, VectorParts(parts)) == pytest.approx(whole, rel=1e-6)
     assert len(mapped_lengths(learnt, VectorParts(parts[:0]))) == 0
 

@@ -12,9 +12,9 @@ np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
 import sqlite3  # noqa: E402
 
+from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local import LocalBase, SearchOptions  # noqa: E402
 from context_engine.adapters.sources.local.calibrations import read_all  # noqa: E402
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local.partitions import forget_derived  # noqa: E402
 from context_engine.adapters.sources.local.search import Scope  # noqa: E402
 from context_engine.core.models import Chunk, DomainSpec, ScopeCalibration, SourceSpec, SourceType  # noqa: E402

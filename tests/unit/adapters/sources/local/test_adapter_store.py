@@ -15,6 +15,7 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="the extra 'vectors'")
 
+from context_engine.adapters.sources.domain_adapter import DomainAdapter  # noqa: E402
 from context_engine.adapters.sources.local import (  # noqa: E402
     BaseWriter,
     LocalBase,
@@ -22,8 +23,7 @@ from context_engine.adapters.sources.local import (  # noqa: E402
     adapter_store,
     adapter_switches,
 )
-from context_engine.adapters.sources.local.adapter_store import Origin, StoredAdapter  # noqa: E402
-from context_engine.adapters.sources.local.domain_adapter import DomainAdapter  # noqa: E402
+from context_engine.adapters.sources.local.adapter_store import Origin  # noqa: E402
 from context_engine.adapters.sources.local.partitions import SourcePlace, forget_derived  # noqa: E402
 from context_engine.adapters.sources.local.schema import DATABASE  # noqa: E402
 from context_engine.adapters.sources.local.search import Scope  # noqa: E402
@@ -34,6 +34,8 @@ from context_engine.core.models import (  # noqa: E402
     NoticeCode,
     ScoreKind,
     SourceAnswer,
+    StoredAdapter,
+    adapter_name,
 )
 from context_engine.errors import ConfigError, StoreError, StoreVersionMismatch  # noqa: E402
 from context_engine.testing.fakes import FakeEmbedder  # noqa: E402
@@ -109,7 +111,7 @@ def forged(
     base: LocalBase, maps: bytes, *, name: str = "", learnt_from: str = f"[{OPEN}]", evidence: str = "{}"
 ) -> None:
     """Put an adapter in force that only looks as if it had been kept."""
-    row = ("HOUSE", name or adapter_store.name_of(MODEL, maps), MODEL, learnt_from, evidence, "2026-03-02")
+    row = ("HOUSE", name or adapter_name(MODEL, maps), MODEL, learnt_from, evidence, "2026-03-02")
     statement = (
         "INSERT INTO adapters(domain, adapter_id, model_id, learnt_from, evidence, made_at, maps, digest)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"

@@ -77,7 +77,7 @@ class TestByAdapters(_LocalContract):
     def _adapter(self, seed):
         import numpy as np
 
-        from context_engine.adapters.sources.local.domain_adapter import DomainAdapter
+        from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
         maps = np.random.default_rng(seed).standard_normal((2, 16, 16))
         return DomainAdapter(self.embedder.model_id, *maps)

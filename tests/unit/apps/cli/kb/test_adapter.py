@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from context_engine.adapters.sources.local.adapter_store import StoredAdapter
 from context_engine.apps.cli.kb.adapter import _table
+from context_engine.core.models import StoredAdapter
 
 MEASURED = {"measure": "nDCG@10", "before": 0.6, "after": 0.65, "interval": [0.02, 0.08], "questions": 240}
 

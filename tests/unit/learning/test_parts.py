@@ -3,7 +3,7 @@
 import pytest
 
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.learning.parts import parts_of
+from context_engine.learning.parts import parts_of
 
 
 def parts(answers, count, texts=None):

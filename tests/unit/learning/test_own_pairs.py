@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.core.models import Chunk
-from context_engine.evaluation.learning.pairs import KINDS, OwnPair, own_pairs
+from context_engine.learning.pairs import KINDS, OwnPair, own_pairs
 
 APPROVAL = (
     "The committee approves every new product of the trading desk. A product without an owner is sent back to its "

@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from context_engine.adapters.embedders.cache import embedded_queries
-from context_engine.adapters.sources.local.held_vectors import HeldVectors
+from context_engine.core.models import HeldVectors
 from context_engine.core.protocols import Embedder
-from context_engine.evaluation.learning.pairs import TrainingPairs
+from context_engine.learning.pairs import TrainingPairs
 
 Array = np.ndarray[Any, Any]
 

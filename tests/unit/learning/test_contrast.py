@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("numpy", reason="the extra 'vectors'")
 import numpy as np
 
-from context_engine.evaluation.learning.contrast import (
+from context_engine.learning.contrast import (
     Contrast,
     Examples,
     Maps,
