@@ -1,0 +1,195 @@
+"""Errors of sources and searches, of models and of the embedded base."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from context_engine.errors.base import ContextEngineError
+
+logger = logging.getLogger(__name__)
+
+
+class SourceError(ContextEngineError):
+    """One source could not answer.
+
+    Args:
+        message: what happened, safe to show to the caller (no key, no query, no host internals).
+        source_id: the source that failed.
+        retryable: whether the same call may succeed later.
+        retry_after_s: seconds to wait before retrying, if known.
+    """
+
+    code = "source_error"
+
+    def __init__(
+        self, message: str, *, source_id: str = "", retryable: bool = False, retry_after_s: float | None = None
+    ) -> None:
+        self.source_id, self.retryable, self.retry_after_s = source_id, retryable, retry_after_s
+        super().__init__(message)
+
+    @property
+    def problem(self) -> str:
+        """The message without the name of the source."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"source {self.source_id!r}: {self.problem}" if self.source_id else self.problem
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with source id, retryable and retry_after_s."""
+        fields = {"source_id": self.source_id, "retryable": self.retryable, "retry_after_s": self.retry_after_s}
+        return {**super().to_dict(), **fields}
+
+
+class SourceAuthError(SourceError):
+    """The credentials were refused."""
+
+    code = "auth"
+
+
+class SourceForbidden(SourceError):
+    """The credentials are valid but lack access."""
+
+    code = "forbidden"
+
+
+class SourceNotFound(SourceError):
+    """The dataset, index or file does not exist."""
+
+    code = "not_found"
+
+
+class SourceRateLimited(SourceError):
+    """The quota is used up."""
+
+    code = "rate_limited"
+
+
+class SourceBusy(SourceError):
+    """Its limit of parallel calls is reached, or an earlier call is overdue."""
+
+    code = "busy"
+
+
+class SourceTimeout(SourceError):
+    """No answer in time."""
+
+    code = "timeout"
+
+
+class SourceUnavailable(SourceError):
+    """Down, unreachable or failing inside."""
+
+    code = "unavailable"
+
+
+class RepartitionRequired(SourceUnavailable):
+    """Its access rules changed after its documents were written, which other callers may still read."""
+
+    code = "repartition"
+
+
+class FetchUnsupported(SourceError):
+    """Its adapter cannot give chunks by their ids, so changes of them cannot be detected."""
+
+    code = "fetch_unsupported"
+
+
+class SourceProtocolError(SourceError):
+    """An answer that breaks the contract."""
+
+    code = "protocol"
+
+
+def source_error_from(error: BaseException, source_id: str = "") -> SourceError:
+    """Return a `SourceError` unchanged; for any other exception, one that names only its type.
+
+    The text of a foreign exception may hold secrets, so it goes to the debug log alone. The exception is the cause of
+    the error returned.
+    """
+    if isinstance(error, SourceError):
+        error.source_id = error.source_id or source_id
+        return error
+    logger.debug("source %s raised", source_id, exc_info=error)
+    name = type(error).__name__
+    failure = SourceUnavailable(f"failed with {name} (its text is in the debug log)", source_id=source_id)
+    failure.__cause__ = error
+    return failure
+
+
+class RetrievalFailed(ContextEngineError):
+    """A search without an answer to give; `result` holds what is known, if anything."""
+
+    code = "retrieval_failed"
+
+    def __init__(self, message: str, *, result: Any = None, statuses: Sequence[Any] = ()) -> None:
+        self.result, self.statuses = result, tuple(statuses)
+        super().__init__(message)
+
+
+class AllSourcesFailed(RetrievalFailed):
+    """No source answered."""
+
+    code = "all_sources_failed"
+
+
+class EvidenceIncomplete(RetrievalFailed):
+    """A strict search, and required evidence is missing."""
+
+    code = "evidence_incomplete"
+
+
+class RerankerError(ContextEngineError):
+    """A reranker failed."""
+
+    code = "reranker_error"
+
+
+class RefinerError(ContextEngineError):
+    """A query refiner failed or gave something unusable."""
+
+    code = "refiner_error"
+
+
+class EmbedderError(ContextEngineError):
+    """An embedder failed; `retryable` says whether the same call may succeed later."""
+
+    code = "embedder_error"
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        self.retryable = retryable
+        super().__init__(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message with retryable."""
+        return {**super().to_dict(), "retryable": self.retryable}
+
+
+class StoreError(ContextEngineError):
+    """The embedded base cannot be used."""
+
+    code = "store_error"
+
+
+class StoreLocked(StoreError):
+    """Another process is writing to the embedded base."""
+
+    code = "store_locked"
+
+
+class StoreCorrupt(StoreError):
+    """The files of the base are inconsistent."""
+
+    code = "store_corrupt"
+
+
+class StoreVersionMismatch(StoreError):
+    """The base was written by another schema or analyser version."""
+
+    code = "store_version"
+
+
+class DegradedRetrieval(UserWarning):
+    """An answer without one of its sources or stages."""
