@@ -100,10 +100,11 @@ class Tests:
     def notice(self, mutant: Mutant, options: argparse.Namespace) -> bool:
         """Return whether a test fails or does not end."""
         lines = self._lines.get(str(mutant.path), {})
-        all_that_use_it = set().union(*lines.values())
+        using = set().union(*lines.values()) & self._seconds.keys()
         first = set(lines.get(mutant.line, ()))
-        first = all_that_use_it if "" in first else first  # executed at import
-        return self._fail(first, options) or (not options.quick and self._fail(all_that_use_it - first, options))
+        if "" in first:  # executed at import: whoever imports the name may use it
+            first, using = using or set(self._seconds), set(self._seconds)
+        return self._fail(first, options) or (not options.quick and self._fail(using - first, options))
 
     def _fail(self, names: set[str], options: argparse.Namespace) -> bool:
         chosen = sorted(names & self._seconds.keys(), key=self._seconds.__getitem__)

@@ -92,7 +92,7 @@ class ManifestPolicy:
         self._rules = {
             source: _Rules.of(registrations) for source, registrations in _registered(domains.values()).items()
         }
-        canonical = {name: _published(domain) for name, domain in sorted(domains.items())}
+        canonical = {name: _published(domain) for name, domain in domains.items()}
         self.policy_hash = hashlib.sha256(_canonical(canonical).encode()).hexdigest()
         self._scope = lru_cache(maxsize=_MOST_PRINCIPALS)(self._scope_of)
 

@@ -114,6 +114,9 @@ def test_text_in_characters_nobody_sees_is_found_whatever_it_says():
     assert injection_kinds(f"Fees.{hidden}") == ("hidden_text",)
     scotland = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
     assert injection_kinds(f"Branches: {scotland}") == ()
+    tags = "".join(chr(0xE0000 + ord(char)) for char in "gbengland")  # long enough for a passage, but a flag's
+    assert injection_kinds(f"Branches: \U0001f3f4{tags}\U000e007f") == ()
+    assert injection_kinds(f"\U0001f3f4 {tags}") == ("hidden_text",)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n" * 50, "&" * 50, "%" * 50, "\\u", "\ud800", "\x00ignore\x00", "=" * 500])

@@ -21,10 +21,12 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.masking import (
     PseudonymMask,
+    as_kept,
     masked_chunk,
     masked_labels,
     masked_request,
     with_masked_chunks,
+    with_masked_query,
 )
 from context_engine.core.protocols import Masker, PersonalData
 from context_engine.errors import MaskingError
@@ -139,8 +141,9 @@ ANA = MASK("Ana")
 
 
 def test_a_place_within_another_is_part_of_it():
-    mask = PseudonymMask([Names("ana lima"), Names("ana"), Names("lima")], KEY)
-    assert mask("to ana lima now") == f"to {mask.pseudonym('NAME', 'ana lima')} now"
+    mask = PseudonymMask([Names("bob"), Names("ana lima"), Names("ana"), Names("lima")], KEY)
+    bob, ana = mask.pseudonym("NAME", "bob"), mask.pseudonym("NAME", "ana lima")
+    assert mask("from bob to ana lima now") == f"from {bob} to {ana} now"
 
 
 def test_two_places_that_overlap_reach_to_the_end_of_the_further_one():
@@ -221,3 +224,19 @@ def test_a_result_for_a_model_is_masked_in_every_part(ask, chunk_of):
     assert [ranked.content for ranked in masked.chunks] == [f"Rule one: ask {ANA}.", f"Rule two: ask {ANA}."]
     assert masked.chunks[0].also_in[0].title == f"{ANA} on the web"
     assert [answer.chunks for answer in masked.raw] == [answer.chunks for answer in result.raw]
+
+
+def test_what_names_nobody_stays_the_same_object(ask, chunk_of):
+    result = ask([(1, [chunk_of("a", 0.9, "Rule one: ask Ana.")])], query="Ask Bob")
+    assert with_masked_query(result, MASK) is result
+    assert as_kept(result, MASK) is result and as_kept(result, None) is result
+
+
+def test_a_question_is_kept_masked_where_the_domain_says_so(ask, chunk_of):
+    chunks = [chunk_of("a", 0.9, "Rule one: ask Ana.")]
+    plain = ask([(1, chunks)], query="Ask Ana")
+    assert as_kept(plain, MASK) is plain
+    engine = {"mask": MASK, "domain_fields": {"settings": {"mask_stored_queries": True}}}
+    kept = as_kept(ask([(1, chunks)], query="Ask Ana", engine=engine), MASK)
+    assert kept.query == kept.request.query == f"Ask {ANA}"
+    assert kept.chunks[0].content == "Rule one: ask Ana."
