@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from context_engine.core.models import adapter_name, scorer_name
+from context_engine.core.models import VectorAdapter, adapter_name, scorer_name
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +52,11 @@ class DomainAdapter:
     def as_bytes(self) -> bytes:
         """Return both maps as little-endian 32-bit floats, the query's first."""
         return self.query.astype("<f4").tobytes() + self.passage.astype("<f4").tobytes()
+
+    @classmethod
+    def of(cls, adapter: VectorAdapter) -> DomainAdapter:
+        """Return an adapter in this form; itself if it has it already."""
+        return adapter if isinstance(adapter, DomainAdapter) else cls(adapter.model_id, adapter.query, adapter.passage)
 
     @classmethod
     def from_bytes(cls, model_id: str, data: bytes, dimension: int) -> DomainAdapter:

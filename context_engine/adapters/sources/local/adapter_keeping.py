@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_engine.adapters.sources.local import adapter_store, adapter_switches, schema
-from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.adapters.sources.local.adapter_switches import AdapterReader, scorer_of
 from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.options import SearchOptions
@@ -18,7 +17,7 @@ from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.records import canonical
 from context_engine.adapters.sources.local.view import View
-from context_engine.core.models import AccessScope, HeldVectors, SourceAnswer, SourceQuery, StoredAdapter
+from context_engine.core.models import AccessScope, HeldVectors, SourceAnswer, SourceQuery, StoredAdapter, VectorAdapter
 from context_engine.core.protocols import Embedder
 from context_engine.errors import ConfigError
 
@@ -44,9 +43,7 @@ class AdapterKeeping:
 
         def _snapshot(self) -> AbstractContextManager[sqlite3.Connection]: ...
 
-        def best_of(
-            self, query_text: str, source_ids: Sequence[str], *, top_k: int, **options: Any
-        ) -> SourceAnswer: ...
+        def best_of(self, *args: Any, **options: Any) -> SourceAnswer: ...
 
     def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> list[StoredAdapter]:
         """Return the adapters of a domain that are kept, the oldest first.
@@ -90,7 +87,7 @@ class AdapterKeeping:
             return scorer_of(connection, domain, self.options.adapter, keys)
 
     def keep_adapter(
-        self, domain: str, adapter: DomainAdapter, evidence: Mapping[str, Any], origin: Origin
+        self, domain: str, adapter: VectorAdapter, evidence: Mapping[str, Any], origin: Any
     ) -> StoredAdapter:
         """Keep an adapter for searches of a domain; which one is in force stays as it is.
 
@@ -104,9 +101,13 @@ class AdapterKeeping:
             StoreError: documents may have moved since they were read, or the base cannot be written.
             TypeError, ValueError: JSON cannot hold the evidence.
         """
+        from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
+
         made_at = self._now().isoformat(timespec="seconds")
         text = canonical(evidence)
-        return adapter_store.keep(self.path, adapter, origin, domain=domain, evidence=text, made_at=made_at)
+        return adapter_store.keep(
+            self.path, DomainAdapter.of(adapter), origin, domain=domain, evidence=text, made_at=made_at
+        )
 
     def forget_adapters(self, domain: str, adapter_ids: Collection[str]) -> None:
         """Forget adapters of a domain that were never put in force; one that was is kept.
@@ -168,9 +169,11 @@ class AdapterKeeping:
         query: SourceQuery,
         *,
         vector: Sequence[float] | None = None,
-        adapter: DomainAdapter | None = None,
+        adapter: VectorAdapter | None = None,
     ) -> SourceAnswer:
         """Return the best chunks of some sources under an adapter, kept or not; see `Trainable`."""
+        from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
+
         return self.best_of(
             query.text,
             source_ids,
@@ -180,7 +183,7 @@ class AdapterKeeping:
             expansions=query.expansions,
             access=query.access,
             domain=query.domain,
-            adapter=adapter,
+            adapter=None if adapter is None else DomainAdapter.of(adapter),
         )
 
     def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:

@@ -18,7 +18,6 @@ from context_engine.apps.cli.words import counted
 from context_engine.errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
-    from context_engine.core.models import HeldVectors
     from context_engine.evaluation.learning.adapter_gate import AdapterTrial, JudgedSearch
     from context_engine.evaluation.learning.own_start import OwnStart
     from context_engine.evaluation.session import Session
@@ -124,7 +123,7 @@ def tune_adapter(location: ConfigLocation, options: dict[str, Any]) -> None:
         elif not options["blend"]:
             write_json(said, demo=context.demo)
         if not options["dry_run"]:
-            _apply(context, asked, taught.held, trial, options)
+            _apply(context, taught, trial, options)
         if options["blend"]:
             tune_blend_beside(session, taught, trial, options, said)
 
@@ -162,9 +161,7 @@ def _trial(session: Session, asked: JudgedSearch, taught: TaughtBase, options: d
     return trial if own is None else replace(trial, more={"own_pairs": own.evidence()})
 
 
-def _apply(
-    context: CliContext, asked: JudgedSearch, held: HeldVectors, trial: AdapterTrial, options: dict[str, Any]
-) -> None:
+def _apply(context: CliContext, taught: TaughtBase, trial: AdapterTrial, options: dict[str, Any]) -> None:
     """Keep the adapter and put it in force, once the scope threshold is calibrated under it; or say why not."""
     from context_engine.evaluation.learning.adapter_gate import USUALLY_NEEDED, evidence
     from context_engine.wiring import use_adapter
@@ -177,15 +174,15 @@ def _apply(
         if trial.adapter is not None and trial.gains(known=True):
             _print_known(trial)
         click.get_current_context().exit(FAILURE)
-    domain = context.setup.registry.domain(asked.domain)
-    judged = judged_questions(context.setup).get(asked.domain, ())
-    kept = asked.base.keep_adapter(asked.domain, trial.adapter, evidence(trial), held.origin)
+    domain = taught.domain
+    judged = judged_questions(context.setup).get(domain.domain, ())
+    kept = taught.base.keep_adapter(domain.domain, trial.adapter, evidence(trial), taught.held.origin)
     with busy("Calibrating …"):
-        calibration = use_adapter(context.setup, asked.base, domain, kept.adapter_id, judged=judged)
+        calibration = use_adapter(context.setup, taught.base, domain, kept.adapter_id, judged=judged)
     print_calibrations([calibration])
     if not options["as_json"]:
         forced = ", as --force asks" if trial.refusal is not None else ""
-        told = f"{asked.domain} is searched with {kept.adapter_id}{forced}; 'kb adapter undo' takes it back"
+        told = f"{domain.domain} is searched with {kept.adapter_id}{forced}; 'kb adapter undo' takes it back"
         outcome("in force", told)
 
 
