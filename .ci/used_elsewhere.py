@@ -1,6 +1,6 @@
 """What vulture cannot see used: names that libraries, the plugin's host, callers of the API or a published form use."""
 
-# Libraries call or read these: httpx, http.cookiejar, onnxruntime, sentence-transformers, zipfile, expat, io, logging, rich.
+# Libraries call or read these: httpx, http.cookiejar, onnxruntime, sentence-transformers, rich, zipfile, logging.
 auth_flow
 extract_cookies
 max_seq_length
