@@ -50,7 +50,7 @@ sources:
 """
 FAULTS: Final = ("status_500", "status_503", "truncated", "dropped", "reset")
 WRITES: Final = ("create_by_text", "create_segments", "assign_metadata", "delete_document", "documents", "segments")
-SAYS: Final = "may not be all of it"
+SAYS: Final = "its chunks may be incomplete"
 _PART: Final = re.compile(r"(DOC-\d+) revision (\d+) part (\d+) of (\d+)")
 _PROBE: Final = re.compile(r"probe\d+")
 

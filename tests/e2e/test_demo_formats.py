@@ -71,13 +71,11 @@ class Document:
 def read(path: Path) -> Document:
     """Return a Markdown file of the demo; the labels below its title give way to the front matter's values."""
     text = path.read_text("utf-8")
-    front = front_matter(text)
-    blocks = [block.splitlines() for block in text[front.end :].strip().split("\n\n")]
+    front, end = front_matter(text)
+    blocks = [block.splitlines() for block in text[end:].strip().split("\n\n")]
     if all(map(LABELLED.match, blocks[1])):
         del blocks[1]
-    return Document(
-        front.fields, [(LABELS[key], str(front.fields[key])) for key in LABELS if key in front.fields], blocks
-    )
+    return Document(front, [(LABELS[key], str(front[key])) for key in LABELS if key in front], blocks)
 
 
 def heading(line: str) -> tuple[int, str] | None:

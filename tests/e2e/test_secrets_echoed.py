@@ -180,7 +180,7 @@ def test_no_command_passes_on_what_the_server_echoes(
         if name == "ingest" and place in PASSING:
             continue
         result = CliRunner().invoke(main, [*command])
-        assert result.exit_code != 2 or "is not there" in result.output, result.output  # it asked the server
+        assert result.exit_code != 2 or "does not exist" in result.output, result.output  # it asked the server
         assert "Traceback" not in result.output
         assert_nowhere(result.output)
         assert_nowhere("".join(traceback.format_exception(result.exception)) if result.exception else "")

@@ -51,7 +51,7 @@ def load(name: str) -> Any:
 
 
 def test_the_sdk_loads_every_copy_that_a_rule_refuses(plugin_python: Path, tmp_path: Path) -> None:
-    whole, rows = load("conftest").PLUGIN, load("test_rules").ROWS
+    whole, rows = load("conftest").PLUGIN, load("test_check").ROWS
     copies = {"whole": whole, "no tool in a file": {**whole, "tools/search.py": "from dify_plugin import Tool\n"}}
     for file, old, new, key, rule in rows:
         if key not in COINCIDENCE:

@@ -10,7 +10,7 @@ import pytest
 import context_engine
 
 PACKAGE = Path(context_engine.__file__).parent
-FACTORIES = {"wiring/embedded_base.py", "adapters/sources/dify/factory.py"}
+FACTORIES = {"wiring/embedded_base.py", "adapters/sources/dify/adapter.py"}
 """Where an adapter knows its own name."""
 NAMED = frozenset({"local", "dify"})
 CLASSES = frozenset({"DifySource", "LocalSource", "DifySink", "DifyExamination"})

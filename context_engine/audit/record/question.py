@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -10,7 +9,7 @@ from context_engine.audit.record.exact import json_bytes, read_json
 from context_engine.audit.record.packed import packed_question, unpacked_question
 from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.values import Addendum
-from context_engine.errors import MissingExtra, QueryNotRecorded
+from context_engine.errors import QueryNotRecorded
 
 QUESTION: Final = "question"
 
@@ -32,6 +31,8 @@ def question_addendum(
         return {}
     data = json_bytes(packed_question(question))
     if kept == "digest":
+        from context_engine.audit.record.seal import sealed  # only here: it needs the extra
+
         data = _SEALED + sealed(data, pseudonyms.seal_secret(query), record_id)
     return {QUESTION: Addendum.of(QUESTION, data)}
 
@@ -55,41 +56,10 @@ def read_question(
         raise QueryNotRecorded(
             f"record {record_id}: only a digest of its question was kept: give the question itself (--query)"
         )
+    from context_engine.audit.record.seal import unsealed  # only here: it needs the extra
+
     for names in pseudonyms:
         opened = unsealed(data[len(_SEALED) :], names.seal_secret(query), record_id)
         if opened is not None:
             return unpacked_question(read_json(opened))
     raise QueryNotRecorded(f"record {record_id}: its question is another one, or it was sealed under another audit key")
-
-
-try:
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-except ImportError:
-    raise MissingExtra("the audit ledger", "audit") from None
-
-_NONCE_BYTES: Final = 12
-_KEY_BYTES: Final = 32
-_INFO: Final = b"context-engine audit question"
-
-
-def sealed(data: bytes, secret: bytes, record_id: str) -> bytes:
-    """Encrypt bytes for `unsealed` with the same secret and record id."""
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    return nonce + _cipher(secret, record_id).encrypt(nonce, data, record_id.encode())
-
-
-def unsealed(data: bytes, secret: bytes, record_id: str) -> bytes | None:
-    """Decrypt sealed bytes; None if secret or record differ, or the bytes were changed."""
-    nonce, body = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
-    try:
-        return _cipher(secret, record_id).decrypt(nonce, body, record_id.encode())
-    except (InvalidTag, ValueError):
-        return None
-
-
-def _cipher(secret: bytes, record_id: str) -> ChaCha20Poly1305:
-    key = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=record_id.encode(), info=_INFO).derive(secret)
-    return ChaCha20Poly1305(key)
