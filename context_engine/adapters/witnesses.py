@@ -61,7 +61,6 @@ class TlogWitness:
         """Return the signature lines of its cosignatures; or the size it last cosigned, if `old_size` differs.
 
         Args:
-            note: the signed checkpoint.
             old_size: records of the checkpoint that it cosigned last; 0 if none.
             proof: consistency proof from `old_size` to the checkpoint, 32 bytes each; empty from 0.
 

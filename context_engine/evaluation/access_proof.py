@@ -50,7 +50,6 @@ def prove_access(
     take no part.
 
     Args:
-        data_dir: the folder of the embedded base.
         changes: of documents that the principal may not read, >= 1; new sources among them.
         questions: made of the base's own texts, at least as many as there are texts to make them of.
         seed: equal seeds give equal trials.

@@ -205,7 +205,6 @@ def evaluate_each(
 
     Args:
         baseline: another set-up, or a folder of runs.
-        progress: receives the collection and id of each question.
 
     Raises:
         InvalidRequest, ConfigError: as `evaluate`, with the name of the collection.

@@ -133,7 +133,6 @@ def run_questions(
     """Return the answers of an engine; the first question is first asked as a warm-up, so that sources are open.
 
     Args:
-        questions: each with its domain.
         as_of: the day for questions that name none; None is today.
         authority: also rank everything with the authority boost at 0.
 

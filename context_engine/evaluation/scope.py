@@ -115,7 +115,6 @@ def calibrate(
 
     Args:
         inside, outside: question id with its best absolute relevance.
-        current: the threshold in force.
         keep: least share of the questions in scope that the chosen threshold keeps, (0, 1].
 
     Raises:

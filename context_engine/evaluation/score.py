@@ -91,7 +91,6 @@ def score_rankings(
 
     Args:
         read: by question how many chunks a reader gets, for measures of a set (SetF, SetP ...).
-        rejected: what was judged not relevant.
     """
     named = {question: ranked_ids(question_hits, qrels.get(question, {})) for question, question_hits in hits.items()}
     rankings = {question: [place for place, _ in places] for question, places in named.items()}

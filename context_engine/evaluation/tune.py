@@ -132,7 +132,6 @@ def tune(
     the answers. If a candidate's settings might make a search look deeper, that search is made.
 
     Args:
-        variants: as `candidates` returns them.
         measure: as ir_measures names it; a set measure (SetF ...) is taken on the first top_k.
         top_k: chunks a reader gets; None takes each domain's stage2_top_k.
         progress: receives (searches done, searches in all, question id).

@@ -42,7 +42,6 @@ def chunk_metadata(
 
     Args:
         base: what the chunks of the document have in common.
-        fields: the declared fields of the document.
         strategy: names the metadata fields that chunks of this type carry if known.
         tokens: number of tokens of the piece.
         now: used as `created_at` if the document does not state it; the clock's if None.

@@ -110,7 +110,6 @@ def document_title(loaded: LoadedDocument, declared_title: str | None) -> str:
 
     Args:
         loaded: the document; the title of a record is the first line of its text.
-        declared_title: the title among its fields.
     """
     if loaded.record:
         return loaded.text.split("\n", 1)[0][:_MOST_TITLE]

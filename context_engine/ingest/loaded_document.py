@@ -110,7 +110,6 @@ def without_text(name: str, notices: Sequence[Notice], *, pictures: bool) -> Ski
     """Return the report on an office document without text.
 
     Args:
-        notices: what of it was not read.
         pictures: whether it holds pictures or other objects that may contain text; otherwise it is empty, no error.
     """
     unread = pictures or bool(notices)
@@ -150,7 +149,6 @@ def contents_left_out(lines: Sequence[str], text: str, pages: Sequence[int] = ()
     """Return the notice that a table of contents is left out; lines that are not in the text are quoted.
 
     Args:
-        text: the text of the document without it.
         pages: the pages of the table, ascending; empty if there are no pages.
     """
     left = f"a table of contents is left out: {len(lines)} lines{_on(pages)}"

@@ -31,7 +31,6 @@ from typing import IO, Any, BinaryIO, Final
 from context_engine.ingest.reading import CutDocument, load_file, read_file
 
 logger = logging.getLogger(__name__)
-
 READY: Final = b"R"
 """The task was received; reading of the first file begins."""
 ITEMS: Final = b"I"

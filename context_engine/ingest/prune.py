@@ -113,7 +113,6 @@ def plan_prune(
     Args:
         gone: documents that the source holds and the run did not see.
         file_of: returns the file that a document came from; None if unknown.
-        scan: what the run found.
         emptied: whether the folder holds nothing of the source any more.
         confirmed: whether an emptied source was confirmed.
     """

@@ -26,7 +26,6 @@ from context_engine.ingest.workers import Item, read_all
 
 __all__ = ["IngestOptions", "Progress", "RefusingSink", "ingest"]
 logger = logging.getLogger(__name__)
-
 MOST_SAMPLES: Final = 5
 _NO_RULE: Final = "no rule includes it: add one to a source's documents, or name the source (--source)"
 Progress = Callable[[int, int, str], None]
@@ -64,15 +63,12 @@ def ingest(
     Args:
         path: a folder, or one file.
         specs: the sources; their `documents` rules select the files.
-        sink: receives the chunks.
         source_id: put every supported file into this source, whatever the rules say.
-        options: how documents are cut and written.
         prune: remove documents that the folder no longer holds. Documents of unreadable files and folders are kept,
             and all of a source, if more than a few, when the folder holds nothing of it any more. Without `prune` the
             report says what it would remove.
         allow_empty: with `prune`, a source may lose all of its documents if the folder holds nothing of it.
         dry_run: write nothing.
-        progress: called for each file.
         memory: files that it knows as unchanged are not read.
 
     Raises:

@@ -23,7 +23,6 @@ from context_engine.ingest.files import shown_name
 from context_engine.ingest.reading import FileJob, IngestOptions, Known
 
 logger = logging.getLogger(__name__)
-
 _FORM: Final = 3
 _CODES: Final = {str(code): code for code in NoticeCode}
 _YOUNG_S: Final = 3.0
@@ -66,7 +65,6 @@ class ScanCache:
         """Return what an unchanged file gave; None if it has to be read.
 
         Args:
-            job: the file.
             options: how it would be cut.
             known: the documents that the sources hold.
         """

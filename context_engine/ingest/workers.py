@@ -36,7 +36,6 @@ from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, c
 
 __all__ = ["Item", "cut_loaded", "read_all", "read_one"]
 logger = logging.getLogger(__name__)
-
 _PER_PROCESS: Final = 2 * 1024 * 1024
 _MOST_PROCESSES: Final = 4
 _AHEAD: Final = 8
@@ -55,7 +54,6 @@ def read_all(
     If the token counter cannot be pickled, files are loaded in the workers but cut in this process.
 
     Args:
-        jobs: the files.
         options: how they are cut, by how many processes, and their limits.
         known: what the sources already hold.
     """
@@ -102,7 +100,6 @@ def cut_loaded(
     """Cut documents of one file that are already loaded (at least one) by a rule, within the limits.
 
     Args:
-        documents: the documents, in the order of their file.
         rule: how they are cut; None takes that from each document.
         options: how they are cut, and the limits.
     """

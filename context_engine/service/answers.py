@@ -172,8 +172,6 @@ def rerank_chunks(
 
     Args:
         principal: the caller, for the record; the origin of the chunks is not checked.
-        caller: the program that asks, for the record.
-        request_id: the id of the call.
 
     Raises:
         InvalidRequest: an unusable chunk or option.

@@ -32,9 +32,7 @@ from context_engine.service.contract.comparison import (
 from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)
-
 _BECAUSE: Final = 10
-
 _WRITING: Final = Lock()
 
 
@@ -86,7 +84,6 @@ def comparison_asked_for(
 
     Args:
         asked: whether the request wants one; None: `compare_mode` decides.
-        result: the engine's result.
         context: the context made of it; None: the caller wants no texts.
 
     Raises:

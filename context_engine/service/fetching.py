@@ -33,7 +33,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.request import only_domain
 
 logger = logging.getLogger(__name__)
-
 _TIMEOUT_S: Final = 10.0
 _PARALLEL: Final = 8
 _HEADING: Final = "Fetched"

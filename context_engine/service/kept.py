@@ -23,7 +23,6 @@ from context_engine.errors import CursorExpired
 from context_engine.service.contract.rag import RAGPipelineResponse
 
 logger = logging.getLogger(__name__)
-
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_ENTRIES: Final = 4096
 _KEPT_S: Final = 600.0
@@ -32,7 +31,6 @@ _BESIDE: Final = 500
 """Overhead of an entry in bytes, added to its packed size."""
 
 CURSOR_EXPIRED: Final = "this cursor is no longer valid: ask the question again"
-
 _SECRET: Final = secrets.token_bytes(32)
 """Signs the cursors of this process; they cannot be forged and expire with its kept answers."""
 

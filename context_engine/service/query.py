@@ -31,7 +31,6 @@ def answer_query(
     Args:
         principal: the caller, whose rights decide what is searched.
         caller: the program that asks, for the record; it grants nothing.
-        request_id: the id of the call.
 
     Raises:
         UnknownDomain: not registered, or not for this principal.

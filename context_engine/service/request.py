@@ -70,9 +70,6 @@ def _check_most(name: str, value: Any, most: float) -> None:
 def only_domain(registry: Registry, name: str | None) -> str:
     """Return the named domain, else the only one.
 
-    Args:
-        registry: the caller's view of the domains.
-
     Raises:
         InvalidRequest: none was named, and there is none or several.
     """
@@ -98,11 +95,6 @@ def search_request(
     request: RAGQueryRequest, domain: str, *, principal: Principal, caller: Caller, request_id: str | None
 ) -> SearchRequest:
     """Return the engine's request.
-
-    Args:
-        domain: from `only_domain`.
-        principal: the caller.
-        caller: the program that asks, for the record.
 
     Raises:
         InvalidRequest: a malformed filter, or a setting given twice.

@@ -49,9 +49,7 @@ def response_of(
         context: the context for a model; None if not wanted.
         asked: the filter as the caller wrote it.
         mask: the engine's mask.
-        reranker: the name of the engine's model reranker.
         demo: whether the domains are the demo bank's.
-        total_ms: the total time.
 
     Raises:
         MaskingError: a masker failed.
@@ -135,7 +133,6 @@ def retrieval_chunk(ranked: RankedChunk, label: str, source_title: str) -> Retri
     """Return a chunk with everything needed to cite it; not validated again.
 
     Args:
-        label: its citation label.
         source_title: used if the document names no organisation; "" for none.
     """
     fields = ranked.fields()
@@ -161,12 +158,7 @@ def context_string(context: Context) -> ContextString:
 
 
 def statistics_of(result: SearchResult, *, asked: Filter | None, total_ms: float) -> RetrievalStatistics:
-    """Return the statistics of a search.
-
-    Args:
-        asked: the filter as the caller wrote it.
-        total_ms: the total time.
-    """
+    """Return the statistics of a search."""
     times = {stage.name: stage.elapsed_ms for stage in result.stages}
     embedding_ms = max((source.embedding.elapsed_ms for source in result.sources if source.embedding), default=0.0)
     scores = [chunk.final for chunk in result.chunks]

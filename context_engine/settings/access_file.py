@@ -90,7 +90,6 @@ class Oidc(BaseModel):
 
 
 ACCESS_FILE: Final = "access.yaml"
-
 MANIFEST_POLICY: Final = "manifest"
 """The built-in policy, which applies the access rules of the manifests."""
 
@@ -98,7 +97,6 @@ _MAY_VARY: Final = frozenset(("app", "user", "sha256"))
 """Keys that may use a variable: ids of a server. The caller may control the environment, so no other key may."""
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-
 Texts = Annotated[tuple[Text, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
 
 

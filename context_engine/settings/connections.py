@@ -30,7 +30,6 @@ from context_engine.settings.messages import config_error, unknown_key
 from context_engine.settings.paths import ConfigPaths
 
 _SECRETS: Final = ("api_key", "proxy")
-
 Fields = Mapping[str, Mapping[str, tuple[Interpolator, Any]]]
 """For each connection and key: the value as written, and the interpolator for its variables."""
 
@@ -66,7 +65,6 @@ def _secret_url(value: SecretStr) -> SecretStr:
 
 
 Count = Annotated[int, BeforeValidator(_no_flag), Field(ge=1, le=1000)]
-
 Secret = Annotated[SecretStr, Field(min_length=1)]
 
 

@@ -31,7 +31,6 @@ from context_engine.errors import ConfigError, nearest
 from context_engine.settings.paths import ConfigPaths, named_folder, user_folder
 
 logger = logging.getLogger(__name__)
-
 DATA_DIR_VARIABLE: Final = "CONTEXT_ENGINE_DATA_DIR"
 _DATA_HOMES: Final = ("XDG_DATA_HOME", "LOCALAPPDATA", ".local/share")
 ID_FILE: Final = ".context-engine-id"
@@ -81,8 +80,6 @@ def find_data_dir(
 
     Args:
         data_dir: the value of `--data-dir`, relative to `cwd` or absolute.
-        env: the environment.
-        cwd: the current directory.
         paths: the configuration, which has a data folder of its own; None: the user's data folder itself.
 
     Raises:
@@ -96,14 +93,7 @@ def find_data_dir(
 
 
 def claim_data_dir(folder: Path, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> None:
-    """Record the owner of a data folder before it is written to; explicitly configured folders are left alone.
-
-    Args:
-        folder: from `find_data_dir`.
-        paths: the configuration.
-        domains: its names.
-        env: the environment.
-    """
+    """Record the owner of a data folder before it is written to; explicitly configured folders are left alone."""
     if paths.manifest_dir is None or not _is_by_default(folder, env):
         return
     place = paths.manifest_dir.resolve()
@@ -119,8 +109,6 @@ def orphaned_data_dirs(
     Args:
         folder: from `find_data_dir`; an explicitly configured folder is never questioned.
         paths: the configuration.
-        domains: its names.
-        env: the environment.
     """
     if paths.manifest_dir is None or folder.is_dir() or not _is_by_default(folder, env):
         return ()
@@ -129,12 +117,6 @@ def orphaned_data_dirs(
 
 def adopt_data_dir(name: str, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> Path:
     """Assign a data folder to a configuration and return it.
-
-    Args:
-        name: the folder's name below the user's data folder.
-        paths: the configuration.
-        domains: its names.
-        env: the environment.
 
     Raises:
         ConfigError: no such folder, it belongs to another configuration, or there are no manifests.

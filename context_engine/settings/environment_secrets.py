@@ -13,7 +13,6 @@ from context_engine.settings.files import Interpolator
 from context_engine.settings.values import PREFIX
 
 API_TOKEN: Final = f"{PREFIX}API_TOKEN"
-
 _TOKEN_MIN: Final = 32
 
 
@@ -41,11 +40,8 @@ def read_api_token(env: Mapping[str, str], folder: Path) -> str | None:
 
 
 AUDIT_LEDGER: Final = f"{PREFIX}AUDIT_LEDGER"
-
 AUDIT_KEY: Final = f"{PREFIX}AUDIT_KEY"
-
 AUDIT_FORMER_KEYS: Final = f"{PREFIX}AUDIT_FORMER_KEYS"
-
 SECRET_PARAMETERS: Final = ("password", "sslpassword")
 """Secret parameters in the query of a libpq URL."""
 
@@ -104,7 +100,6 @@ def _read(name: str, env: Mapping[str, str], folder: Path) -> str | None:
 
 
 PRIVACY_KEY: Final = f"{PREFIX}PRIVACY_KEY"
-
 _KEY_MIN: Final = 16
 
 

@@ -17,11 +17,8 @@ from context_engine.errors import ConfigError, MissingVariable
 from context_engine.secrecy import looks_like_key
 
 _MAX_BYTES: Final = 1_000_000
-
 _MAX_VALUES: Final = 50_000
-
 _MAX_DEPTH: Final = 20
-
 Location = tuple[str | int, ...]
 """The path from the top of a file to a value: keys and list indices."""
 
@@ -160,18 +157,13 @@ def _check_shape(top: dict[str, Any], label: str) -> None:
 
 
 _FORM: Final = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{")
-
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
-
 _MAX_SECRET_BYTES: Final = 65_536
-
 _OF_SECRET: Final = re.compile("key|token|secret|password")
 """Parts of the names of secret fields; they take no default, which would put the secret into the file."""
 
 _NO_FORM: Final = "'${...}' must hold NAME, NAME:-default or file:/path"
-
 _NO_FILE: Final = "a file can be read in connections only: write the value out, or use ${NAME}"
-
 _FIXED: Final = "takes no variable or file: write the value out ('$${' is a literal '${')"
 
 _PASTED_NAME: Final = (

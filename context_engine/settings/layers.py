@@ -102,10 +102,6 @@ def config_layer(
 
     Args:
         values: keys of the model, of `Settings` in groups too; text from a variable is parsed by the type of its key.
-        origin: shown by `config show` and in results.
-        file: the file's name in messages.
-        key: the location of the mapping in the file.
-        model: the settings allowed there.
 
     Raises:
         ConfigError: an unknown or misplaced key, or a value out of range.

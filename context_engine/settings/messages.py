@@ -71,10 +71,7 @@ def config_error(
     """Return the problems of a validation together; each names file, key and the nearest valid choice.
 
     Args:
-        error: the errors of pydantic.
         data: the validated data, for the names of list items.
-        model: the model it was validated against.
-        file: the file's name in messages.
         show_values: False if values may be secrets.
     """
     return ConfigError.together(config_problems(error, data, model, file=file, show_values=show_values))
@@ -175,7 +172,6 @@ def field_problem(details: ErrorDetails, location: Location, model: type[BaseMod
     """Return the problem of a value in one sentence, with the nearest valid choice.
 
     Args:
-        details: one error of pydantic.
         location: the location of the value in the validated data.
         model: the model of the validated data.
     """

@@ -19,9 +19,7 @@ CONFIG_FILES: Final = (
 )
 
 CONFIG_DIR_VARIABLE: Final = "CONTEXT_ENGINE_CONFIG_DIR"
-
 _APP: Final = "context-engine"
-
 _MANIFEST_LINE: Final = re.compile(r"^(?:domain|sources)\s*:", re.MULTILINE)
 
 
@@ -64,8 +62,6 @@ def find_config(config_dir: str | Path | None = None, *, env: Mapping[str, str],
 
     Args:
         config_dir: the value of `--config-dir`, relative to `cwd` or absolute.
-        env: the environment.
-        cwd: the current directory.
 
     Raises:
         ConfigError: a named folder is missing or holds no configuration.
@@ -174,7 +170,6 @@ def user_folder(env: Mapping[str, str], xdg: str, windows: str, below_home: str)
     """Return our folder below a folder of the user; None if the environment names no home.
 
     Args:
-        env: the environment.
         xdg, windows: variables that may name the user's folder.
         below_home: the user's folder if none of them is set.
     """
@@ -187,9 +182,7 @@ def user_folder(env: Mapping[str, str], xdg: str, windows: str, below_home: str)
 
 
 _STEMS: Final = {name.partition(".")[0]: name for name in CONFIG_FILES}
-
 _SUFFIXES: Final = ("json", "yaml", "yml")
-
 _LIKE: Final = 0.83
 """Similarity from which a name counts as misspelt: `injest.json` does, an evaluation's `collections.yaml` does not."""
 

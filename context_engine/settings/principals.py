@@ -173,9 +173,7 @@ def _clearance(claims: Mapping[str, Any], names: Claims) -> Classification:
 
 
 _ID_BYTES: Final = 5
-
 _SECRET_BYTES: Final = 32
-
 _FORM: Final = re.compile(rb"ce_([0-9a-f]{10})_[A-Za-z0-9_-]{43}")
 
 

@@ -27,15 +27,10 @@ LITERAL_KEYS: Final = frozenset(
 """Keys that take no variable: public texts, and access rules, because the caller may control the environment."""
 
 _SHARED: Final = "is in {} too, with other values: give it another id, or make both alike to share it"
-
 _NO_RULE: Final = "names nobody: give it roles, groups or a clearance, or remove it to let everybody search"
-
 _SHORTEST_HIDDEN: Final = 4
-
 _DOMAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-
 _ACCESS_KEY: Final = re.compile(r"^[^#\n]*\baccess[\"']?[ \t]*:", re.MULTILINE)
-
 _DOMAIN_LINE: Final = re.compile(r"^domain[ \t]*:([^#\n]*)", re.MULTILINE)
 
 
@@ -101,8 +96,6 @@ def read_registry(
     """Return the registry (with the problems of the manifests) and the problems of the stage.
 
     Args:
-        paths: the folders of the configuration.
-        env: the environment.
         stage: its dataset ids replace those of the manifests.
         connections: the names a source may use; None: unknown, so not checked.
         doc_types: the rows of the chunking table that a document rule may use; empty: not checked.

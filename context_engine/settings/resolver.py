@@ -108,7 +108,6 @@ def _layer(name: str, row: Any, file: str) -> Layer:
 
 
 _NOTHING: Final[Layer] = MappingProxyType({})
-
 _CACHE_SIZE: Final = 256
 
 

@@ -28,7 +28,6 @@ from context_engine.settings.registry import LITERAL_KEYS
 from context_engine.settings.resolver import PERSONA_KEYS
 
 Schema = dict[str, Any]
-
 _VARIABLE: Final[Schema] = {"type": "string", "pattern": r"\$\{", "description": "A value out of a variable."}
 _NO_VARIABLE: Final[Schema] = {"not": {"pattern": r"(^|[^$])\$\{"}}
 """Pattern of a public text, which takes no variable; `$${` is a literal `${`."""

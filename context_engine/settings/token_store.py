@@ -19,11 +19,8 @@ from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.settings.principals import NewToken, new_token, token_hash
 
 TOKEN_FILE: Final = "tokens.sqlite"
-
 _USED_EVERY_S: Final = 60
-
 _COLUMNS: Final = "id, name, principal, created, expires, revoked, used"
-
 _NO_HASH: Final = "0" * 64
 
 
@@ -75,8 +72,6 @@ class TokenStore:
         """Create a token and store its hash.
 
         Args:
-            name: its purpose.
-            principal: the principal of its holder.
             now: the moment it is made.
             expires: refused from then on; None: never.
 
@@ -103,7 +98,6 @@ class TokenStore:
         """Replace a token by a new one with the same name and principal, and revoke the old one.
 
         Args:
-            token_id: the id of the old token.
             expires: expiry of the new token.
             until: end of the old token, unless it expires earlier.
 
@@ -243,7 +237,6 @@ def _seconds(moment: datetime) -> int:
 
 
 VERSION: Final = 1
-
 _BUSY_S: Final = 10.0
 
 TABLE: Final = """

@@ -114,8 +114,6 @@ def misplaced(key: str, model: type[BaseModel], *, in_group: bool = False) -> st
     """Return why a key cannot be set in a model, and where it can be; None if no model has it.
 
     Args:
-        key: the key as written.
-        model: the settings allowed there.
         in_group: whether the key stands in a group of `rag-pipeline.json`.
     """
     variable = f"{PREFIX}{key.upper()}"

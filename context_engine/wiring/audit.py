@@ -29,15 +29,10 @@ if TYPE_CHECKING:
 
 
 AuditMode = Literal["off", "best_effort", "required"]
-
 _SCHEMES: Final = ("postgresql", "postgres")
-
 _FILE: Final = ("audit", "ledger.db")
-
 _NEEDS: Final = "the audit ledger"
-
 _EXTRA: Final = "audit"
-
 _STRICTEST: Final[tuple[QueryForm, ...]] = ("none", "digest", "text")
 
 
@@ -189,7 +184,6 @@ def open_recorder(
 
     Args:
         data_dir: see `ledger_place`.
-        clock: gives the time of refusals and contexts.
         kind: `rank` if the engine ranks passages that were retrieved elsewhere.
 
     Raises:

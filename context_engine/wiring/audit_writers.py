@@ -29,7 +29,6 @@ def shared_writer(key: str, open_ledger: Callable[[], LedgerInUse], place: str) 
     Args:
         key: identifies the ledger and the way of writing to it.
         open_ledger: opens it at the first record.
-        place: its name for people.
     """
     from context_engine.audit.recorder import LedgerWriter
 
@@ -42,9 +41,6 @@ def shared_writer(key: str, open_ledger: Callable[[], LedgerInUse], place: str) 
 @atexit.register
 def close_writers(timeout_s: float = _AT_EXIT_S) -> tuple[str, ...]:
     """Write pending records, make last checkpoints and close the ledgers; a later record reopens its ledger.
-
-    Args:
-        timeout_s: for each ledger.
 
     Returns:
         A sentence for each ledger with unrecorded searches.

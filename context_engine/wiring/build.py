@@ -63,9 +63,7 @@ def build_engine(
         reranker, refiner: used instead of those the settings name.
         models: models of the same settings, for a caller who asks afterwards what they did.
         clock, ids: see `Engine`.
-        recorder: used instead of the configured one.
         recorded: False records nothing, for trials whose results reach nobody.
-        access: used instead of the configured policy.
 
     Raises:
         ConfigError: an unusable configuration, or a reranker or extra that is not installed.

@@ -36,10 +36,8 @@ def open_authenticator(
     """Return the authenticator of a configuration's service.
 
     Args:
-        setup: the configuration.
         data_dir: the data folder, which holds the tokens; None: the default.
         no_auth: let everybody in; allowed on loopback and without configured tokens only.
-        host: the listening address of the service.
         clock: gives the time; None: the system's.
 
     Raises:
@@ -78,9 +76,6 @@ class Callers:
 
     def renew(self, setup: Setup) -> None:
         """Switch to another configuration; the keys of an unchanged identity provider are kept.
-
-        Args:
-            setup: the configuration.
 
         Raises:
             ConfigError: unusable; the current configuration stays in force.
@@ -179,7 +174,6 @@ def openings(setup: Setup, data_dir: Path, now: datetime) -> Openings:
     Args:
         setup: the configuration.
         data_dir: the data folder, which holds the tokens.
-        now: the current time.
 
     Raises:
         ConfigError: the environment's token is too short, or the tokens cannot be read.
@@ -205,7 +199,6 @@ def key_source(oidc: Oidc, connection: Callable[[str], Connection], clock: Clock
     """Return a function that fetches a provider's key document.
 
     Args:
-        oidc: the provider.
         connection: returns a freshly read connection by name.
         clock: the time.
 

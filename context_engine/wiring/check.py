@@ -64,8 +64,6 @@ def check(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = Non
     """Check the whole configuration and return all problems of all files.
 
     Args:
-        paths: from `find_config`.
-        env: the environment.
         stage: the name of an overlay; None: `CONTEXT_ENGINE_STAGE`.
     """
     config, in_config = read_config(paths, env=env, stage=stage)

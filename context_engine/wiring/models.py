@@ -32,9 +32,7 @@ def open_embedder(
     """Return an embedder by its name.
 
     Args:
-        name: of an entry point of `context_engine.embedders`.
         options: its options; problems are reported below `<key>_options`, or `options` without a file.
-        context: the services it may use.
         file, key: the location of the name, for messages.
 
     Raises:

@@ -39,13 +39,7 @@ class DomainCalibration(NamedTuple):
 def calibrate_domains(
     setup: Setup, base: LocalBase, *, judged: Mapping[str, Sequence[JudgedQuestion]] = NOTHING, anew: bool = False
 ) -> Iterator[DomainCalibration]:
-    """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is.
-
-    Args:
-        base: the base, with the embedder of its searches.
-        judged: questions that each domain is known to answer.
-        anew: calibrate whatever has changed.
-    """
+    """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is."""
     for _, domain in sorted(setup.registry.domains.items()):
         if any(map(in_embedded_base, domain.sources)):
             yield calibrate_domain(setup, base, domain, judged=judged.get(domain.domain, ()), anew=anew)
@@ -86,7 +80,6 @@ def use_adapter(
 
     Args:
         base, judged: as in `calibrate_domains`, of this domain.
-        adapter_id: names it.
 
     Raises:
         StoreError: it cannot be put in force (`LocalBase.use_adapter`).
@@ -109,7 +102,6 @@ def scope_in_force(
 
     Args:
         data_dir: the folder of the embedded base; None: there is none.
-        persona: of the search.
         access: of who searches; None: who may read all.
 
     Raises:

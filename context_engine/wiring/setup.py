@@ -39,7 +39,6 @@ from context_engine.wiring.models import Models
 from context_engine.wiring.privacy import ConfiguredMask, Masking, mask_log_records, masking, masking_notices
 
 logger = logging.getLogger(__name__)
-
 _NAMES_OF_OTHERS: Final = frozenset({"connections.yaml", "personas.json"})
 
 

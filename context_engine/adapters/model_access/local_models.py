@@ -175,7 +175,6 @@ def load_torch_model(
 
     Args:
         kind: the library's class, SentenceTransformer or CrossEncoder.
-        purpose: what the model is for, in messages.
         error: the class of the error if the files are missing.
         options: further arguments of the class.
     Raises:

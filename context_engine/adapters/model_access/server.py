@@ -162,10 +162,6 @@ class ChatOptions(Options):
 def ask_json(server: ModelServer, options: ChatOptions, rules: str, text: str) -> Any:
     """Return the JSON value that a model answers with.
 
-    Args:
-        rules: the task, as the system message.
-        text: the input, as the user message.
-
     Raises:
         ValueError: the answer is not JSON, or an object in it has a key twice.
     """

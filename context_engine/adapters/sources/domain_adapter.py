@@ -15,7 +15,6 @@ import numpy as np
 from context_engine.core.models import VectorAdapter, adapter_name, scorer_name
 
 Array = np.ndarray[Any, Any]
-
 _LARGEST: Final = 1e6
 """Of a number of a map; those that are learnt are about 1. Squares of much larger ones are not 32-bit floats."""
 

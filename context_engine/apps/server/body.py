@@ -56,9 +56,7 @@ def _too_large(most: int) -> HttpProblem:
 
 
 _DEEPEST: Final = 64
-
 _LARGEST: Final = 2**63
-
 _LONGEST: Final = 20
 """Most characters of a whole number: 19 digits and a sign."""
 

@@ -32,7 +32,6 @@ _LONG: Final = 65_536
 """Body size in bytes from which it is checked in a thread."""
 
 _JSON: Final = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;\s*charset=\"?utf-8\"?\s*)?", re.IGNORECASE)
-
 Headers = Mapping[bytes, bytes]
 
 

@@ -15,7 +15,6 @@ from context_engine.core.models import ServerSettings, Settings
 from context_engine.errors import Overloaded
 
 _MOST_PRINCIPALS: Final = 10_000
-
 _MINUTE_S: Final = 60.0
 
 

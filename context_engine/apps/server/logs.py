@@ -26,7 +26,6 @@ def log_to_stderr(form: LogForm) -> None:
 
 
 LogForm = Literal["text", "json"]
-
 _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 _STANDARD: Final = frozenset(

@@ -21,9 +21,7 @@ from context_engine.service.response import source_reports
 from context_engine.settings.messages import allowed_values, field_problem
 
 logger = logging.getLogger(__name__)
-
 PROBLEM_JSON: Final = "application/problem+json"
-
 _HIDDEN: Final = "the service could not do this; its log has the reason under the request id"
 
 
@@ -175,7 +173,6 @@ class ProblemKind:
 
 
 _ASK_OPERATOR: Final = "Tell the operator the request id: the log of the service has the reason under it."
-
 _LATER: Final = "Ask again after the seconds of Retry-After."
 
 _OF_ERRORS: Final[tuple[tuple[type[ContextEngineError], int, str, bool], ...]] = (
@@ -242,7 +239,6 @@ def kinds() -> Iterator[ProblemKind]:
 
 
 _MOST: Final = 20
-
 _LONGEST: Final = 300
 
 

@@ -28,7 +28,6 @@ from context_engine.wiring import Setup, check, load_setup
 from context_engine.wiring.audit_writers import close_writers
 
 logger = logging.getLogger(__name__)
-
 _KEEP_ALIVE_S: Final = 75
 """Longer than the idle timeout of common load balancers, so that they close first."""
 
@@ -36,7 +35,6 @@ _FOR_RECORDS: Final = 0.25
 """Share of `server_stop_s` reserved for writing records."""
 
 _LEAST_S: Final = 0.5
-
 _CUT_OFF: Final = 1
 
 
@@ -44,9 +42,7 @@ def run(app: FastAPI, service: Service, listening: socket.socket, started: Calla
     """Serve until a signal; return the exit code: 0, or 1 if requests were cut off or records lost.
 
     Args:
-        app: from `create_app`.
         listening: a bound socket, which is closed at the end.
-        started: called when the service accepts requests.
     """
     return _Process(app, service, started).run(listening)
 
@@ -210,9 +206,6 @@ class ConfiguredLoader:
 
 def listening_socket(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address.
-
-    Args:
-        port: 0: any free port.
 
     Raises:
         ConfigError: it cannot be bound.

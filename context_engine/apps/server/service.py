@@ -22,9 +22,7 @@ from context_engine.service.deployment import Deployment, LiveDeployment
 from context_engine.wiring import ExaminedSource, examine_source, source_opener
 
 T = TypeVar("T")
-
 Work = Callable[[Deployment, Authenticated], T]
-
 _THREAD: Final = "context-engine-request"
 
 
@@ -157,14 +155,11 @@ def request_id_of(request: Request) -> str:
 
 
 _State = Literal["ready", "degraded", "starting", "draining", "no_source", "tokens_unchecked"]
-
 _EVERY_S: Final = 15.0
 """Seconds for which an examination is reused, so that frequent readiness checks do not load the sources."""
 
 _MOST_S: Final = 5.0
-
 _WIDTH: Final = 8
-
 _SAMPLE: Final = "approval limit policy"
 
 

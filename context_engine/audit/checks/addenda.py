@@ -19,7 +19,6 @@ _BY_DIGEST: Final = select(
     addendum.c.digest, addendum.c.kind, addendum.c.salt, addendum.c.data, addendum.c.content_key
 ).where(addendum.c.digest.in_(bindparam("digests", expanding=True)))
 _PREFIX_BYTES: Final = 8  # a collision would hide one unnamed addendum, with probability n / 2**64
-
 Erased = dict[bytes, list[int]]
 """The indices of the entries that erase an addendum, by its digest."""
 
@@ -135,7 +134,6 @@ def compare_erasures(connection: Connection, erased: Erased, minimum: int, size:
     """Yield the rows of `erasure` that differ from what the entries say.
 
     Args:
-        erased: the erasures that entries record.
         minimum: entries below this index were pruned; their erasures are not compared.
         size: size of the log when it was read; later entries are not compared.
     """

@@ -44,7 +44,6 @@ def compare_records(
     """Yield the rows of `record` in [start, end) that differ from their entries.
 
     Args:
-        entries: the readable entries of this range.
         known: indices of entries with a finding already; they are not compared.
     """
     # Integers are formatted into the SQL because the two drivers use different parameter styles.
@@ -130,11 +129,7 @@ def compare_mentions(
     """Yield the records of a tile whose rows of `mention` differ from their candidates.
 
     Args:
-        entries: the readable entries of the tile.
         candidates: the addendum by record; None if missing or damaged, then the record is not compared.
-        known: indices of entries with a finding already.
-        identities: cache of chunk identities.
-        named: collects the chunks that the records name.
     """
     stored, fresh = _stored(connection, tile), list[int]()
     for index, fates in stored.items():
@@ -170,7 +165,6 @@ def check_identities(connection: Connection, named: NamedChunks, newest: int) ->
     """Yield the rows of `chunk` that were changed or are named by no record, and look-up rows without a chunk.
 
     Args:
-        named: the chunks that all records name.
         newest: highest chunk number when the check began; later ones may belong to records not yet read.
     """
     gone = dict(named.numbers)

@@ -86,12 +86,10 @@ def judge_keys(
     the log's own are accepted: their signatures are consistent, whoever holds them.
 
     Args:
-        entries: the key changes, in log order.
         trusted: keys obtained from outside the ledger.
         minimum: records below this index were pruned.
         keyed: whether any row has a MAC.
         lost: whether the log is empty or has unreadable entries, one of which may have named the first key.
-        signed: how far keys have signed the log.
     """
     chains, findings = _chains(entries, entries[0].was if entries and minimum else None, trusted)
     known = [link.key for chain in chains for link in chain]

@@ -87,12 +87,7 @@ def check_pending(
 
 
 def read_later(connection: Connection, size: int, later: LateRecords) -> Iterator[Finding]:
-    """Add the records that entered the log while it was read; yield the findings on addenda of late records.
-
-    Args:
-        size: size of the log when reading began.
-        later: already holds the pending records.
-    """
+    """Add the records that entered the log while it was read; yield the findings on addenda of late records."""
     for (entry,) in connection.exec_driver_sql(f"SELECT entry FROM log WHERE idx >= {size:d}"):
         if isinstance(entry, bytes):
             later.take(parse_entry(entry))

@@ -16,7 +16,6 @@ from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
 _ABSENT: Final = bytes(HASH_BYTES)  # stands for a missing hash
 _AT_ONCE: Final = 4 * TILE_WIDTH  # rows fetched from the cursor at once
-
 Macs = Mapping[str, Callable[[int, bytes], bytes]]
 """The MAC function (index, leaf) -> MAC by key id."""
 
@@ -96,10 +95,8 @@ def check_block(
     Args:
         number: index of the tile.
         width: number of rows expected.
-        rows: the stored rows.
         tile: the stored hashes.
         macs: MAC functions of the available keys; MACs under other keys are not compared.
-        minimum: entries below this index were pruned.
     """
     first = number * TILE_WIDTH
     findings = [finding for row in rows for finding in _row_findings(row, macs, minimum)]

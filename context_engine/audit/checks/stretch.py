@@ -256,7 +256,6 @@ def _shared(connection: Connection, shared: dict[bytes, int], stretch: Stretch) 
 _LEAST_STRETCHES: Final = 3  # fewer are read sooner than another process starts
 # The state of a worker process, set by its initializer.
 _plans: list[Plan] = []
-
 _opened: list[Database] = []
 
 

@@ -13,7 +13,6 @@ from context_engine.audit.formats.merkle import EMPTY_ROOT, HASH_BYTES, fold, no
 from context_engine.audit.formats.tiles import TILE_WIDTH, tile_width
 
 _TILE_HEIGHT: Final = 8  # Levels of the tree in one tile: 2**8 == TILE_WIDTH.
-
 Upper = Mapping[tuple[int, int], bytes]
 """The stored tiles above level 0 by (level, index)."""
 

@@ -30,7 +30,6 @@ from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.schema import METADATA, checkpoint
 
 _STRETCH: Final = 64  # tiles checked at once: 16,384 records
-
 Progress = Callable[[int, int], None]
 """Receives the number of records checked and the total."""
 
@@ -56,12 +55,9 @@ def verify(
 
     Args:
         ledger: MACs are compared with the keys of its keyring, which are also trusted.
-        trusted: further trusted keys, obtained from elsewhere.
         outside: checkpoints kept elsewhere; only they show that nothing was cut off or rewritten.
         witnesses: keys whose cosignatures are checked.
-        workers: processes that read the log.
         log_alone: skip addenda and look-up rows, which takes a fraction of the time.
-        progress: receives the progress.
 
     Raises:
         AuditError: the database cannot be read.

@@ -9,7 +9,6 @@ from typing import Final
 HASH_BYTES: Final = 32
 EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
 _PAIR: Final = 2 * HASH_BYTES
-
 Range = tuple[int, int]
 
 

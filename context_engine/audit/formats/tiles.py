@@ -15,9 +15,7 @@ from context_engine.audit.formats.merkle import (
 )
 
 TILE_WIDTH: Final = 256
-
 _TILE_HEIGHT: Final = 8  # 2**8 == 256
-
 TileSource = Callable[[int, int, int], bytes]
 """Returns the first `width` hashes, 32 bytes each, of the tile at (level, index)."""
 
@@ -66,7 +64,6 @@ def append_leaves(source: TileSource, size: int, leaves: Iterable[bytes]) -> Til
 
     Args:
         source: the present tiles; at most one of each level is read.
-        size: the present size of the tree.
 
     Raises:
         ValueError: a present tile is too short.

@@ -36,7 +36,6 @@ def append(connection: Connection, drafts: Sequence[Draft], seals: Seals, writte
     """Insert the records that the ledger does not have yet, in the order given; return their number.
 
     Args:
-        connection: in a write transaction.
         written: the time, in seconds since 1970.
 
     Raises:
@@ -130,7 +129,6 @@ def statement(kind: str, record_id: str, now: datetime, fields: Mapping[str, Any
     Args:
         kind: one of `STATEMENTS`.
         record_id: unique in the ledger.
-        fields: further fields of the entry.
     """
     body = {"v": _VERSION, "kind": kind, "id": record_id, "time": utc_text(now), **fields}
     entry = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

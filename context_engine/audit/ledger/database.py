@@ -174,7 +174,6 @@ def open_database(url: str, *, origin: str, create: bool = True) -> Database:
 
     Args:
         url: path of a file, or postgresql://USER:PASSWORD@HOST/DATABASE.
-        origin: its name in checkpoints, used at creation.
         create: False: it must exist.
 
     Raises:
@@ -253,9 +252,7 @@ def _absent(place: str) -> str:
 
 
 _Item = TypeVar("_Item")
-
 Value = str | bytes | int | float | None
-
 _MOST_PARAMETERS: Final = 500  # some statements use the list twice; SQLite allows 32,766 parameters
 _ARRAYS: Final = ((BigInteger, "int8"), (Integer, "int4"), (Float, "float8"), (LargeBinary, "bytea"), (Text, "text"))
 
@@ -264,7 +261,6 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[Value
     """Insert rows with a value for each column that is not numbered by the database.
 
     Args:
-        rows: values in column order.
         conflict: SQL after ON CONFLICT; "": a conflict is an error.
     """
     if not rows:

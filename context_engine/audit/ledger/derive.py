@@ -52,7 +52,6 @@ def keep_identities(connection: Connection, identities: Collection[ChunkIdentity
 
     Args:
         connection: in the transaction that holds the lease: nobody else assigns numbers.
-        identities: without repetition.
     """
     hashes = {identity_hash(identity): identity for identity in identities}
     numbers = {hashes[bytes(row[0])]: int(row[1]) for row in rows_where(connection, _NUMBERS, list(hashes))}

@@ -53,9 +53,6 @@ _POSTGRESQL_ELSE: Final = f"check that the server runs, and host, port, user, pa
 def failures(place: str) -> Iterator[None]:
     """Turn database errors raised inside into errors of this package.
 
-    Args:
-        place: the ledger's file or server, without a password.
-
     Raises:
         LedgerCorrupt: stored data cannot be read.
         AuditError: any other database failure.

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = ("text",)
 _CARDS: Final = ("card",)
-
 _MOST_DIGESTS: Final = 60
 """Per entry: at 67 bytes each, with reason and name of up to 800 bytes each, an entry stays below 6144 bytes."""
 
@@ -63,7 +62,6 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
     Args:
         wanted: what to erase; what is already absent is skipped.
         reason: 1 to 200 characters, kept in the log for ever.
-        by: the operator's name, likewise.
         dry_run: only report what would be erased.
 
     Raises:
@@ -112,7 +110,6 @@ def _erasure_result(record_ids: tuple[str, ...], erasable: Erasable, overwritten
 
 
 _STORED: Final = "SELECT digest FROM addendum WHERE digest {values}"
-
 _SHARED: Final = frozenset({CANDIDATES, "settings", "sources"})
 """Kinds of addenda that reveal neither the question nor who asked it."""
 

@@ -26,7 +26,6 @@ def exported_entries(ledger: Ledger, indices: Iterable[int] | None = None) -> It
     """Yield the entries that were not pruned, in log order.
 
     Args:
-        ledger: with nothing pending.
         indices: the records to export, ascending; None: all.
     """
     if indices is None:
@@ -83,7 +82,6 @@ def _exported_addendum(addendum: Addendum | None) -> Mapping[str, str] | None:
 
 
 Rows = Literal["records", "chunks"]
-
 _Row = Mapping[str, Any]
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 

@@ -51,7 +51,6 @@ class ExportFolder:
         """Write a file atomically; a full tile replaces its partial ones.
 
         Args:
-            name: its path below the folder.
             private: only its owner may read it.
         """
         path = self.path / name

@@ -55,7 +55,6 @@ def move_pending(connection: Connection, seals: Seals, most: int) -> int:
     log has none.
 
     Args:
-        connection: in the transaction that holds the lease.
         most: maximum number of records.
 
     Raises:

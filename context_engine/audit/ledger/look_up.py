@@ -17,7 +17,6 @@ from context_engine.audit.ledger.schema import chunk, mention, record
 
 _RECORD: Final = tuple(record.c)
 _CHUNK: Final = tuple(chunk.c)[2:]  # without number and identity
-
 _FIRST: Final = select(func.min(mention.c.tile))
 _LAST: Final = select(func.max(mention.c.tile))
 _TEXTS: Final = ("document_id", "document_version", "source_id", "chunk_id")

@@ -12,9 +12,7 @@ from context_engine.errors import AuditError
 from context_engine.settings.environment_secrets import API_TOKEN, AUDIT_FORMER_KEYS, AUDIT_KEY, AUDIT_LEDGER
 
 COMMAND_TIMEOUT_S: Final = 30.0
-
 _SECRETS: Final = frozenset({API_TOKEN, AUDIT_KEY, AUDIT_FORMER_KEYS, AUDIT_LEDGER})
-
 Outlet = Callable[[str], None]
 """Takes a checkpoint; raises `AuditError` if it cannot be delivered."""
 
@@ -23,7 +21,6 @@ def outlets_of(file: Path | None, command: Sequence[str] | None) -> Mapping[str,
     """Return the configured outlets by name.
 
     Args:
-        file: each checkpoint is appended to it.
         command: program and arguments that receive each checkpoint on standard input.
     """
     outlets: dict[str, Outlet] = {}

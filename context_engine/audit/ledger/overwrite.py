@@ -19,7 +19,6 @@ from context_engine.audit.ledger.database import Database
 from context_engine.audit.ledger.engines import failures
 
 logger = logging.getLogger(__name__)
-
 _LONGEST_S: Final = 30.0  # other processes may keep the file locked meanwhile
 _PAUSE_S: Final = 0.1
 _PASSING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -46,7 +46,6 @@ def prove_growth(ledger: Ledger, before: Checkpoint, checkpoint: StoredCheckpoin
 
     Args:
         before: the older checkpoint, kept outside the ledger.
-        checkpoint: a checkpoint of the ledger.
 
     Raises:
         AuditError: the older one is of another log, or of a size whose tiles were pruned.

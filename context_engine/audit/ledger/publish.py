@@ -54,8 +54,6 @@ def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str
     """Return the note with a witness's cosignature added.
 
     Args:
-        note: a signed checkpoint.
-        tree: of its size.
         seen: the size the witness cosigned last, as far as known; it corrects a wrong one.
 
     Raises:
@@ -102,7 +100,6 @@ def seen_by(note: str, witness: Cosigner) -> int:
 
 
 logger = logging.getLogger(__name__)
-
 LEASE_S: Final = 300.0
 """Longer than witnesses and programs may take; afterwards another process takes over from one that was killed."""
 

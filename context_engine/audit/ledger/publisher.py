@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
 _SHARE: Final = 8  # look after 1/8 of the records of the rhythm, because other processes append some of them
 _LONGEST_CLOSE_S: Final = 10.0  # a process that ends must not hang on a silent witness
 

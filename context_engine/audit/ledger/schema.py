@@ -27,9 +27,7 @@ from sqlalchemy import (
 from context_engine.errors import AuditError, LedgerCorrupt, LedgerVersionMismatch
 
 VERSION: Final = 1
-
 METADATA: Final = MetaData()
-
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
 meta: Final = Table(
@@ -144,7 +142,6 @@ checkpoint: Final = Table(
 )
 
 Migration = Callable[[Connection], None]
-
 MIGRATIONS: Final[tuple[Migration, ...]] = ()
 """The first migrates version 1 to version 2, and so on. A released one is never changed."""
 
@@ -153,9 +150,6 @@ _VERSION: Final = "schema_version"
 
 def version_of(connection: Connection, place: str) -> int:
     """Return the version of a ledger's tables, 0 if there are none.
-
-    Args:
-        place: the database's name for messages.
 
     Raises:
         AuditError: the tables belong to something else.
@@ -179,11 +173,7 @@ def version_of(connection: Connection, place: str) -> int:
 
 
 def create_tables(connection: Connection, about: dict[str, str]) -> None:
-    """Create all tables in the caller's transaction, so that a ledger exists completely or not at all.
-
-    Args:
-        about: rows of `meta`, name to value.
-    """
+    """Create all tables in the caller's transaction, so that a ledger exists completely or not at all."""
     METADATA.create_all(connection, checkfirst=False)
     rows = {_VERSION: str(VERSION), **about}
     connection.execute(insert(meta), [{"name": name, "value": value} for name, value in rows.items()])
@@ -193,7 +183,6 @@ def migrate(connection: Connection, version: int, migrations: Sequence[Migration
     """Migrate the tables in the caller's transaction; return the new version.
 
     Args:
-        version: the version of the tables.
         migrations: the steps from version 1 on.
     """
     for number, step in enumerate(migrations[version - 1 :], version):

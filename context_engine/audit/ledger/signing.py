@@ -99,11 +99,6 @@ def last_signed(connection: Connection, origin: str, keys: Sequence[VerifierKey]
 def check_growth(signed: Checkpoint, made: Checkpoint, tree: TileTree) -> None:
     """Refuse a checkpoint of a log that does not extend what was signed (RFC 6962, 2.1.2).
 
-    Args:
-        signed: the last signed state, read before `made`.
-        made: the current state.
-        tree: of the current size.
-
     Raises:
         LedgerCorrupt: signed records were changed or cut off, or a tile is damaged.
     """

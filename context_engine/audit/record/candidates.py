@@ -14,9 +14,7 @@ from context_engine.audit.record.parts import PARTS_VERSION
 from context_engine.audit.values import Addendum
 
 CANDIDATES: Final = "candidates"
-
 _LENGTH: Final = struct.Struct(">I")
-
 _LEVEL: Final = 4
 """zlib level. On the demo bank level 1 takes 4 % more bytes, level 6 takes 2 % fewer and 0.1 ms more per record."""
 
@@ -27,7 +25,6 @@ _SHA256: Final = "content_sha256"
 _FATES: Final = '{"fates":'
 _VERSION: Final = f',"v":{PARTS_VERSION},'  # follows the fates
 _DECODER: Final = json.JSONDecoder()
-
 _COUNT: Final = b'"contents":'
 """The last key of the JSON. Quotes within texts are escaped, so nothing else looks like it."""
 
@@ -128,7 +125,6 @@ def _hashes(data: bytes, start: int) -> Iterator[bytes]:
 _NAMING: Final = ("search", "rank", "fetch")
 _COLUMNS: Final = ("source_id", "chunk_id", "document_id", "document_version", "outcome")
 _RETURNED: Final = "returned"
-
 Mention = tuple[Any, Any, Any, Any, bytes | None, Any]
 """A candidate: source, chunk, document, version, SHA-256 of its text (32 bytes), fate (returned, merged or dropped).
 

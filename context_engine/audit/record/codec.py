@@ -43,10 +43,6 @@ def dumped(value: Any, *, without: Sequence[str] = ()) -> dict[str, Any]:
 def loaded(kind: type[T], data: Any, **others: Any) -> T:
     """Restore what `dumped` wrote.
 
-    Args:
-        kind: the type.
-        others: fields that are stored elsewhere.
-
     Raises:
         Unreadable: an unknown or missing field, or a value of a wrong type.
     """

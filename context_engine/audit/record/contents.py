@@ -143,7 +143,6 @@ class _ContentCache:
 
 
 _settings: Final = _ContentCache()
-
 _sources: Final = _ContentCache()
 
 

@@ -11,7 +11,6 @@ from context_engine.audit.values import MOST_ENTRY_BYTES, Addendum, Composed
 from context_engine.errors import LedgerCorrupt, LedgerVersionMismatch
 
 ENTRY_VERSION: Final = 1
-
 _LONGEST_TEXT: Final = 200  # characters and bytes; longer texts are cut
 _SHOWN: Final = 96  # bytes kept of a text that is cut
 _NO_DIGEST: Final = "0" * 64
@@ -24,8 +23,6 @@ def composed(entry: dict[str, Any], addenda: Mapping[str, Addendum], shared: Map
     `more` then states how many items of a list are missing, and the addendum `account` holds the original values.
 
     Args:
-        entry: without its version and `addenda`.
-        addenda: the record's own, by name.
         shared: digests of shared contents, by name.
     """
     digests = {**shared, **{name: addendum.digest for name, addendum in addenda.items()}}

@@ -35,7 +35,6 @@ from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
 PARTS_VERSION: Final = 1
-
 _QUESTION: Final = ("query", "caller", "request_id", "request", "prepared", "notices")
 _COLUMNS: Final = ("fates", "swaps", "stages")
 _ELSEWHERE: Final = (*_QUESTION, *_COLUMNS, "chunks", "sources", "settings", "specs", "raw", "rerank_scores")
@@ -150,7 +149,6 @@ def _chunk(place: Mapping[str, Any] | Sequence[int], raw: Sequence[RawAnswer], c
 
 
 IDENTITY_COLUMNS: Final = ("document_id", "document_version", "content_sha256")
-
 _UNKNOWN: Final = (None, None, None)
 _Identity = tuple[str | None, str | None, str | None]
 
@@ -191,11 +189,7 @@ _NAMES: Final = frozenset(("format", "version", "code", "question", "candidates"
 
 
 def save_result(result: SearchResult, *, code_version: str) -> dict[str, Any]:
-    """Return a result as a JSON object that `load_result` reads.
-
-    Args:
-        code_version: of this package.
-    """
+    """Return a result as a JSON object that `load_result` reads."""
     parts = split(result)
     return {
         "format": _FORMAT,

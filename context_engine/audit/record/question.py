@@ -12,9 +12,7 @@ from context_engine.audit.values import Addendum
 from context_engine.errors import QueryNotRecorded
 
 QUESTION: Final = "question"
-
 _SEALED: Final = b"sealed1\x00"
-
 QueryForm = Literal["text", "digest", "none"]
 
 
@@ -44,7 +42,6 @@ def read_question(
 
     Args:
         query: the question itself, needed if it is sealed.
-        pseudonyms: of the current and former secrets.
 
     Raises:
         QueryNotRecorded: it is sealed, and the query is missing or another one.

@@ -74,7 +74,6 @@ class Losses:
 
 
 logger = logging.getLogger(__name__)
-
 _FIRST_PAUSE_S: Final = 0.25  # doubled after each failure
 _LONGEST_PAUSE_S: Final = 30.0
 _IDLE_S: Final = 0.2  # without a record, after which pending records are integrated

@@ -17,7 +17,6 @@ from context_engine.core.protocols import Clock
 from context_engine.errors import AuditUnavailable
 
 logger = logging.getLogger(__name__)
-
 _MOST_TOGETHER: Final = 256  # records per transaction
 _LINGER_S: Final = 0.2  # a record that nobody waits for is held back this long, so that others can join it
 _LEAVE_S: Final = 60.0  # without a record, after which the ledger is closed; the next record opens it again

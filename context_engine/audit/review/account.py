@@ -81,7 +81,6 @@ def account_of(
         addenda: the ledger.
         query: the question, if only its digest was kept.
         pseudonyms: of the current and former secrets, for such a question.
-        contexts: entries of the contexts of this search.
 
     Raises:
         LedgerCorrupt: an addendum does not match the record, or cannot be read.

@@ -17,7 +17,6 @@ from context_engine.core.text import content_sha256
 from context_engine.errors import InvalidRequest
 
 NO_CUT: Final = {"stage2_top_k": 10**9, "max_per_document": None, "mmr_lambda": None}
-
 NO_LIMIT: Final = {**NO_CUT, "min_relevance_score": 0.0, "scope_threshold": 0.0, "similarity_threshold": None}
 """Settings under which everything is returned that is in force and not a copy."""
 

@@ -102,8 +102,6 @@ def drift(
     """Return what became of the chunks of an answer, in order; each source is asked once.
 
     Args:
-        fetch: fetches chunks of a source.
-        domain: of the answer.
         day: on which the chunks must be in force: that of the question, or today.
         today: whether that day is not in the past.
         timeout_s: seconds per source.

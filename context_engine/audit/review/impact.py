@@ -76,7 +76,6 @@ def impact(ledger: Ledger, wanted: MentionCriteria) -> Iterator[AffectedAnswer]:
     """Yield the answers that involved the given chunks, oldest first.
 
     Args:
-        ledger: with nothing pending.
         wanted: a document with or without version, a text by its SHA-256, or a chunk.
 
     Raises:

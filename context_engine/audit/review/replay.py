@@ -180,12 +180,10 @@ def replay(
 
     Args:
         recorded: a record that was read, or a saved result.
-        code_version: of this package.
         recorded_by: the version that made the record; None: as the record says.
         published: the answer stored beside a saved result; None: none is.
         settings_now: returns the settings that the request would have now; None, or returning None: not compared.
         scorer_now: returns the present scorer if it differs; None: not compared.
-        contexts: the entries of the search's contexts.
         counter: returns a token counter by name; None: contexts are not rebuilt.
         mask: masks personal data, for contexts in which it was masked.
     """

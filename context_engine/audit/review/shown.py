@@ -82,7 +82,6 @@ def recorded_answer(entry: bytes, addenda: Addenda) -> ShownAnswer:
 
     Args:
         entry: stored bytes.
-        addenda: the ledger.
 
     Raises:
         InvalidRequest: the record is not of a search.

@@ -161,7 +161,6 @@ def why(result: SearchResult, chunk: str, source: str | None = None, access: Acc
         result: the search, with its request and answers.
         chunk: the chunk's id, or an unambiguous beginning of it; SOURCE/CHUNK also names its source.
         source: the source's id; needed if several have such a chunk, and for a chunk that was not a candidate.
-        access: what access control removed from the search.
 
     Raises:
         InvalidRequest: no chunk or several match, or the result does not contain its request.

@@ -43,7 +43,6 @@ _REFERENCE: Final = "cited as "
 _FORCE: Final = re.compile(r"in force(?: from (\S+))?(?: to (\S+))?")
 _KEYWORD: Final = re.compile(rf"{_VERSION}|{_SECTION}|{_NO_SECTION}$|{_NO_HEADING}$|{_PAGE}|{_REFERENCE}|in force")
 _DAY: Final = timedelta(days=1)
-
 _SIGNS: Final = re.compile(r"[\\›·]")
 _STEP_SIGNS: Final = re.compile(r"[\\›]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -93,7 +92,6 @@ def line_of(chunk: Chunk, *, document: bool = True, place: bool = True) -> Chunk
     """Return the line of a chunk.
 
     Args:
-        chunk: any.
         document: whether the line says which document it is: id, title, version, dates.
         place: whether it says where in the document: headings, section, page, reference.
     """

@@ -51,7 +51,6 @@ _LEAST_AGAIN: Final = 0.5
 _LEAST_RISING: Final = 0.8
 _LEAST_WORDS: Final = 8
 _MOST_ANNOUNCED: Final = 60
-
 _Kind = Literal["dotted", "linked", "paged"]
 
 

@@ -34,8 +34,6 @@ def fixed_pieces(
     The section and the heading path of a window are those that hold for all of it.
 
     Args:
-        text: the document.
-        size: most tokens of a piece.
         overlap: most tokens that a window repeats from the one before; whole sentences, items or rows.
         count: counts tokens.
         contents: tables of contents; no window contains or spans one.
@@ -66,9 +64,7 @@ def _common(inside: list[OutlineSection]) -> tuple[str | None, tuple[str, ...]]:
 
 
 _TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
-
 _JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece, and a title page of at most that with what follows
-
 _SENTENCE: Final = re.compile(r"[^\n]{40,}[.!?。！？:：]\s*$|^\s*\||^[-*]\s", re.MULTILINE)  # or a table, or a list
 
 
@@ -82,10 +78,7 @@ def section_pieces(
     the heading.
 
     Args:
-        text: the document.
-        size: most tokens of a piece.
         overlap: most tokens that a part of a section repeats from the part before; whole sentences, items or rows.
-        count: counts tokens.
         contents: tables of contents; no piece contains or spans one.
     """
     pieces: list[Piece] = []
@@ -186,7 +179,6 @@ def cut(text: str, strategy: ChunkingStrategy, count: Count, contents: Sequence[
 
     Args:
         text: the document; for `field_level` a record as `record_text` gives it.
-        strategy: method, size and overlap.
         count: counts tokens.
         contents: tables of contents; no piece contains or spans one. Not for `field_level`.
     """

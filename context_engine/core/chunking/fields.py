@@ -29,10 +29,6 @@ def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
 
     Fields without a line are left out, and all of them where the text is not of these fields.
 
-    Args:
-        text: the record as `record_text` gives it.
-        fields: those that the text was made of.
-
     >>> field_spans("Harbour Note\\nlimit amount: 5\\nlimit currency: USD\\ndesk: Rates",
     ...             {"limit": {"amount": 5, "currency": "USD"}, "desk": "Rates", "remark": None})
     {'limit': (13, 48), 'desk': (49, 60)}
@@ -55,8 +51,6 @@ def field_pieces(text: str, size: int, count: Count) -> list[Piece]:
     line that does not fit is cut, and its field's name repeated.
 
     Args:
-        text: the record as `record_text` gives it.
-        size: most tokens of a piece.
         count: counts tokens.
     """
     rows = [span for span in (stripped(text, *line) for line in lines(text, 0, len(text))) if span[0] < span[1]]

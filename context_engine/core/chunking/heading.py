@@ -15,19 +15,12 @@ from context_engine.core.chunking.spans import lines
 from context_engine.core.text.markup import PLACEHOLDER, without_markup
 
 _FENCES: Final = ("```", "~~~")
-
 _ATX: Final = re.compile(r" {0,3}(#{1,6})[ \t]+([^\s#].*)")
-
 _HTML: Final = re.compile(r"[ \t]{0,8}<h([1-6])\b[^<>]{0,300}>(.{1,800})</h\1>[ \t]*$", re.IGNORECASE)
-
 _SETEXT: Final = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
-
 _CLOSING: Final = re.compile(r"[ \t]+#+[ \t]*$")
-
 _STOPS: Final = tuple(".!?。！？")
-
 _NEVER_UNDERLINED: Final = ("|", "-", ">")
-
 _MOST_MARKED: Final = 1000  # a longer line is a paragraph; every chunk below a heading carries the heading
 
 
@@ -119,19 +112,12 @@ def _marked(row: TextLine, body: int, rank: int, text: str) -> Heading | None:
 
 
 _DATE: Final = re.compile(r"\d{1,2}\.? [^\W\d]{3,9} \d{4}\b")
-
 _CAPITAL: Final = re.compile(r"[^\W\d_a-z\u00df-\u00ff]|[“\"'(‘\[—–]")
-
 _FIRST_ITEM: Final = re.compile(r"\((?:1|a|i)\)")
-
 _GUIDANCE: Final = re.compile(r"(?:Guidance|Commentary|Explanatory Notes?)(?: (?:notes?|on) .{1,80})?:?", re.IGNORECASE)
-
 _NO_TITLE: Final = tuple(".;,:。；，：")
-
 _MOST_HEADING: Final = 120
-
 _NARROW: Final = 60
-
 _GUIDANCE_RANK: Final = 90
 
 

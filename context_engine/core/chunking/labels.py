@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 NUMBER_RANK: Final = 10
-
 _WORDS: Final = "article|clause|section|annex|appendix|app|schedule|part|chapter|title|rule|regulation|paragraph"
-
 _BARE: Final = ("section", "clause", "paragraph")  # "Section 4" is cited as "4", "Article 4" is not
 
 _RANK: Final = {"title": 1, "part": 1, "annex": 1, "appendix": 1, "app": 1, "schedule": 1, "chapter": 2} | {
@@ -19,7 +17,6 @@ _RANK: Final = {"title": 1, "part": 1, "annex": 1, "appendix": 1, "app": 1, "sch
 }
 
 _WORD_RANK: Final = 4
-
 _ID: Final = r"(?:[A-Z]?\d{1,3}[A-Za-z]?|[IVXLC]{1,7}|[ivxlc]{1,7}|[A-Z])(?![\w-])"
 
 _STEP: Final = (
@@ -32,9 +29,7 @@ _STEP: Final = (
 )
 
 _FIRST: Final = r"(?:\d{1,3}[A-Z]?(?!\w)|[A-Z]\d{0,2}(?=\.[A-Z]?\d|\.\())"
-
 _NUMBERED: Final = re.compile(rf"({_FIRST}(?:\)?{_STEP}){{,15}})([.:)]*)(?:(?:[ \t\u3000]+|$)|(?=[\u3400-\u9fff]))(.*)")
-
 _NAMED: Final = re.compile(rf"((?i:({_WORDS}))(?:[ \t]+|\.?(?=\d))({_ID}(?:{_STEP}){{,15}}))[ \t]*([.:–—-]*)[ \t]*(.*)")
 
 _ASIAN: Final = re.compile(
@@ -43,13 +38,9 @@ _ASIAN: Final = re.compile(
 )
 
 _LETTER: Final = re.compile(r"([IVXLC]{1,7}|[A-Z])[.)][ \t]+(\S.*)")
-
 _LISTED: Final = re.compile(r"([一二三四五六七八九十]{1,3})、[ \t\u3000]*(\S.*)")
-
 _ROMAN: Final = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100}
-
 _DIGITS: Final = "零一二三四五六七八九"
-
 Kind = Literal["number", "word", "letter"]
 
 
@@ -154,11 +145,8 @@ def _chinese(sign: str) -> int:
 
 
 MOST_STEP: Final = 3  # numbers that may be missing between two headings: a repealed section, a page not copied
-
 _LEAST_NUMBERING: Final = 6
-
 _LEAST_SHARE: Final = 0.6
-
 LEAST_LENGTH: Final = 150  # characters of a numbered paragraph on average: shorter ones are a list
 
 

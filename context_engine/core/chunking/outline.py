@@ -82,11 +82,8 @@ def _parents(above: list[Heading], heading: Heading) -> list[Heading]:
 
 
 _LEAST_MARKED: Final = 2
-
 _LEAST_NUMBERED: Final = 3
-
 _LEAST_LENGTH: Final = 80  # characters below a numbered heading on average: with less the numbers are those of a list
-
 StructureKind = Literal["sections", "fields", "windows"]
 
 
@@ -159,7 +156,6 @@ def _lengths(text: str, all_headings: Sequence[Heading]) -> list[int]:
 
 
 _OPENING: Final = r"^[ \t]*(?:#{1,6}[ \t]+)?(?:[-*+][ \t]+)?[*_]{0,2}"
-
 _CLOSING: Final = r"[ \t]?\d{0,4}[ \t]*[*_]{0,2}[:：][*_]{0,2}[ \t]*"
 
 _MARK: Final = re.compile(

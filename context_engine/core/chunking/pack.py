@@ -39,16 +39,12 @@ class Piece(NamedTuple):
 
 
 _LINE: Final = re.compile(r"\n+")
-
 _CLAUSE: Final = re.compile(r"(?<=[;,:])\s+|(?<=[；，、：])\s*")
-
 _WORD: Final = re.compile(rf"\s+|(?<=[{CJK}，、。；：！？])(?=[^\s，、。；：！？”’」』）》])")
 
 # Thai and Lao write no blanks between words: a vowel that is written first begins a syllable, a consonant mostly does.
 _SYLLABLE: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e40-\u0e44\u0ec0-\u0ec4])")
-
 _CLUSTER: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e01-\u0e2e\u0e81-\u0eae])")
-
 _LOST: Final = 2  # most tokens that a text loses where another is joined to it
 
 

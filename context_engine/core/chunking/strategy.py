@@ -133,7 +133,6 @@ def read_strategies(rows: Mapping[str, Any], *, file: str | None = None) -> dict
 
     Args:
         rows: {doc_type: {"method", "chunk_size", "overlap", "metadata_fields"}}, every field optional.
-        file: where the rows come from, for the error.
 
     Raises:
         ConfigError: a row that is not a mapping, an unknown field, a value out of range.

@@ -24,7 +24,6 @@ class _EmptyMapping(dict[str, Any]):
 
 
 NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
-
 PLACE_OF_MATCH: Final = "place_of_match"
 """Key in `extra`: section, headings, page and reference are those of the part of the text that matched."""
 

@@ -16,7 +16,6 @@ from context_engine.core.models.sanitize import sanitized_id, sanitized_mapping
 from context_engine.errors import InvalidRequest, closest, nearest
 
 _IDS: Final = ("chunk_id", "source_id", "document_id")
-
 _READ: Final = frozenset(Chunk._fields) - {"extra"}
 
 _PARSED: Final = (
@@ -25,11 +24,8 @@ _PARSED: Final = (
 )
 
 _T = TypeVar("_T")
-
 _Word = TypeVar("_Word", bound=StrEnum)
-
 _COMPUTED: Final = ("rank", "confidence", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
-
 CHUNK_KEYS: Final = _READ | {"score", "score_kind", "relevance_score", "rerank_score", "domain", "version", *_COMPUTED}
 """The keys of a chunk dict that mean something here; any other is kept as it is."""
 
@@ -307,11 +303,8 @@ def to_date(value: Any, zone: tzinfo = UTC) -> date | None:
 
 
 _LEAST_LIKENESS: Final = 0.8
-
 _MOST_LETTERS_MORE: Final = 2
-
 _NAMES: Final = sorted(key for key in CHUNK_KEYS if not key.startswith("_"))
-
 _RELEVANCE: Final = ("score_kind", "scores", "relevance_score")
 
 

@@ -69,9 +69,7 @@ class AuditSettings(KeptRecords):
 
 
 PersonalDataKind = Literal["card", "iban", "national_id", "phone", "email"]
-
 PERSONAL_DATA_KINDS: Final[tuple[PersonalDataKind, ...]] = get_args(PersonalDataKind)
-
 MASK_CONTEXTS: Final = "mask_contexts"
 """The setting, and the mark in a chunk's tag: its text goes to no model unmasked."""
 
@@ -167,9 +165,7 @@ class ServerSettings(SettingsGroup):
 
 
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=86_400.0, allow_inf_nan=False)]
-
 Megabytes = Annotated[int, Field(strict=True, ge=64, le=65_536)]
-
 Count = Annotated[int, Field(strict=True, ge=1, le=10_000_000_000)]
 
 

@@ -142,12 +142,10 @@ BlendFeature = Literal[
 """What a term may weigh; `ranking.learnt_blend.features` says what each is."""
 
 BLEND_FEATURES: Final[tuple[BlendFeature, ...]] = get_args(BlendFeature)
-
 LEAST_DEVIATION: Final = 1e-6
 """A feature that differs by less among all candidates is ignored."""
 
 _LARGEST: Final = 1e6
-
 Moderate = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
 """Bound that keeps the sum of all terms finite."""
 

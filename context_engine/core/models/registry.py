@@ -27,9 +27,7 @@ LINK_FIELDS: Final = (
 """What a template may name; NAME is any field of the chunk's metadata."""
 
 _METADATA: Final = "metadata."
-
 _START: Final = re.compile(r"https?://[^/{}?#@\s\\]+(?:[/?#]|$)|file:///", re.IGNORECASE)
-
 _LONGEST: Final = 2000
 
 
@@ -140,9 +138,7 @@ def _names(value: Any) -> Any:
 
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-
 Listed = Annotated[tuple[Name, ...], Field(min_length=1)]
-
 Names = Annotated[Listed, BeforeValidator(_names, json_schema_input_type=Name | Listed)]
 
 LinkTemplate = Annotated[

@@ -112,7 +112,6 @@ class PreparedQuery:
 
 
 MAX_QUERY_CHARS: Final = 10_000
-
 MAX_TOP_K: Final = 1000
 
 

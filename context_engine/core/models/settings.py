@@ -20,15 +20,10 @@ from context_engine.core.models.deployment_settings import (
 from context_engine.core.models.learnt import LearntBlend
 
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
-
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
-
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
-
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
-
 G = TypeVar("G", bound="SettingsGroup")
-
 _TOLERANCE: Final = 1e-9
 
 

@@ -44,7 +44,6 @@ def load_eml(file: SourceFile, read: ReadFile, readable: Callable[[str], bool]) 
     """Yield the message, then the documents attached to it.
 
     Args:
-        read: reads an attachment from a temporary file.
         readable: whether a file name has a supported suffix.
     """
     message = message_from_bytes(file.read(), policy=policy.default)

@@ -89,13 +89,7 @@ def joined_tables(pages: Pages) -> list[list[PdfLine]]:
 
 
 def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bool:
-    """Whether a table continues the one above: the same columns, no title, and no head of its own.
-
-    Args:
-        above: the last table of the page before.
-        line: the first line of the page.
-        page: the lines of the page before.
-    """
+    """Whether a table continues the one above: the same columns, no title, and no head of its own."""
     if above.table is None or line.table is None or line.table.titles:
         return False
     first, second = above.table.edges, line.table.edges
@@ -156,7 +150,6 @@ def laid_out(
 
     Args:
         pages: the lines of each; a line at the edge is a separate paragraph.
-        notes: paragraphs that follow the lines of each page.
         bookmarks: {page index: {lower-case title: level from 0}}.
     """
     body = _body_size(pages)

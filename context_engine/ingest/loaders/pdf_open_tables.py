@@ -62,7 +62,6 @@ def open_grids(rulings: Sequence[Ruling], lines: Sequence[PlacedLine], taken: Se
 
     Args:
         rulings: those of the page, turned so that its text is horizontal.
-        taken: grids already found.
     """
     rules = [rule for rule in _rules(rulings) if not any(_inside(rule, grid) for grid in taken)]
     grids: list[Grid] = []
@@ -146,7 +145,6 @@ def _grid(rules: Sequence[_Rule], levels: Sequence[_TableBand], floor: float) ->
     Args:
         rules: those above or below its head, and below its rows if there are any.
         levels: the text between the outer edges of the columns.
-        floor: height of the next table's rule.
     """
     edges, top, bottom = rules[0].edges, rules[0].height, rules[-1].height
     parts = [

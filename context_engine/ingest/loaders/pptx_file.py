@@ -110,7 +110,6 @@ def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: s
     Args:
         root: the element `p:sld`.
         number: 1-based.
-        seen: footer texts of the slides before; extended.
     """
     slide = _Slide(package, part, seen)
     body = list(slide.blocks(root.find(f"{P}cSld/{P}spTree")))

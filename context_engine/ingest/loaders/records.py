@@ -101,8 +101,6 @@ def record_document(
         path: the file's name.
         number: 1-based line, row or number of the record; None if it is the only one in its file.
         title: the first line of the text; made of the fields `title` or `name` and the id if None.
-        part: the sheet.
-        place: what errors call the record.
     """
     if not isinstance(record, Mapping) or not record:
         return Skipped(path, f"{place} is not an object with fields", number)
@@ -154,9 +152,6 @@ def telling_names(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
     A field with the same value in every row is not used.
 
-    Args:
-        rows: the first rows of a table as fields.
-
     >>> rows = [("Fraud", "R-1", "Phishing"), ("Fraud", "R-2", "Theft")]
     >>> telling_names([dict(zip(("Kind", "Ref", "Risk"), row)) for row in rows])
     ('Ref', 'Risk')
@@ -179,7 +174,6 @@ def row_title(fields: Mapping[str, Any], telling: Sequence[str]) -> str:
 
     Args:
         fields: the row.
-        telling: names of the identifying fields, from `telling_names`.
 
     >>> row_title({"Ref": "R-14", "Risk": "Phishing"}, ("Ref", "Risk"))
     'R-14 · Phishing'

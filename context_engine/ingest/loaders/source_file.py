@@ -152,7 +152,6 @@ def mismatch(start: bytes, suffix: str, *, zipped: bool) -> str | None:
 
     Args:
         start: the first bytes, at least 1024 if the file has them.
-        suffix: the suffix in lower case, with its dot.
         zipped: whether files with this suffix are zip archives.
     """
     if not start:

@@ -74,9 +74,6 @@ def find_head(rows: Sequence[TableRow]) -> Head:
     with a number, a date or two equal texts is no head: then the columns are named by their letters or, with two
     columns and names down the left, the table is one record of pairs. A head with cells merged side by side takes the
     row below as its second line.
-
-    Args:
-        rows: the first rows, at most `PREVIEW`.
     """
     cells = [row.cells for row in rows]
     counts = [sum(not empty(cell) for cell in row) for row in cells]
@@ -150,10 +147,8 @@ def row_record(
     Args:
         row: a row with a value.
         names: names of the columns; "" if a column has none.
-        path: the file's name.
         part: distinguishes the record from others of the same row and file.
         sheet: the sheet, if there are several.
-        caption: the caption of the table.
         telling: names of the identifying columns; empty: they are found in this row alone.
     """
     fields = row_fields(row, names)
@@ -184,8 +179,6 @@ def pairs_record(
     """Return rows of a name and a value each as one record.
 
     Args:
-        rows: rows of two cells.
-        path: the file's name.
         number: the 1-based number of the first row.
         title: the title of the record.
         part: distinguishes the record from others of the same row and file.
@@ -241,7 +234,6 @@ def _is_pairs(rows: Sequence[Sequence[Cell]], *, headless: bool = False) -> bool
     """Whether two columns hold names and values: distinct names on the left, and a value such as 3.2 in the first row.
 
     Args:
-        rows: the rows of the table.
         headless: whether the first row is known not to be a head.
     """
     pairs = [[cell for cell in row if not empty(cell)] for row in rows]

@@ -28,7 +28,6 @@ from context_engine.service.explaining.words import why_not_shown, why_shown
 from context_engine.service.records import OwnedRecord, find_owned
 
 _MOST: Final = 10
-
 _DEFAULTS: Final = Settings().model_dump(mode="json")
 
 

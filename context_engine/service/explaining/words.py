@@ -60,7 +60,6 @@ def why_shown(
 
     Args:
         terms: the terms of the learnt blend that gave its relevance.
-        adapter: the adapter under which the reranker compared vectors.
     """
     formula = (
         f"{settings.relevance_weight:g} × relevance {chunk.relevance:.4f} + {settings.authority_weight:g} × boost "

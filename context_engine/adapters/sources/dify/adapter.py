@@ -125,7 +125,6 @@ def dify_kb_adapter(
     Args:
         connection: returns a connection by name, reading its files again.
         timeout_s: seconds for one call of the function.
-        access: decides which sources `principal` may search.
     """
     return DifyAdapter(registry, connection, clock, timeout_s, access, principal)
 

@@ -99,7 +99,6 @@ def answered(
 
     Args:
         query: its full text orders chunks whose scores are not comparable.
-        datasets: the dataset of each of `results`.
 
     Raises:
         SourceError: no call was answered.

@@ -249,7 +249,6 @@ def connections_advice(times: Sequence[float], connections: int, timeout_s: floa
 
     Args:
         times: seconds that Dify takes for each dataset.
-        connections: the configured `max_connections`.
         timeout_s: seconds that a search may take.
     """
     calls = sorted(times, reverse=True)

@@ -29,7 +29,6 @@ def finish_times(searches: Iterable[Sequence[float]], connections: int, busy: It
 
     Args:
         searches: seconds of each call of each search.
-        connections: calls that run at once, at least 1.
         busy: seconds left of the calls that are running.
     """
     free = sorted(busy)[:connections]
@@ -132,7 +131,6 @@ class FairQueue:
         """Take a place of `most`, waiting for one.
 
         Args:
-            most: calls that may run at once.
             patience_s: longest wait in seconds.
             key: the dataset that is searched; None for another call.
 

@@ -303,7 +303,6 @@ def divided(
     """Divide well-formed records by whether the caller may read their document.
 
     Args:
-        spec: the source; its access rule was already checked.
         access: the caller's access; None admits everything.
     """
     if access is None or not _can_be_too_high(spec, access):

@@ -106,7 +106,6 @@ class Workspace:
         failure.
 
         Args:
-            ttl_s: how long a description is valid.
             needed: whether the caller has no substitute for Dify's description.
 
         Raises:

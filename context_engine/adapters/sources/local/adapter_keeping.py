@@ -73,7 +73,6 @@ class AdapterKeeping:
         """Return the scorer id of a domain's cosines: the model, or the model and the adapter in use.
 
         Args:
-            domain: the domain.
             access: of who searches; None: everything.
 
         Returns:
@@ -92,8 +91,6 @@ class AdapterKeeping:
         """Keep an adapter for searches of a domain; which one is in force stays as it is.
 
         Args:
-            domain: the domain.
-            adapter: for the base's model.
             evidence: what was measured before; kept beside it, as JSON.
             origin: of the vectors that it was learnt from (`HeldVectors.origin`).
 
@@ -121,7 +118,6 @@ class AdapterKeeping:
         """Put an adapter in force for all who may read what it was learnt from; searches see it from the next one on.
 
         Args:
-            domain: the domain.
             adapter_id: names it; None: put all of the domain out of force.
             access: of who asks: what may not be read is not switched; None: everything.
 
@@ -190,7 +186,6 @@ class AdapterKeeping:
         """Return the vectors of some sources with their chunks, as they stand at one moment.
 
         Args:
-            source_ids: the sources.
             access: of who learns from them; None: everything.
 
         Raises:

@@ -54,7 +54,6 @@ def read_all(
     """Return the adapters, oldest first, that a caller who may read some partitions may see.
 
     Args:
-        connection: a reader's, in a transaction.
         partitions: the keys of those that the caller may read.
         domain: None: of all.
     """

@@ -55,7 +55,6 @@ def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection
     switched on last.
 
     Args:
-        connection: a reader's, in a transaction.
         partitions: the keys of all partitions that the caller may read.
         model: of the base's vectors; adapters of another are passed over.
     """
@@ -82,8 +81,6 @@ def switchable(
     """Return what is to be switched: an adapter that is to be in force, or all that are.
 
     Args:
-        connection: a reader's, in a transaction.
-        root: folder of the base, for messages.
         adapter_id: None: all that are in force.
         partitions: the keys of those that the caller may read.
 
@@ -110,8 +107,6 @@ def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool,
     To repeat the last switch is no switch: it leaves nothing to undo.
 
     Args:
-        root: folder of the base.
-        found: as `read_all` gave them.
         on: whether they, or none, are in force from then.
         at: ISO 8601, of one call.
 

@@ -203,7 +203,6 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         """Load the embedding model, if there is one and it was not asked before; later searches do not wait for that.
 
         Args:
-            query_text: what will be searched for.
             seconds: that are waited for it.
         """
         if self._vectors is not None:
@@ -305,7 +304,6 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
             vector: of the question, by the base's embedder, where the caller holds it; None: it is embedded.
             partition: the only one that is read; None: all that the caller may read.
             access: of the caller; None: everything.
-            domain: whose adapter is used.
             adapter: one on trial, which need not be kept in the base; None: the model's own vectors; AUTO: as the
                 options say.
 

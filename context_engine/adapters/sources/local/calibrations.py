@@ -136,7 +136,6 @@ def extent_of(
     """Return the size of a partition, in total and of some sources.
 
     Args:
-        connection: a reader's, in a transaction.
         up_to: count only rows up to this id.
     """
     limit = -1 if up_to is None else up_to
@@ -150,12 +149,7 @@ def extent_of(
 
 
 def outdated(connection: sqlite3.Connection, stored: StoredCalibration, sources: Sequence[str]) -> bool:
-    """Return whether a calibration is of another signal, or a fifth of its partition or of its sources there changed.
-
-    Args:
-        connection: a reader's, in a transaction.
-        sources: the domain's.
-    """
+    """Return whether the signal of a calibration changed, or a fifth of its partition or of its sources there."""
     if stored.calibration.signal != SIGNAL_VERSION:
         return True
     now = extent_of(connection, sources, stored.partition)

@@ -246,7 +246,6 @@ def _smoothed(
     + neighbour_weight * (score of the chunk before + score of the chunk after).
 
     Args:
-        hits: section and document of at least these rows.
         text: score of each row; siblings and neighbours are taken from these rows only.
     """
     group, best = hits.group, dict[int, float]()

@@ -210,9 +210,6 @@ def part(connection: sqlite3.Connection, least: int, partitions: Iterable[int]) 
     """Divide the vectors of each partition of `least` rows or more into cells, inside the caller's transaction.
 
     Without numpy nothing is done; searches are then exact.
-
-    Args:
-        partitions: keys of the partitions that have changed.
     """
     if model_of(connection) is None:
         return

@@ -49,11 +49,7 @@ def best_hit(searcher: Searcher, query: TextQuery) -> tuple[float, int] | None:
 
 
 def evidence(view: View, query: TextQuery, rids: Collection[int]) -> Evidence:
-    """Return the textual evidence for a question; best and trust do not depend on the rows or the scope.
-
-    Args:
-        rids: rows whose coverage is wanted.
-    """
+    """Return the textual evidence for a question; best and trust do not depend on the rows or the scope."""
     best = view.once(("best", query), lambda: best_hit(view.searcher, query))
     if best is None:
         return Evidence({}, 0.0, 0.0)

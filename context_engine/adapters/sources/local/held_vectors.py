@@ -21,7 +21,6 @@ def held_vectors(view: View, source_ids: Sequence[str]) -> HeldVectors:
     """Return what a view holds of some sources; a chunk without vectors is left out.
 
     Args:
-        view: of a caller.
         source_ids: the sources; of one that the base does not hold there is nothing.
     """
     known = dict(view.connection.execute("SELECT source_key, source_id FROM sources"))

@@ -279,11 +279,7 @@ class PartitionIndex:
 
     @classmethod
     def open(cls, path: Path, base_id: str, latest: int) -> PartitionIndex | None:
-        """Return an existing index, or None if it must be rebuilt.
-
-        Args:
-            latest: the generation of its rows.
-        """
+        """Return an existing index, or None if it must be rebuilt."""
         try:
             mark = indexing.read_mark(path, indexing.read_meta(path))
             indexing.opened(path).searcher()
@@ -296,12 +292,7 @@ class PartitionIndex:
         return cls(path, base_id, mark.generation)
 
     def stage(self, gone: Iterable[int], documents: Iterable[tantivy.Document]) -> None:
-        """Stage deletions and additions.
-
-        Args:
-            gone: `doc_key` of each deleted document.
-            documents: new ones.
-        """
+        """Stage deletions and additions."""
         writer = self._open_writer()
         for doc_key in gone:
             writer.delete_documents_by_query(Query.term_query(indexing.SCHEMA, "doc", doc_key))

@@ -69,9 +69,7 @@ class VectorCache:
 
         Args:
             connection: a reader's, in a transaction.
-            partitions: as read in that transaction.
             behind: the indexed generation of each partition whose index lags.
-            root: folder of the base, for messages.
 
         Raises:
             StoreVersionMismatch: they are of another model.

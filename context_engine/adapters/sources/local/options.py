@@ -80,7 +80,6 @@ def boosted(
     Args:
         scores: of each candidate, >= 0.
         title: share of the query's words in title and headings, [0, 1]; candidates without any are omitted.
-        defines: candidates that define a term of the query.
     """
     top = max(scores.values(), default=0.0)
     total = 1.0 + options.title_boost + options.definition_boost

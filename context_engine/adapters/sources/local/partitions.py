@@ -49,9 +49,7 @@ def readable(
     """Return the partitions that a caller may read, oldest first; at least the one open to all.
 
     Args:
-        connection: a reader's, in a transaction.
         access: of the caller; None admits everything.
-        only: the key of the only partition to return.
     """
     return tuple(
         partition
@@ -64,7 +62,6 @@ def partition_key(connection: sqlite3.Connection, access: AccessClass, generatio
     """Return the key of the partition of a class, creating it in the caller's transaction if needed.
 
     Args:
-        access: the class.
         generation: of the last commit; a new partition starts up to date with it.
     """
     named = (access.rules, access.classification or "")
@@ -78,12 +75,7 @@ def partition_key(connection: sqlite3.Connection, access: AccessClass, generatio
 
 
 def touch(connection: sqlite3.Connection, generation: int, embedded: Iterable[int] = ()) -> list[int]:
-    """Set the generation of every partition that a commit changes, in the caller's transaction; return their keys.
-
-    Args:
-        generation: of the commit.
-        embedded: keys of the partitions with newly embedded rows.
-    """
+    """Set the generation of every partition that a commit changes, in the caller's transaction; return their keys."""
     connection.execute(
         "UPDATE partitions SET generation = :now WHERE EXISTS (SELECT 1 FROM documents WHERE"
         " documents.partition_key = partitions.partition_key AND documents.generation = :now)"
@@ -121,8 +113,6 @@ def held_by(connection: sqlite3.Connection, partition: Partition, indexed: int) 
     """Return the generation up to which a partition's index is complete; None if it is up to date.
 
     Args:
-        connection: a reader's, in a transaction.
-        partition: as read in that transaction.
         indexed: the generation that its index was brought up to.
     """
     if indexed >= partition.generation:
@@ -190,7 +180,6 @@ def moves(connection: sqlite3.Connection, place: Place, *, source_id: str | None
     Args:
         connection: in a transaction, or a writer's.
         place: returns the current place of each source.
-        source_id: check only this source.
     """
     holds = {partition.key: partition.holds for partition in partitions(connection)}
     rows = connection.execute(
@@ -218,11 +207,6 @@ class PlacementCheck:
 
     def require(self, connection: sqlite3.Connection, state: BaseState, source_id: str, place: SourcePlace) -> None:
         """Refuse a source with documents in the wrong partition.
-
-        Args:
-            connection: a reader's, in a transaction.
-            state: of the base in that transaction.
-            place: of the source, by the current configuration.
 
         Raises:
             RepartitionRequired: documents are where former rules put them.

@@ -39,8 +39,6 @@ _SHARED_WITHIN_S = 0.5
 _MOST_OPEN = 16
 """Sets of partitions kept open; many callers share a few sets."""
 _REBUILD = "run 'context-engine kb rebuild'"
-
-
 _FileStamp = tuple[int, int, int]
 _Stamp = tuple[_FileStamp, ...]
 _Name = tuple[int, tuple[int, ...]]
@@ -144,7 +142,6 @@ class Viewer:
 
         Args:
             access: of the caller; None admits everything.
-            only: the key of the only partition to include.
 
         Raises:
             StoreVersionMismatch: another version wrote the tables or the index.

@@ -32,8 +32,6 @@ def unknown_words(
     no such word is near, with its second: the first letter may be superfluous or swapped.
 
     Args:
-        scope: the rows that may be found.
-        words: `query.spelling.words_to_check` of the query.
         chunks: of the scope, best first: most words are in the first ones, and need no look-up.
     """
     texts = cache(lambda: "\n".join(chunk.content.casefold() for chunk in chunks[:_FIRST]))

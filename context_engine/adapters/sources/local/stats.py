@@ -92,7 +92,6 @@ def read_stats(connection: sqlite3.Connection, root: Path, generation: int | Non
     """Return the statistics of a base.
 
     Args:
-        connection: a reader's, in a transaction.
         generation: the indexed generation, or None if the index is unreadable.
     """
     state, model = schema.read_state(connection, root), schema.model_of(connection)

@@ -53,8 +53,6 @@ def reformed(floats: bytes, dimension: int, count: int, form: VectorForm) -> byt
     Args:
         floats: the vectors of one row, one after the other.
         dimension: numbers of each.
-        count: at most that many.
-        form: the form returned.
     """
     numbers = array("f")
     numbers.frombytes(floats)

@@ -41,7 +41,6 @@ def fetched(
     Replaced, deleted and unreadable chunks are omitted.
 
     Args:
-        connection: a reader's, in a transaction.
         access: of the caller; None admits everything.
     """
     keys = {part.key for part in readable(connection, access)}
@@ -76,8 +75,6 @@ _LONG: Final = 4_000
 """Characters from which a chunk is not cached; few are as long."""
 _MOST_PARAMETERS: Final = 900
 KeptChunks = dict[int, "RowChunk"]
-
-
 T = TypeVar("T")
 NearWords = dict[str, list[tuple[int, str]]]
 """(edits, word) of the words near to an unknown word."""

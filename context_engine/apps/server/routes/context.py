@@ -14,7 +14,6 @@ from context_engine.service.contract.context import ContextRequest, ContextRespo
 from context_engine.service.deployment import Deployment
 
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
-
 _PROBLEMS: Final = may_answer(401, 410, 422, 503)
 
 

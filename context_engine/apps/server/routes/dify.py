@@ -23,8 +23,6 @@ from context_engine.service.request import check_sizes
 from context_engine.wiring.audit import audit_mode
 
 router = APIRouter(prefix="/api/v1/dify", tags=["dify"])
-
-
 Score = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 

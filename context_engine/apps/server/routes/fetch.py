@@ -12,7 +12,6 @@ from context_engine.service.contract.fetch import FetchQuery, FetchResponse
 from context_engine.service.fetching import fetch
 
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
-
 _PROBLEMS: Final = may_answer(401, 404, 422, 500, 503)
 
 

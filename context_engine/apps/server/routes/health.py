@@ -16,7 +16,6 @@ from context_engine.errors import ContextEngineError, NotAuthenticated, TokensUn
 from context_engine.service.callers import Authenticated
 
 router = APIRouter(tags=["health"])
-
 _FIRST_S = 2.0
 """Seconds that the first question waits for the first examination."""
 

@@ -16,7 +16,6 @@ from context_engine.service.query import answer_query
 from context_engine.service.request import check_limits
 
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
-
 PROBLEMS: Final = may_answer(401, 404, 409, 410, 422, 500, 502, 503)
 Compare = Annotated[
     bool | None, Query(description="Give the baseline beside the answer; goes before `compare` of the body.")

@@ -15,7 +15,6 @@ from context_engine.service.explaining.explain import explain
 from context_engine.service.records import proof_of_record, record_of
 
 router = APIRouter(prefix="/api/v1/rag/records", tags=["records"])
-
 RecordId = Annotated[str, Path(description="The search_id of an answer.", max_length=200)]
 _PROBLEMS: Final = may_answer(401, 403, 404, 409, 422, 429, 503)
 

@@ -16,7 +16,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.service.request import check_sizes
 
 router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
-
 _PROBLEMS: Final = may_answer(401, 422, 500, 503)
 _CALLER: Final = Caller(app="rag-api")
 

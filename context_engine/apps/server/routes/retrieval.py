@@ -19,7 +19,6 @@ from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 router = APIRouter(tags=["dify"])
-
 _LEAST_S: Final = 0.2
 _TO_SPARE_S: Final = 0.2
 """Seconds between a search's deadline and an answer without it; Dify waits five seconds at most."""
