@@ -2,7 +2,7 @@
 written to.
 
 Published under `notes` in the entry-point group `context_engine.sources`, it serves every manifest with
-`adapter: notes`. The guide "An adapter of your own" goes through it step by step.
+`adapter: notes`. The guide "Write an adapter" goes through it step by step.
 """
 
 from __future__ import annotations
