@@ -16,19 +16,7 @@ from context_engine.apps.server import mcp
 from context_engine.apps.server.gate import Gate, told
 from context_engine.apps.server.openapi import DESCRIPTION, openapi_document, operation_id
 from context_engine.apps.server.problems import HttpProblem, ProblemForm, problem_fields
-from context_engine.apps.server.routes import (
-    compare,
-    context,
-    dify,
-    domains,
-    fetch,
-    health,
-    personas,
-    rag,
-    records,
-    rerank,
-    retrieval,
-)
+from context_engine.apps.server.routes import dify, health, rag, records, retrieval
 from context_engine.apps.server.service import Service, request_id_of
 from context_engine.core.models import ServerSettings
 from context_engine.errors import ContextEngineError
@@ -38,12 +26,6 @@ Beside = Callable[[Service], AbstractAsyncContextManager[None]]
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
     rag.router,
-    context.router,
-    rerank.router,
-    compare.router,
-    fetch.router,
-    domains.router,
-    personas.router,
     records.router,
     retrieval.router,
     dify.router,

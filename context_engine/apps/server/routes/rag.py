@@ -1,4 +1,4 @@
-"""Questions: `query` for chunks with a context string, `retrieve` for chunks alone."""
+"""The RAG API: questions, comparisons, contexts, reranking, chunks by id, domains and personas."""
 
 from __future__ import annotations
 
@@ -9,27 +9,35 @@ from fastapi import APIRouter, Query, Request, Response
 from context_engine.apps.server.problems import may_answer
 from context_engine.apps.server.service import request_id_of, service_of
 from context_engine.core.models import Caller
+from context_engine.errors import InvalidRequest
+from context_engine.service.answers import build_context, rerank_chunks
 from context_engine.service.callers import Authenticated
+from context_engine.service.contract.comparison import ComparisonAnswer
+from context_engine.service.contract.context import ContextRequest, ContextResponse, RerankRequest, RerankResponse
+from context_engine.service.contract.domains import DomainsResponse, PersonasResponse
+from context_engine.service.contract.fetch import FetchQuery, FetchResponse
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
+from context_engine.service.domains import domains_known_to, personas_known_to
+from context_engine.service.fetching import fetch
 from context_engine.service.query import answer_query
-from context_engine.service.request import check_limits
+from context_engine.service.request import check_limits, check_sizes
 
-router = APIRouter(prefix="/api/v1/rag", tags=["rag"])
-PROBLEMS: Final = may_answer(401, 404, 409, 410, 422, 500, 502, 503)
+router = APIRouter(tags=["rag"])
+_PROBLEMS: Final = may_answer(401, 404, 409, 410, 422, 500, 502, 503)
 Compare = Annotated[
     bool | None, Query(description="Give the baseline beside the answer; goes before `compare` of the body.")
 ]
-RAG_CALLER: Final = Caller(app="rag-api")
+_CALLER: Final = Caller(app="rag-api")
 
 
-@router.post("/query", summary="Ask a question", response_model=RAGPipelineResponse, responses=PROBLEMS)
+@router.post("/api/v1/rag/query", summary="Ask a question", response_model=RAGPipelineResponse, responses=_PROBLEMS)
 async def query(request: Request, body: RAGQueryRequest, compare: Compare = None) -> Response:
     """Search a domain: ranked chunks, each with what is needed to cite it, and the context string for a model."""
     return await _answer(request, body, compare)
 
 
-@router.post("/retrieve", summary="Find chunks", response_model=RAGPipelineResponse, responses=PROBLEMS)
+@router.post("/api/v1/rag/retrieve", summary="Find chunks", response_model=RAGPipelineResponse, responses=_PROBLEMS)
 async def retrieve(request: Request, body: RAGQueryRequest, compare: Compare = None) -> Response:
     """Search as `query` does, but without model reranker and context string unless the request asks for them."""
     asked = body.model_fields_set
@@ -47,6 +55,106 @@ async def _answer(request: Request, body: RAGQueryRequest, compare: bool | None)
 
     def work(deployment: Deployment, caller: Authenticated) -> RAGPipelineResponse:
         check_limits(body, deployment.settings)
-        return answer_query(deployment, body, principal=caller.principal, caller=RAG_CALLER, request_id=request_id)
+        return answer_query(deployment, body, principal=caller.principal, caller=_CALLER, request_id=request_id)
 
     return await service_of(request).json(request, work)
+
+
+@router.post(
+    "/api/v1/rag/context",
+    summary="Make a context of chunks",
+    response_model=ContextResponse,
+    responses=may_answer(401, 410, 422, 503),
+)
+async def context(request: Request, body: ContextRequest) -> Response:
+    """Make one text of chunks, within limits, for a model to read: with labels to cite by, and what was left out."""
+
+    def work(deployment: Deployment, caller: Authenticated) -> ContextResponse:
+        return build_context(deployment, body, principal=caller.principal)
+
+    return await service_of(request).json(request, work)
+
+
+@router.post(
+    "/api/v1/rag/rerank", summary="Rank chunks", response_model=RerankResponse, responses=may_answer(401, 422, 500, 503)
+)
+async def rerank(request: Request, body: RerankRequest) -> Response:
+    """Rank chunks by the whole second stage: dedup, relevance filter, reranker, authority, selection."""
+    request_id = request_id_of(request)
+
+    def work(deployment: Deployment, caller: Authenticated) -> RerankResponse:
+        check_sizes(body.query, {"top_k": body.top_k, "rerank_top_n": body.rerank_top_n}, deployment.settings)
+        return rerank_chunks(deployment, body, principal=caller.principal, caller=_CALLER, request_id=request_id)
+
+    return await service_of(request).json(request, work)
+
+
+@router.post(
+    "/api/v1/rag/compare",
+    summary="Compare an answer with its baseline",
+    response_model=ComparisonAnswer,
+    responses=_PROBLEMS,
+)
+async def compare(request: Request, body: RAGQueryRequest) -> Response:
+    """Answer a question and set the answer beside its baseline: two lists, two contexts, what differs and why."""
+    return await _compared(request, body)
+
+
+@router.post(
+    "/api/chat/compare", summary="Compare, for chat applications", response_model=ComparisonAnswer, responses=_PROBLEMS
+)
+async def compare_chat(request: Request, body: RAGQueryRequest) -> Response:
+    """The same as `/api/v1/rag/compare`, at the address that chat applications know. `choices` are empty."""
+    return await _compared(request, body)
+
+
+async def _compared(request: Request, body: RAGQueryRequest) -> Response:
+    request_id = request_id_of(request)
+
+    def work(deployment: Deployment, caller: Authenticated) -> ComparisonAnswer:
+        if body.cursor is not None:
+            raise InvalidRequest("cursor asks for a part of an answer, but a comparison covers the whole: leave it out")
+        check_limits(body, deployment.settings)
+        asked = body.model_copy(update={"compare": True})
+        answer = answer_query(deployment, asked, principal=caller.principal, caller=_CALLER, request_id=request_id)
+        assert answer.comparison is not None  # it was asked for
+        return ComparisonAnswer.model_construct(success=True, data=answer.comparison)
+
+    return await service_of(request).json(request, work)
+
+
+@router.post(
+    "/api/v1/rag/fetch",
+    summary="Fetch chunks by their ids",
+    response_model=FetchResponse,
+    responses=may_answer(401, 404, 422, 500, 503),
+)
+async def fetch_chunks(request: Request, body: FetchQuery) -> Response:
+    """Give chunks by their ids, or all of a document, as they are now; unreadable ones are omitted."""
+    return await service_of(request).json(request, lambda deployment, caller: fetch(deployment, caller, body))
+
+
+@router.get(
+    "/api/v1/rag/domains",
+    summary="List the domains",
+    response_model=DomainsResponse,
+    responses=may_answer(401),
+)
+async def domains(request: Request) -> Response:
+    """List the domains and sources that the caller may search, and the personas."""
+    return await service_of(request).json(
+        request, lambda deployment, caller: domains_known_to(deployment, caller.principal)
+    )
+
+
+@router.get(
+    "/api/v1/rag/personas",
+    summary="List the personas",
+    response_model=PersonasResponse,
+    responses=may_answer(401),
+)
+async def personas(request: Request) -> Response:
+    """List the personas with what each of them sets: for `persona_key` of a question."""
+    return await service_of(request).json(
+        request, lambda deployment, caller: personas_known_to(deployment, caller.principal)
+    )
