@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from context_engine.core.models import Notice
 from context_engine.evaluation.gold import Corpus, GoldHit
+from context_engine.evaluation.metrics import percentile
 from context_engine.evaluation.run import Run
-from context_engine.evaluation.statistics import percentile
 
 
 class Latency(NamedTuple):

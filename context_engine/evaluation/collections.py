@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from context_engine.core.models import NOBODY, Principal
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation.evaluate import SCHEMA_VERSION, Compared, evaluate, primary_of, summary
-from context_engine.evaluation.metrics import read_measures
+from context_engine.evaluation.metrics import Paired, read_measures
 from context_engine.evaluation.run import Progress
 from context_engine.evaluation.session import Session, open_session
-from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.variant import Variant
 from context_engine.settings.files import read_yaml
 from context_engine.settings.messages import config_error

@@ -13,11 +13,10 @@ from context_engine.errors import ConfigError, InvalidRequest, nearest
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
 from context_engine.evaluation.gold import Identity, gold_of
 from context_engine.evaluation.metrics import read_measures
-from context_engine.evaluation.qrels import EXACT
+from context_engine.evaluation.qrels import EXACT, read_run
 from context_engine.evaluation.run import Progress
 from context_engine.evaluation.score import Scored, gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import Session
-from context_engine.evaluation.trec import read_run
 from context_engine.evaluation.variant import Variant
 
 

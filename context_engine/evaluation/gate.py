@@ -13,9 +13,9 @@ from context_engine.errors import ConfigError
 from context_engine.evaluation.collections import Collected, run_file
 from context_engine.evaluation.evaluate import SCHEMA_VERSION
 from context_engine.evaluation.gate_file import GateFile
+from context_engine.evaluation.metrics import Paired
+from context_engine.evaluation.qrels import write_run
 from context_engine.evaluation.session import Session
-from context_engine.evaluation.statistics import Paired
-from context_engine.evaluation.trec import write_run
 from context_engine.settings.files import read_json
 
 Outcome = Literal["holds", "below_floor", "lost"]

@@ -1,26 +1,38 @@
-"""Judgements: which text answers which question, read from JSON Lines, tab-separated or TREC files, and appended."""
+"""Judgements: read from JSON Lines, tab-separated or TREC files, and appended; and run files in TREC's form."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
-from context_engine.errors import ConfigError
-from context_engine.evaluation.questions import json_lines, lines_of, rejected
+from context_engine.core.models import RankedChunk, SearchResult, utc_text
+from context_engine.core.text import content_sha256
+from context_engine.errors import ConfigError, InvalidRequest
+from context_engine.evaluation.questions import json_lines, lines_of, read_questions, rejected
 
 Qrels = Mapping[str, Mapping[str, int]]
 """{question id: {gold id: grade}}; a grade above 0 is relevant."""
+
 Rejected = Mapping[str, Collection[str]]
 """Question id to the gold ids judged not relevant."""
+
 EXACT: Final = "="
 """Prefix of a chunk id that means this chunk alone, not the section that its id reads like."""
+
 _QUESTION: Final = ("query_id", "qid", "query-id", "id")
+
 _GOLD: Final = ("gold", "chunk_id", "passage_id", "doc_id", "document_id", "corpus-id", "content_sha256")
+
 _GRADE: Final = ("grade", "relevance", "score", "rel")
+
 _MOST_GRADE: Final = 1000
+
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
@@ -110,3 +122,136 @@ def _grade(path: Path, number: int, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -_MOST_GRADE <= value <= _MOST_GRADE:
         raise rejected(path, number, f"the grade must be a whole number, 0 for not relevant, got {value!r}")
     return value
+
+
+_BREAKS_A_LINE: Final = re.compile(r"[\s%]")
+
+
+def _written(name: str) -> str:
+    return _BREAKS_A_LINE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), name) or "-"
+
+
+def write_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str) -> None:
+    """Write rankings: question id to (chunk id, score), best first; white space in an id becomes %20.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    tag = _written("-".join(tag.split()))
+    lines = [
+        f"{_written(question)} Q0 {_written(name)} {rank} {score:.6f} {tag}\n"
+        for question, places in rankings.items()
+        for rank, (name, score) in enumerate(places, start=1)
+    ]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(lines), "utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+
+
+def read_run(path: Path) -> Mapping[str, Sequence[tuple[str, float]]]:
+    """Return the rankings of a run file, best first; equal scores stay in the order of the file.
+
+    Lines of three columns (question, id, score) are accepted too.
+
+    Raises:
+        ConfigError: the file or a line cannot be used, an id appears twice for a question, or there is no line.
+    """
+    rankings: dict[str, dict[str, float]] = {}
+    for number, line in lines_of(path):
+        columns = line.split()
+        if len(columns) not in (3, 6):
+            problem = f"has {len(columns)} columns: a run has six (question Q0 id rank score tag) or three"
+            raise rejected(path, number, problem)
+        question, name = unquote(columns[0]), unquote(columns[1 if len(columns) == 3 else 2])
+        scores = rankings.setdefault(question, {})
+        if name in scores:
+            raise rejected(path, number, f"{name} appears twice for question {question}")
+        scores[name] = _score(path, number, columns[2 if len(columns) == 3 else 4])
+    if not rankings:
+        raise ConfigError("holds no ranking", file=str(path))
+    return {question: _best_first(scores.items()) for question, scores in rankings.items()}
+
+
+def _best_first(places: Iterable[tuple[str, float]]) -> Sequence[tuple[str, float]]:
+    return sorted(places, key=lambda place: -place[1])
+
+
+def _score(path: Path, number: int, text: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = nan
+    if isnan(score):
+        raise rejected(path, number, f"the score must be a number, got {text!r}")
+    return score
+
+
+def question_id(path: Path, query: str, domain: str, as_of: date | None = None, name: str | None = None) -> str:
+    """Return the id of a question: its id in the file, else one made of its text, domain and day.
+
+    Args:
+        as_of: the day asked about, if one was given.
+        name: the requested id, if any.
+
+    Raises:
+        ConfigError: the file cannot be read.
+        InvalidRequest: the file holds another question under the requested id.
+    """
+    known = read_questions(path) if path.exists() and path.stat().st_size else ()
+    asks = (query, domain, as_of)
+    if name is not None:
+        other = next((question for question in known if question.id == name and question.asks != asks), None)
+        if other is not None:
+            raise InvalidRequest(f"{path} holds another question as {name!r}: {other.text!r}: give another --id")
+        return name
+    day = f" {as_of.isoformat()}" if as_of else ""
+    same = next((question.id for question in known if question.asks == asks), None)
+    return same or f"q-{content_sha256(f'{domain} {query}{day}')[:10]}"
+
+
+def to_judge(path: Path, question: str, result: SearchResult) -> Sequence[RankedChunk]:
+    """Return the chunks of a result that have no judgement in the file.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    judged = read_qrels(path).get(question, {}) if path.exists() and path.stat().st_size else {}
+    names = {name.removeprefix(EXACT) for name in judged}
+    return [chunk for chunk in result.chunks if chunk.chunk_id not in names]
+
+
+def judgement(
+    question: str,
+    result: SearchResult,
+    chunk: RankedChunk,
+    grade: int,
+    *,
+    as_of: date | None = None,
+    by: str | None = None,
+    at: datetime | None = None,
+) -> Mapping[str, Any]:
+    """Return one judgement as a line of a JSON Lines file, which also serves as a file of questions.
+
+    Args:
+        as_of: the day asked about, if one was given.
+        by, at: who judged, and when; omitted if None.
+    """
+    row: dict[str, Any] = {
+        "query_id": question,
+        "query": result.query,
+        "domain": result.domain,
+        "as_of": as_of.isoformat() if as_of else None,
+        "chunk_id": chunk.chunk_id,
+        "grade": grade,
+        "source_id": chunk.source_id,
+        "document_id": chunk.chunk.document_id,
+        "document_version": chunk.chunk.document_version,
+        "section": chunk.chunk.section,
+        "content_sha256": content_sha256(chunk.content),
+        "rank": chunk.rank,
+        "by": by,
+        "at": utc_text(at) if at else None,
+    }
+    return {key: value for key, value in row.items() if value is not None}

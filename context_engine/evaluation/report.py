@@ -23,7 +23,7 @@ from context_engine.evaluation.blocks import (
 from context_engine.evaluation.collections import Collected, verdict_of
 from context_engine.evaluation.evaluate import Compared
 from context_engine.evaluation.gate import GateResult, MeasureCheck, lost_most
-from context_engine.evaluation.statistics import Paired
+from context_engine.evaluation.metrics import Paired
 
 SHOWN_TILES: Final = 6
 

@@ -12,9 +12,9 @@ from context_engine.core.models import NOBODY, Principal, SearchRequest
 from context_engine.errors import InvalidRequest, RetrievalFailed
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile, cut
+from context_engine.evaluation.metrics import percentile
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.run import Progress
-from context_engine.evaluation.statistics import percentile
 from context_engine.learning.calibration import OUT_OF_SCOPE
 
 __all__ = ["OUT_OF_SCOPE", "Calibration", "TradeOff", "best_signals", "calibrate", "scope_report"]

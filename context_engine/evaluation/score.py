@@ -9,10 +9,9 @@ from typing import Final, NamedTuple
 from context_engine.core.models import Outcome
 from context_engine.core.models.chunk import NOTHING
 from context_engine.evaluation.gold import GoldHit, Identity, gold_of, ranked_ids
-from context_engine.evaluation.metrics import Scores, mean, measured
+from context_engine.evaluation.metrics import Interval, Paired, Scores, bootstrap, mean, measured, paired_bootstrap
 from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.run import QuestionOutcome, Run
-from context_engine.evaluation.statistics import Interval, Paired, bootstrap, paired_bootstrap
 
 RETURNED: Final = "returned"
 NOT_FOUND: Final = "recall"

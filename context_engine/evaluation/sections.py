@@ -22,9 +22,9 @@ from context_engine.evaluation.blocks import (
     time_text,
 )
 from context_engine.evaluation.evaluate import Compared
+from context_engine.evaluation.metrics import SAMPLES
 from context_engine.evaluation.qrels import EXACT
 from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fates
-from context_engine.evaluation.statistics import SAMPLES
 
 _DEEPEST: Final = 20
 _MOST_EXTREMES: Final = 10

@@ -15,10 +15,10 @@ from context_engine.core.models import MAX_TOP_K, Notice, Outcome, RankingSettin
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.account import Trouble, troubles_of
 from context_engine.evaluation.gold import GoldHit
+from context_engine.evaluation.metrics import Paired, paired_bootstrap
 from context_engine.evaluation.run import SILENT, Depth, Progress, ask, hits_of, troubles_in, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
-from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.variant import Variant, open_with_models, read_variant, with_variant
 from context_engine.settings import Layer, Setting, call_layer
 from context_engine.settings.files import Unparsed

@@ -12,7 +12,7 @@ from context_engine.core.models import GROUPS
 from context_engine.errors import ConfigError
 from context_engine.evaluation import charts
 from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile, shown, signed
-from context_engine.evaluation.statistics import bootstrap
+from context_engine.evaluation.metrics import bootstrap
 from context_engine.evaluation.tune import Tuned
 from context_engine.settings import config_layer
 from context_engine.settings.files import Unparsed

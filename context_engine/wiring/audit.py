@@ -223,7 +223,7 @@ def check_audit(setup: Setup, data_dir: str | Path | None = None) -> None:
 def _in_use(setup: Setup, data_dir: str | Path | None) -> LedgerInUse:
     from context_engine import __version__
     from context_engine.audit.ledger.key_change import enter_key
-    from context_engine.audit.record.pseudonym import Pseudonyms
+    from context_engine.audit.record.question import Pseudonyms
     from context_engine.audit.recorder import LedgerInUse
     from context_engine.audit.recorder.jobs import Drafts
 

@@ -38,9 +38,8 @@ from context_engine.evaluation.learning.adapter_gate import (
 )
 from context_engine.evaluation.learning.folds import MOST_ROUNDS, Fold, dense_values, learn_all
 from context_engine.evaluation.learning.judged_pairs import JudgedPairs, judged_pairs
-from context_engine.evaluation.metrics import Scores, mean
+from context_engine.evaluation.metrics import Scores, mean, paired_bootstrap
 from context_engine.evaluation.questions import EvalQuestion
-from context_engine.evaluation.statistics import paired_bootstrap
 from context_engine.learning.contrast import Lessons, Maps, lessons_of
 from context_engine.learning.parts import parts_of
 

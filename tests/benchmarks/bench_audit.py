@@ -38,7 +38,7 @@ from search_pools import BASE, CHECKOUT, Passages, environment, ingest, write_co
 
 from context_engine import Engine, SearchRequest, build_engine, demo
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.ledger.statistics import ledger_statistics
+from context_engine.audit.ledger.look_up import ledger_statistics
 from context_engine.core.engine import SystemClock
 from context_engine.wiring import load_setup
 from context_engine.wiring.audit_writers import close_writers

@@ -17,7 +17,7 @@ from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.audit.record.candidates import mentions_of
 from context_engine.audit.record.drafts import search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import Addendum
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import (

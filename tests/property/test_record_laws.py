@@ -20,7 +20,7 @@ from context_engine.adapters.rerankers import CallableReranker
 from context_engine.audit.record.candidates import mentions_of
 from context_engine.audit.record.drafts import search_draft
 from context_engine.audit.record.parts import load_result, save_result
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.record.restored import restore
 from context_engine.audit.review.replay import replay
 from context_engine.audit.values import MOST_ENTRY_BYTES, Addendum

@@ -20,7 +20,7 @@ from context_engine.adapters.http import (
     retried,
 )
 from context_engine.adapters.http.client import PHASES
-from context_engine.adapters.model_access.context import ModelContext, Options
+from context_engine.adapters.model_access import ModelContext, Options
 from context_engine.core.protocols import Clock
 from context_engine.core.text.strict_json import read_strict
 from context_engine.errors import (

@@ -14,8 +14,7 @@ from context_engine.audit.record.codec import dumped
 from context_engine.audit.record.contents import settings_content, sources_content
 from context_engine.audit.record.entry import composed
 from context_engine.audit.record.parts import PARTS_VERSION, split
-from context_engine.audit.record.pseudonym import Pseudonyms, described_caller
-from context_engine.audit.record.question import QueryForm, kept_as, question_addendum
+from context_engine.audit.record.question import Pseudonyms, QueryForm, described_caller, kept_as, question_addendum
 from context_engine.audit.values import Composed, Draft
 from context_engine.core.models import (
     AccessRecord,

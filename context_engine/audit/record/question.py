@@ -1,18 +1,77 @@
-"""The question of a record: stored as text, encrypted under the question itself, or not stored."""
+"""The caller of a record as a pseudonym; its question as text, encrypted under the question itself, or not stored."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from context_engine.audit.record.exact import json_bytes, read_json
 from context_engine.audit.record.packed import packed_question, unpacked_question
-from context_engine.audit.record.pseudonym import Pseudonyms
 from context_engine.audit.values import Addendum
-from context_engine.errors import QueryNotRecorded
+from context_engine.core.models import Caller, Principal
+from context_engine.errors import MissingExtra, QueryNotRecorded
+
+if TYPE_CHECKING:  # the extra `audit` is imported at the first sealed question
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+_CALLER_BYTES: Final = 16
+
+
+class Pseudonyms:
+    """Keyed pseudonyms, made with HMAC-SHA256 (RFC 2104).
+
+    Args:
+        secret: derived from the audit key; without one the ledger's salt, and then whoever has the ledger can test
+            names and questions.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def of_caller(self, identity: str) -> str:
+        """Return the pseudonym of a caller, 32 hex digits."""
+        return self._mac(b"caller", identity)[:_CALLER_BYTES].hex()
+
+    def of_query(self, query: str) -> str:
+        """Return the digest of a question, 64 hex digits."""
+        return self._mac(b"query", query).hex()
+
+    def seal_secret(self, query: str) -> bytes:
+        """Return a secret of 32 bytes that requires both the ledger's secret and the exact question."""
+        return self._mac(b"seal", query)
+
+    def _mac(self, use: bytes, text: str) -> bytes:
+        message = use + b"\x00" + text.encode("utf-8", "surrogatepass")
+        return hmac.digest(self._secret, message, hashlib.sha256)
+
+
+def described_caller(principal: Principal, caller: Caller, pseudonyms: Pseudonyms) -> dict[str, Any]:
+    """Describe the caller: the authenticated principal, else the caller named in the call.
+
+    `for` is the pseudonym of the person on whose behalf the call is made, if it names one.
+    """
+    identity = principal.id or caller.principal
+    described: dict[str, Any] = {
+        "pseudonym": pseudonyms.of_caller(identity) if identity else None,
+        "roles": sorted(principal.roles),
+        "groups": sorted(principal.groups),
+        "clearance": principal.clearance,
+    }
+    if caller.on_behalf_of:
+        described["for"] = pseudonyms.of_caller(caller.on_behalf_of)
+    return described
+
 
 QUESTION: Final = "question"
+
 _SEALED: Final = b"sealed1\x00"
+_NONCE_BYTES: Final = 12
+_KEY_BYTES: Final = 32
+_SEAL_INFO: Final = b"context-engine audit question"
+
 QueryForm = Literal["text", "digest", "none"]
 
 
@@ -29,9 +88,7 @@ def question_addendum(
         return {}
     data = json_bytes(packed_question(question))
     if kept == "digest":
-        from context_engine.audit.record.seal import sealed  # only here: it needs the extra
-
-        data = _SEALED + sealed(data, pseudonyms.seal_secret(query), record_id)
+        data = _SEALED + _sealed(data, pseudonyms.seal_secret(query), record_id)
     return {QUESTION: Addendum.of(QUESTION, data)}
 
 
@@ -53,10 +110,42 @@ def read_question(
         raise QueryNotRecorded(
             f"record {record_id}: only a digest of its question was kept: give the question itself (--query)"
         )
-    from context_engine.audit.record.seal import unsealed  # only here: it needs the extra
-
     for names in pseudonyms:
-        opened = unsealed(data[len(_SEALED) :], names.seal_secret(query), record_id)
+        opened = _unsealed(data[len(_SEALED) :], names.seal_secret(query), record_id)
         if opened is not None:
             return unpacked_question(read_json(opened))
     raise QueryNotRecorded(f"record {record_id}: its question is another one, or it was sealed under another audit key")
+
+
+def _sealed(data: bytes, secret: bytes, record_id: str) -> bytes:
+    """Encrypt bytes for `_unsealed` with the same secret and record id."""
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return nonce + _cipher(secret, record_id).encrypt(nonce, data, record_id.encode())
+
+
+def _unsealed(data: bytes, secret: bytes, record_id: str) -> bytes | None:
+    """Decrypt sealed bytes; None if secret or record differ, or the bytes were changed."""
+    nonce, body = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
+    cipher = _cipher(secret, record_id)
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        return cipher.decrypt(nonce, body, record_id.encode())
+    except (InvalidTag, ValueError):
+        return None
+
+
+def _cipher(secret: bytes, record_id: str) -> ChaCha20Poly1305:
+    """Return the cipher of one record.
+
+    Raises:
+        MissingExtra: the extra `audit` is not installed.
+    """
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    except ImportError:
+        raise MissingExtra("the audit ledger", "audit") from None
+    key = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=record_id.encode(), info=_SEAL_INFO).derive(secret)
+    return ChaCha20Poly1305(key)

@@ -10,8 +10,7 @@ from context_engine.audit.record.candidates import CANDIDATES, read_candidates
 from context_engine.audit.record.entry import Addenda, Missing, fetch, missing_part, read_entry
 from context_engine.audit.record.exact import Unreadable
 from context_engine.audit.record.parts import join
-from context_engine.audit.record.pseudonym import Pseudonyms
-from context_engine.audit.record.question import QUESTION, read_question
+from context_engine.audit.record.question import QUESTION, Pseudonyms, read_question
 from context_engine.core.models import SearchResult
 from context_engine.errors import InvalidRequest, LedgerCorrupt, QueryNotRecorded
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from context_engine.audit.record.drafts import context_draft, fetch_draft, loss_draft, refusal_draft, search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import Draft
 from context_engine.core.models import AccessRecord, Chunk, Context, Principal, SearchRequest, SearchResult
 from context_engine.core.models.deployment_settings import QueryForm

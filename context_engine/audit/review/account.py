@@ -9,8 +9,7 @@ from typing import Any, Final
 from context_engine.audit.record.candidates import CANDIDATES, read_candidates
 from context_engine.audit.record.entry import Addenda, Missing, fetch, missing_part, read_entry
 from context_engine.audit.record.exact import Unreadable, read_json
-from context_engine.audit.record.pseudonym import Pseudonyms
-from context_engine.audit.record.question import QUESTION, read_question
+from context_engine.audit.record.question import QUESTION, Pseudonyms, read_question
 from context_engine.errors import LedgerCorrupt, QueryNotRecorded
 
 _ACCOUNT: Final = "account"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.errors import AuditError, RecordNotFound
 
 if TYPE_CHECKING:

@@ -20,10 +20,9 @@ from context_engine.errors import InvalidRequest
 from context_engine.evaluation.gold import GoldHit, Identity, identity_of
 from context_engine.evaluation.learning.folds import Fold, Folds, learn_all, learn_by_folds
 from context_engine.evaluation.learning.judged_pairs import JudgedPairs
-from context_engine.evaluation.metrics import Scores, mean
+from context_engine.evaluation.metrics import Paired, Scores, mean, paired_bootstrap
 from context_engine.evaluation.qrels import Qrels, Rejected
 from context_engine.evaluation.score import score_rankings
-from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.learning.contrast import DEFAULTS, Lessons
 from context_engine.learning.parts import QuestionParts, parts_of
 

@@ -14,11 +14,10 @@ from context_engine.evaluation.account import Trouble
 from context_engine.evaluation.blocks import Figure, ReportDocument, ReportSection, Table, Text, Tile, shown, signed
 from context_engine.evaluation.gold import GoldHit
 from context_engine.evaluation.learning.blend_lessons import BlendLessons, blend_lessons
-from context_engine.evaluation.metrics import Scores, mean
+from context_engine.evaluation.metrics import Paired, Scores, mean, paired_bootstrap
 from context_engine.evaluation.run import Depth, Progress, hits_of, with_settings
 from context_engine.evaluation.score import score_rankings
 from context_engine.evaluation.session import Session
-from context_engine.evaluation.statistics import Paired, paired_bootstrap
 from context_engine.evaluation.variant import Variant
 from context_engine.learning.parts import QuestionParts, parts_of
 from context_engine.settings import Setting

@@ -15,7 +15,7 @@ from context_engine.core.models import HeldVectors
 from context_engine.core.protocols import Embedder
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.learning.folds import best_rounds, learn_all, learn_by_folds
-from context_engine.evaluation.statistics import Paired, paired_bootstrap
+from context_engine.evaluation.metrics import Paired, paired_bootstrap
 from context_engine.learning.contrast import Lessons, Maps, lessons_of
 from context_engine.learning.pairs import MOST_PAIRS, TrainingPairs, own_pairs
 from context_engine.learning.parts import parts_of

@@ -22,9 +22,9 @@ from context_engine.evaluation.collections import (
     verdict_of,
 )
 from context_engine.evaluation.evaluate import Compared
+from context_engine.evaluation.metrics import Paired
 from context_engine.evaluation.report import collected_report
 from context_engine.evaluation.session import Session
-from context_engine.evaluation.statistics import Paired
 
 Write = Callable[[str, str], Path]
 

@@ -6,8 +6,7 @@ import pytest
 
 from context_engine import SearchRequest, build_engine
 from context_engine.errors import InvalidRequest
-from context_engine.evaluation.judge import judgement, question_id, to_judge
-from context_engine.evaluation.qrels import append_judgement, read_qrels
+from context_engine.evaluation.qrels import append_judgement, judgement, question_id, read_qrels, to_judge
 from context_engine.evaluation.questions import read_questions
 
 

@@ -10,12 +10,12 @@ from context_engine.evaluation import session as evaluation_session
 from context_engine.evaluation.account import latency, stages, tier_shares, token_efficiency, troubles_of
 from context_engine.evaluation.evaluate import Compared, compare_files, evaluate, grouped, summary, tier_of_gold
 from context_engine.evaluation.gold import Corpus, Identity
+from context_engine.evaluation.qrels import read_run, write_run
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.report import evaluation_report
 from context_engine.evaluation.run import Depth, QuestionOutcome, Run, answer_of, ask, troubles_in
 from context_engine.evaluation.score import gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import open_session
-from context_engine.evaluation.trec import read_run, write_run
 from context_engine.evaluation.variant import Variant, read_variant
 from context_engine.wiring import build_engine
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_engine.errors import MissingExtra
-from context_engine.evaluation.statistics import bootstrap, paired_bootstrap, percentile
+from context_engine.evaluation.metrics import bootstrap, paired_bootstrap, percentile
 
 VALUES = [0.0, 0.25, 0.5, 1.0] * 10
 

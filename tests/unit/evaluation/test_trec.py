@@ -3,7 +3,7 @@
 import pytest
 
 from context_engine.errors import ConfigError
-from context_engine.evaluation.trec import read_run, write_run
+from context_engine.evaluation.qrels import read_run, write_run
 
 RANKINGS = {"q 1": [("SOP-1@3.2#4", 0.9), ("a b%20c", 0.9), ("é", 0.25)], "q2": [("x", -1.5)]}
 

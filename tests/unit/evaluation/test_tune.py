@@ -11,9 +11,9 @@ from context_engine.adapters.embedders.cache import CachedEmbedder
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.evaluation import tune as tuning
 from context_engine.evaluation.account import Trouble
+from context_engine.evaluation.metrics import Paired
 from context_engine.evaluation.run import Depth
 from context_engine.evaluation.score import score_run
-from context_engine.evaluation.statistics import Paired
 from context_engine.evaluation.tune import Tuned, TunedFold, candidates, chosen_by_folds, folds_of, tune
 from context_engine.evaluation.tuned_report import evidence, merged_config, tuned_report
 from context_engine.evaluation.variant import Variant, read_variant

@@ -112,7 +112,7 @@ def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
 
 def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:
     """Say that neither the configuration nor a record knows of a domain of which nothing was found, if that is so."""
-    from context_engine.audit.ledger.statistics import ledger_statistics
+    from context_engine.audit.ledger.look_up import ledger_statistics
 
     known = {*opened.context.setup.registry.names, *ledger_statistics(opened.ledger).domains}
     if domain is not None and domain not in known:

@@ -28,8 +28,7 @@ from context_engine.audit.review.stored import ledger_pseudonyms
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger
-    from context_engine.audit.ledger.look_up import Criteria, RecordRow, Sample
-    from context_engine.audit.ledger.statistics import LedgerStatistics
+    from context_engine.audit.ledger.look_up import Criteria, LedgerStatistics, RecordRow, Sample
 
 
 _KIB: Final = 1024
@@ -50,7 +49,7 @@ Examples:
 @with_ledger
 def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, as_json: bool) -> None:
     """Count what a ledger holds: records by kind, domain, outcome and day, and what is kept beside the log."""
-    from context_engine.audit.ledger.statistics import ledger_statistics
+    from context_engine.audit.ledger.look_up import ledger_statistics
 
     with opened_ledger(at) as opened:
         ledger = opened.ledger

@@ -216,7 +216,7 @@ def _wanted(
     document: tuple[str | None, str | None],
 ) -> Wanted:
     from context_engine.audit.ledger.erase import Wanted
-    from context_engine.audit.record.pseudonym import Pseudonyms
+    from context_engine.audit.record.question import Pseudonyms
 
     # Who has a key today may have asked under another one, or before there was any.
     secrets = (*(() if ledger.keyring is None else ledger.keyring.pseudonym_keys), ledger.pseudonym_salt)

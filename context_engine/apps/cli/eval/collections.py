@@ -86,7 +86,7 @@ def opened_collections(
 def save_runs(folder: Path, measured: Collected) -> None:
     """Write the rankings of each collection as a run file of its name."""
     from context_engine.evaluation.collections import run_file
-    from context_engine.evaluation.trec import write_run
+    from context_engine.evaluation.qrels import write_run
 
     for name, compared in measured.compared.items():
         write_run(run_file(folder, name), compared.ours.places, compared.ours.name)

@@ -59,8 +59,7 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     What the file holds a judgement of is not shown again. The file is one of questions and of judgements: 'eval run
     --qrels FILE' needs no other, nor does 'eval tune --adapter --qrels FILE', which teaches the model from it.
     """
-    from context_engine.evaluation.judge import judgement, question_id, to_judge
-    from context_engine.evaluation.qrels import append_judgement, check_judgements
+    from context_engine.evaluation.qrels import append_judgement, check_judgements, judgement, question_id, to_judge
     from context_engine.evaluation.run import troubles_in
     from context_engine.wiring import build_engine
 

@@ -104,7 +104,7 @@ def run(location: ConfigLocation, **options: Any) -> None:
             progress=progress,
         )
     if options["save_run"] is not None:
-        from context_engine.evaluation.trec import write_run
+        from context_engine.evaluation.qrels import write_run
 
         write_run(options["save_run"], compared.ours.places, compared.ours.name)
         note(f"written: {options['save_run']}")

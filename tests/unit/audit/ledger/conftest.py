@@ -13,7 +13,7 @@ import pytest
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.record.drafts import search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import Addendum, Composed, Content, Draft
 from context_engine.core.engine.search_plan import TimeSortedIds
 from context_engine.core.models import AccessRecord, Caller, Chunk, Principal, SearchRequest, SearchResult

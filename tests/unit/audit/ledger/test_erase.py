@@ -14,7 +14,7 @@ from context_engine.audit.formats.tiles import TileTree
 from context_engine.audit.ledger.erase import Erased, Wanted, erase, erasure_drafts, find_erasable
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.read import StoredEntry
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import MOST_ENTRY_BYTES
 from context_engine.core.text import content_sha256
 from context_engine.errors import AuditError, InvalidRequest, RecordNotFound

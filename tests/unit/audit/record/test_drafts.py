@@ -9,7 +9,7 @@ import pytest
 
 from context_engine.audit.record.candidates import mentions_of, read_candidates
 from context_engine.audit.record.drafts import context_draft, loss_draft, refusal_draft, search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import MOST_ENTRY_BYTES
 from context_engine.core.context import from_result
 from context_engine.core.models import (

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from context_engine.audit.record.drafts import loss_draft, search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.record.restored import restore
 from context_engine.audit.values import Addendum
 from context_engine.core.engine import stage_two_bytes

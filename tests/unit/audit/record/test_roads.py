@@ -8,7 +8,7 @@ import pytest
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.audit.record.candidates import read_candidates
 from context_engine.audit.record.drafts import search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.record.restored import restore
 from context_engine.audit.review.account import account_of
 from context_engine.audit.review.replay import replay

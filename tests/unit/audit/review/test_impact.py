@@ -14,7 +14,7 @@ import pytest
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.ledger.look_up import MentionCriteria
 from context_engine.audit.record.drafts import fetch_draft, search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.review.impact import FATES, impact
 from context_engine.core.models import AccessRecord, Principal, SearchResult
 from context_engine.core.text import content_sha256

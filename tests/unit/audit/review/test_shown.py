@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from context_engine.audit.record.drafts import loss_draft, search_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.review.shown import recorded_answer, shown_chunks
 from context_engine.audit.values import Addendum, Draft
 from context_engine.core.models import NOBODY, AccessRecord, SearchResult

@@ -7,7 +7,7 @@ import pytest
 
 from context_engine.audit.record.drafts import search_draft
 from context_engine.audit.record.entry import read_entry
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.review.why import AccessTaken, why
 from context_engine.core.models import (
     NOBODY,

@@ -15,7 +15,7 @@ from context_engine.apps.cli import main
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.ledger.ledger import Ledger
 from context_engine.audit.record.drafts import refusal_draft
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import AccessRecord, Caller, Principal, SearchRequest
 from context_engine.errors import InvalidRequest

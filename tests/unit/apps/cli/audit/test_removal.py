@@ -17,7 +17,7 @@ from context_engine.apps.cli import main
 from context_engine.audit.formats.keys import Keyring, SigningKey
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.ledger import Ledger
-from context_engine.audit.record.pseudonym import Pseudonyms
+from context_engine.audit.record.question import Pseudonyms
 from context_engine.audit.values import Addendum, Composed, Draft
 from context_engine.core.engine.search_plan import SystemClock
 from context_engine.core.models import utc_text
