@@ -19,7 +19,6 @@ import logging
 import re
 import threading
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Final
@@ -56,7 +55,7 @@ class _Keys:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._forms: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._forms: dict[str, tuple[str, ...]] = {}
         self._all: tuple[tuple[str, ...], ...] = ()
 
     def add(self, secret: str) -> None:
@@ -66,7 +65,7 @@ class _Keys:
         with self._lock:
             self._forms[secret] = forms
             while len(self._forms) > _MOST_KEYS:
-                self._forms.popitem(last=False)
+                del self._forms[next(iter(self._forms))]
             self._all = tuple(self._forms.values())
 
     def hide(self, text: str) -> str:
@@ -80,7 +79,7 @@ class _Keys:
 
 _KEYS: Final = _Keys()
 _MOST_MASKS: Final = 8
-_masks: OrderedDict[str, Callable[[str], str]] = OrderedDict()
+_masks: dict[str, Callable[[str], str]] = {}
 _NOT_SHOWN: Final = "(not shown: personal data in it could not be masked)"
 
 
@@ -103,7 +102,7 @@ def mask_logs(name: str, mask: Callable[[str], str]) -> None:
     with _installed:
         _masks[name] = mask
         while len(_masks) > _MOST_MASKS:
-            _masks.popitem(last=False)
+            del _masks[next(iter(_masks))]
     _filter_logs()
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Generic, Protocol, TypeVar
+
+from cachetools import LRUCache
 
 from context_engine.apps.dify.answer import ToolOutput
 from context_engine.apps.dify.credentials import Credentials
@@ -97,7 +98,7 @@ class Engines(Generic[T]):
     def __init__(self, make: Callable[[Credentials], T], *, most: int = _MOST_KEPT) -> None:
         self._make, self._most = make, most
         self._lock = Lock()
-        self._kept: OrderedDict[str, Shared[T]] = OrderedDict()
+        self._kept: LRUCache[str, Shared[T]] = LRUCache(most + 1)
 
     @contextmanager
     def use(self, credentials: Credentials) -> Iterator[T]:
@@ -122,8 +123,7 @@ class Engines(Generic[T]):
                 self._kept[key] = Shared(partial(self._make, credentials))
             shared = self._kept[key]
             shared.join()
-            self._kept.move_to_end(key)
-            return shared, [self._kept.popitem(last=False)[1] for _ in range(len(self._kept) - self._most)]
+            return shared, [self._kept.popitem()[1]] if len(self._kept) > self._most else []
 
 
 Use = Callable[[Credentials], AbstractContextManager[Backend]]

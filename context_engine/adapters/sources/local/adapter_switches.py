@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cachetools import LRUCache
 
 from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.adapter_store import (
@@ -184,7 +185,7 @@ class AdapterReader:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held: OrderedDict[tuple[str, str, str], DomainAdapter] = OrderedDict()
+        self._kept: LRUCache[tuple[str, str, str], DomainAdapter] = LRUCache(_MOST_BYTES, getsizeof=_size)
 
     def chosen(
         self, connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int]
@@ -211,24 +212,26 @@ class AdapterReader:
         """Return a stored adapter of the base's model, None where it is damaged."""
         key = (domain, adapter_id, model.model_id)
         with self._lock:
-            held = self._held.get(key)
-            if held is not None:
-                self._held.move_to_end(key)
-                return held
+            kept = self._kept.get(key)
+        if kept is not None:
+            return kept
         maps = maps_of(connection, domain, adapter_id)
         if maps is None:
             return None
         from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
 
         try:
-            held = DomainAdapter.from_bytes(model.model_id, maps, model.dimension)
+            adapter = DomainAdapter.from_bytes(model.model_id, maps, model.dimension)
         except ValueError:
             return None
         with self._lock:
-            self._held[key] = held
-            while len(self._held) > max(_MOST_BYTES // (2 * held.query.nbytes), 1):
-                self._held.popitem(last=False)
-        return held
+            self._kept[key] = adapter
+        return adapter
+
+
+def _size(adapter: DomainAdapter) -> int:
+    """Return the bytes of both maps; an adapter larger than the cache fills it alone."""
+    return min(2 * adapter.query.nbytes, _MOST_BYTES)
 
 
 def scorer_of(connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int]) -> str:

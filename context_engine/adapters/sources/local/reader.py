@@ -9,13 +9,13 @@ import os
 import sqlite3
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import tantivy
+from cachetools import LRUCache
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
@@ -126,7 +126,7 @@ class Viewer:
 
     def __init__(self, root: Path, pool: Pool, vectors: VectorCache | None = None) -> None:
         self._root, self._pool, self._vectors = root, pool, vectors
-        self._opened: OrderedDict[_Name, _OpenIndex] = OrderedDict()
+        self._opened: LRUCache[_Name, _OpenIndex] = LRUCache(_MOST_OPEN)
         self._kept: tuple[_Moment | None, KeptChunks] = (None, {})
         self._lock = threading.Lock()
         forget_in_child(self)
@@ -134,7 +134,7 @@ class Viewer:
     def forget(self) -> None:
         """Drop all indexes: their threads do not exist in a forked child."""
         abandon(self._opened)
-        self._opened, self._lock = OrderedDict(), threading.Lock()
+        self._opened, self._lock = LRUCache(_MOST_OPEN), threading.Lock()
 
     @contextmanager
     def view(self, access: AccessScope | None = None, *, only: int | None = None) -> Iterator[View]:
@@ -248,12 +248,9 @@ class Viewer:
 
     def _keep(self, name: _Name, opened: _OpenIndex) -> None:
         """Keep the indexes as the most recently used; drop those that a rebuild has replaced."""
-        self._opened[name] = opened
-        self._opened.move_to_end(name)
         for former in [opened_name for opened_name in self._opened if opened_name[0] != name[0]]:
             del self._opened[former]
-        while len(self._opened) > _MOST_OPEN:
-            self._opened.popitem(last=False)
+        self._opened[name] = opened
 
     def _open(self, paths: tuple[Path, ...], base_id: str) -> _OpenIndex:
         """Open indexes; retry if a commit removed a file after the list of files was read."""
