@@ -380,7 +380,7 @@ def test_kb_repartition_moves_documents_to_where_the_rules_say(bank: Path) -> No
     rule = "    classification: CONFIDENTIAL\n    access: {roles: [auditor]}\n"
     (bank / "manifests/orm.yaml").write_text(MANIFEST + rule, "utf-8")
     assert ok("kb", "repartition").startswith("repartitioned: 1 document moved")
-    assert ok("kb", "repartition").startswith("nothing to do: every document stands where the rules say")
+    assert ok("kb", "repartition").startswith("nothing to do: every document is where the rules require")
     _, web = ok("kb", "stats", "--json")["partitions"]
     assert "auditor" in web.pop("rules") and web.pop("key") == 2
     assert web == {"classification": "confidential", "sources": ["web"], "documents": 1, "chunks": 1}

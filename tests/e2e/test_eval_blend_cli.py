@@ -107,8 +107,8 @@ def test_it_is_written_into_the_manifest_used_explained_and_undone(trial: Any) -
     result = tune("--write", str(MANIFEST), "--html", "blend.html")
     assert result.exit_code == 0, result.output
     told = result.stdout.splitlines()[-2:]
-    assert told[0] == "40 of 40 judged questions of DESK taught it"
-    assert told[1] == "better beyond noise on questions it was not learnt on"
+    assert told[0] == "learnt from 40 of 40 judged questions of DESK"
+    assert told[1] == "better beyond noise on held-out questions"
     assert MANIFEST.read_text("utf-8").startswith(as_written)
     assert "Learnt on 40 of 40" in Path("blend.html").read_text("utf-8")
     shown = run("search", "desk limit", "-d", "DESK", "--data-dir", "d", "--explain").stdout

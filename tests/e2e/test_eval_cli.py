@@ -223,7 +223,7 @@ def test_thresholds_that_differ_between_domains_are_said(empty_folder: Path) -> 
     result = run("scope", "--in", "in.jsonl", "--data-dir", "d")
     assert result.exit_code == 0, result.output
     said = " ".join(result.stderr.split())
-    assert "domains differ in the threshold in force (A 0.20, B 0.40): shown is that of A" in said
+    assert "domains have different thresholds in force (A 0.20, B 0.40): that of A is shown" in said
 
 
 def test_a_source_that_is_down_is_said_and_nothing_is_written(empty_folder: Path) -> None:
@@ -326,7 +326,7 @@ def test_several_collections_are_measured_in_one_run(two_collections: Path) -> N
 def test_what_cannot_be_used_of_several_collections_is_one_line(two_collections: Path) -> None:
     given = ("--collections", "c.yaml")
     assert "collection 'npa' is named twice" in refused("run", *given, "--collection", "npa=orm")
-    assert "--queries and --qrels are of one collection" in refused("run", *given, "--queries", "six.jsonl")
+    assert "--queries and --qrels name one collection" in refused("run", *given, "--queries", "six.jsonl")
     assert "--baseline takes a folder of runs" in refused("run", *given, "--baseline", "six.jsonl")
     assert "orm.run: does not exist" in _without_orm()
     Path("orm/queries.jsonl").write_text('{"id": "a", "query": "limit", "domain": "NOWHERE"}\n', "utf-8")
@@ -344,12 +344,12 @@ def test_a_gate_passes_until_something_is_lost(two_collections: Path) -> None:
     gate = ("gate", "evals/gate.yaml")
     ok(*gate, "--write", "--collections", "c.yaml", "--floor", "R@10=0.5", "--strict")
     assert "queries: ../npa/queries.jsonl" in Path("evals/gate.yaml").read_text("utf-8")
-    assert "✓ 4 checks hold on 6 judged questions" in ok(*gate, "--report", "gate.md")
+    assert "✓ 4 checks passed on 6 judged questions" in ok(*gate, "--report", "gate.md")
 
     result = run(*gate, "--set", "relevance_weight=0", "--set", "authority_weight=1")
     assert result.exit_code == 1, result.output
     assert "lost against the baseline" in result.stdout
-    assert "lost most by nDCG@10" in result.stdout
+    assert "largest losses by nDCG@10" in result.stdout
     result = run(*gate, "--set", "stage1_top_k=1", "--json")
     assert result.exit_code == 1, result.output
     out = json.loads(result.stdout)
@@ -368,14 +368,14 @@ def test_a_gate_passes_until_something_is_lost(two_collections: Path) -> None:
 
 def test_what_a_gate_cannot_do_is_one_line(two_collections: Path) -> None:
     assert "gate.yaml: cannot be read" in refused("gate", "gate.yaml")
-    assert "name what is to be measured" in refused("gate", "gate.yaml", "--write")
+    assert "name what to measure" in refused("gate", "gate.yaml", "--write")
     make = ("gate", "gate.yaml", "--write", "--qrels", "six.jsonl")
-    assert "--floor is written MEASURE=VALUE" in refused(*make, "--floor", "R@10=2")
-    assert "--set tries a change" in refused(*make, "--set", "dedup_method=off")
+    assert "--floor takes MEASURE=VALUE" in refused(*make, "--floor", "R@10=2")
+    assert "--set tests a change" in refused(*make, "--set", "dedup_method=off")
     assert "measure SetF needs the chunks read" in refused(*make, "-m", "SetF")
     text = "version: 1\nmeasures: [R@10]\ncollections: {six: {queries: six.jsonl, floors: {R@10: 1}}}\n"
     Path("gate.yaml").write_text(text, "utf-8")
-    assert "--strict is for making a gate file with --write: change it in gate.yaml itself" in refused(
+    assert "--strict only applies when --write creates a gate file: change it in gate.yaml instead" in refused(
         "gate", "gate.yaml", "--strict"
     )
     assert "gate.yaml names no baseline" in refused("gate", "gate.yaml", "--write")

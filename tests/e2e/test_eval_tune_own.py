@@ -102,7 +102,7 @@ def test_without_judged_questions_what_is_learnt_is_kept_and_put_in_force_only_b
 
     result = tune()
     assert result.exit_code == 0, result.output
-    assert "not in force: no judged question says that it helps" in said(result)
+    assert "not in force: no judged question shows that it helps" in said(result)
     (kept,) = adapters()
     assert kept["in_force"] is False
     assert kept["evidence"]["questions"] == 0
@@ -133,4 +133,4 @@ def test_own_pairs_are_for_adapters():
     result = run("eval", "tune", "--own-pairs", "--grid", "rerank_weight=0.3,0.5")
 
     assert result.exit_code != 0
-    assert "--own-pairs teaches an adapter: give --adapter with it" in said(result)
+    assert "--own-pairs needs --adapter" in said(result)

@@ -1,4 +1,4 @@
-"""`context-engine eval`: measure retrieval, compare set-ups, hold a gate, judge, tune."""
+"""`context-engine eval`: measure retrieval, compare set-ups, gate, judge, tune."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ eval_ = LazyGroup(
     "context_engine.apps.cli",
     {
         "compare": ("eval.run:compare", "Compare two run files on the same judgements."),
-        "gate": ("eval.gate:gate", "Fail where a mean is below its floor or its baseline."),
-        "judge": ("eval.judge:judge", "Show what a search returns, and record your judgements."),
+        "gate": ("eval.gate:gate", "Fail if a mean is below its floor or its baseline."),
+        "judge": ("eval.judge:judge", "Show the chunks of a search and record your judgements."),
         "run": ("eval.run:run", "Ask every question and measure what is returned."),
         "scope": ("eval.tune:scope", "Show what each scope threshold would keep and turn away."),
         "tune": ("eval.tune:tune", "Search settings by cross-validation over the questions."),

@@ -1,4 +1,4 @@
-"""`eval run` on several collections: options, sessions and the table."""
+"""Options, sessions and table of `eval run` and `eval gate` on several collections."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
-from context_engine.apps.cli.console import clean, note, out, show, table
+from context_engine.apps.cli.console import note, out, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.eval.options import (
     PATH,
-    cautions_of,
+    adapter_cautions,
+    change_cells,
     check_outputs,
     check_writable,
-    together,
+    combine_options,
+    print_warnings,
     write_json,
     write_reports,
 )
@@ -28,21 +30,20 @@ if TYPE_CHECKING:
     from context_engine.evaluation.collections import Collected, Collection
     from context_engine.evaluation.session import Session
 
+_VERDICT_STYLES: Final = {"better": "green", "worse": "bold red"}
 
-_STYLES: Final = {"better": "green", "worse": "bold red"}
-
-collected = together(
-    click.option("--collections", type=PATH, metavar="FILE", help="YAML or JSON: several collections, by name."),
-    click.option("--collection", multiple=True, metavar="NAME=FOLDER", help="One of several; its queries and qrels."),
+collection_options = combine_options(
+    click.option("--collections", type=PATH, metavar="FILE", help="YAML or JSON file of several named collections."),
+    click.option("--collection", multiple=True, metavar="NAME=FOLDER", help="A collection: a folder's queries, qrels."),
 )
 
 
-def given_collections(options: dict[str, Any]) -> Mapping[str, Collection]:
-    """Return the collections that a command names; none where it names none.
+def named_collections(options: dict[str, Any]) -> Mapping[str, Collection]:
+    """Return the collections that --collections and --collection name.
 
     Raises:
         InvalidRequest: a collection is named twice, or questions are named beside collections.
-        ConfigError: the file of collections cannot be used.
+        ConfigError: the file of collections is invalid.
     """
     from context_engine.evaluation.collections import collection_at, read_collections
 
@@ -54,29 +55,25 @@ def given_collections(options: dict[str, Any]) -> Mapping[str, Collection]:
             raise InvalidRequest(f"collection {name!r} is named twice: give another name")
         collections[name] = collection
     if collections and (options["queries"] or options["qrels"]):
-        raise InvalidRequest("--queries and --qrels are of one collection: put them into --collections, or leave them")
+        raise InvalidRequest("--queries and --qrels name one collection: move them into --collections, or omit them")
     return collections
 
 
-def opened_collections(
+def open_named_collections(
     location: ConfigLocation, options: dict[str, Any], collections: Mapping[str, Collection]
 ) -> tuple[CliContext, dict[str, Session]]:
-    """Return the context, and questions, judgements and corpus of each collection."""
+    """Return the context and a session for each collection."""
     from context_engine.evaluation.collections import open_collections, run_file
 
-    inputs = [path for one in collections.values() for path in (one.queries, one.qrels) if path is not None]
-    check_outputs({**options, "save_run": None}, *inputs)
+    files = [path for collection in collections.values() for path in (collection.queries, collection.qrels)]
+    check_outputs({**options, "save_run": None}, *(path for path in files if path is not None))
     for name in collections if options["save_run"] is not None else ():
         check_writable(run_file(options["save_run"], name))
     context = open_context(location)
     sessions = open_collections(
-        context.known,
-        context.data_dir,
-        collections,
-        domain=options["domain"],
-        as_of=options["as_of"],
-        principal=context.principal,
-    )
+        context.known, context.data_dir, collections,
+        domain=options["domain"], as_of=options["as_of"], principal=context.principal,
+    )  # fmt: skip
     for name, session in sessions.items():
         for notice in session.notices:
             note(f"{name}: {notice.message}")
@@ -84,7 +81,7 @@ def opened_collections(
 
 
 def save_runs(folder: Path, measured: Collected) -> None:
-    """Write the rankings of each collection as a run file of its name."""
+    """Write the rankings of each collection to a run file named after it."""
     from context_engine.evaluation.collections import run_file
     from context_engine.evaluation.qrels import write_run
 
@@ -94,7 +91,7 @@ def save_runs(folder: Path, measured: Collected) -> None:
 
 
 def finish_collections(measured: Collected, options: dict[str, Any], *, demo: bool) -> None:
-    """Write reports and print; exit code 3 where a source, the embedder or the reranker did not do its part."""
+    """Write the reports and print; exit with code 3 if a source, the embedder or the reranker failed."""
     from context_engine.evaluation.collections import collected_summary
     from context_engine.evaluation.report import collected_report
 
@@ -109,7 +106,7 @@ def finish_collections(measured: Collected, options: dict[str, Any], *, demo: bo
 
 
 def _print(measured: Collected) -> None:
-    """A row for each collection; with a baseline the difference by the primary measure, and what it says."""
+    """Print a row for each collection; with a baseline, also the change of the primary measure and a verdict."""
     from context_engine.evaluation.collections import verdict_of
 
     console = out()
@@ -118,33 +115,28 @@ def _print(measured: Collected) -> None:
     rows = []
     for name, compared in measured.compared.items():
         row = [Text(name, "bold"), Text(f"{len(compared.session.qrels)}")]
-        row += [_mean(measured, name, measure) for measure in measured.measures]
+        row += [_mean_cell(measured, name, measure) for measure in measured.measures]
         if (pair := measured.against(name, measured.primary)) is not None:
             verdict = verdict_of(pair)
-            style = _STYLES.get(verdict, "dim")
-            row += [Text(f"{pair.mean:+.4f}", style), Text(f"{pair.low:+.3f} to {pair.high:+.3f}", "dim")]
-            row.append(Text(verdict if verdict in _STYLES else f"{verdict} beyond noise", style))
+            style = _VERDICT_STYLES.get(verdict, "dim")
+            words = verdict if verdict in _VERDICT_STYLES else f"{verdict} beyond noise"
+            row += [*change_cells(pair, style), Text(words, style)]
         rows.append(row)
-    means = [Text("mean", "dim"), Text(f"{measured.questions}", "dim")]
-    means += [Text(f"{measured.mean(measure):.4f}", "dim") for measure in measured.measures]
+    means = ["mean", f"{measured.questions}", *(f"{measured.mean(measure):.4f}" for measure in measured.measures)]
     if measured.has_baseline:
-        means.append(
-            Text(f"{measured.mean(measured.primary) - measured.mean(measured.primary, baseline=True):+.4f}", "dim")
-        )
-    show(console, table(columns, [*rows, means]))
+        means.append(f"{measured.mean(measured.primary) - measured.mean(measured.primary, baseline=True):+.4f}")
+    show(console, table(columns, [*rows, [Text(cell, "dim") for cell in means]]))
     console.print()
     show(console, Text(f"{measured.questions} judged questions · {measured.title}"))
     for name, compared in measured.compared.items():
-        for trouble in compared.troubles:
-            show(console, Text(clean(f"{name}: {trouble}"), "yellow"))
-    for caution in cautions_of(*measured.compared.values()):
-        show(console, Text(caution, "yellow"))
+        print_warnings(f"{name}: {trouble}" for trouble in compared.troubles)
+    print_warnings(adapter_cautions(*measured.compared.values()))
 
 
-def _mean(measured: Collected, name: str, measure: str) -> Text:
-    """A mean; green or red where it differs from the baseline beyond noise."""
+def _mean_cell(measured: Collected, name: str, measure: str) -> Text:
+    """Return a mean, green or red if it differs from the baseline beyond noise."""
     from context_engine.evaluation.collections import verdict_of
 
     pair = measured.against(name, measure)
-    style = "" if pair is None else _STYLES.get(verdict_of(pair), "")
+    style = "" if pair is None else _VERDICT_STYLES.get(verdict_of(pair), "")
     return Text(f"{measured.compared[name].ours.mean(measure):.4f}", style)

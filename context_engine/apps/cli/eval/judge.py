@@ -30,34 +30,31 @@ from context_engine.core.policy.masking import as_kept
 if TYPE_CHECKING:
     from context_engine.core.models import RankedChunk
 
-
 JUDGE: Final = """\b
 Examples:
   context-engine eval judge "notional threshold for a material change" -d NPA --qrels mine.jsonl --by ana
   context-engine eval run --qrels mine.jsonl
 """
-
-_KEYS: Final = {"0": 0, "1": 1, "2": 2, "s": None, "q": None}
-
-_ASKED: Final = "0 no answer, 1 helps, 2 answers, s skip, q quit"
+_GRADES: Final = {"0": 0, "1": 1, "2": 2, "s": None, "q": None}
+_PROMPT: Final = "0 no answer, 1 helps, 2 answers, s skip, q quit"
 
 
 @click.command(epilog=JUDGE)
 @click.argument("query")
 @with_domain("Domain to search")
-@click.option("--qrels", type=PATH, required=True, metavar="FILE", help="Judgements are added at its end (.jsonl).")
+@click.option("--qrels", type=PATH, required=True, metavar="FILE", help="Append the judgements to this .jsonl file.")
 @click.option("--top-k", "-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Chunks shown.")
 @click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day [default: today].")
-@click.option("--id", "name", metavar="ID", help="Id of the question [default: made of its text].")
-@click.option("--by", metavar="NAME", help="Who judges; written beside each judgement.")
-@click.option("--with-time", is_flag=True, help="Write when, too.")
+@click.option("--id", "name", metavar="ID", help="Id of the question [default: made from its text].")
+@click.option("--by", metavar="NAME", help="Name of the person who judges, written with each judgement.")
+@click.option("--with-time", is_flag=True, help="Also write the time of each judgement.")
 @with_acting
 @with_location
 def judge(query: str, location: ConfigLocation, **options: Any) -> None:
-    """Show what a search returns, chunk by chunk, and write down what you say of it.
+    """Show the chunks of a search one by one, and record your judgement of each.
 
-    What the file holds a judgement of is not shown again. The file is one of questions and of judgements: 'eval run
-    --qrels FILE' needs no other, nor does 'eval tune --adapter --qrels FILE', which teaches the model from it.
+    Chunks that the file already judges are not shown again. The file holds both questions and judgements: 'eval run
+    --qrels FILE' and 'eval tune --adapter --qrels FILE' need no other.
     """
     from context_engine.evaluation.qrels import append_judgement, check_judgements, judgement, question_id, to_judge
     from context_engine.evaluation.run import troubles_in
@@ -80,21 +77,21 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     waiting = to_judge(path, question, result)
     note(f"question {question}: {counted(len(waiting), 'chunk')} to judge, {len(result.chunks) - len(waiting)} judged")
     for trouble in troubles_in(result):
-        note(f"{trouble.subject} did not do its part: {trouble.message}", style="yellow")
+        note(f"{trouble.subject} failed: {trouble.message}", style="yellow")
     if not result.chunks:
         note(f"The search returned nothing ({result.decision}); 'context-engine search --explain' shows why.")
     grades: Counter[int] = Counter()
-    for chunk, grade in _asked(waiting):
+    for chunk, grade in _graded(waiting):
         at = datetime.now(UTC) if options["with_time"] else None
         row = judgement(question, result, chunk, grade, as_of=as_of, by=options["by"], at=at)
-        append_judgement(path, row)
+        append_judgement(path, row)  # written one by one, so that nothing is lost when the person stops
         grades[grade] += 1
-    ends = f"{grades[2]} answer, {grades[1]} help, {grades[0]} do not"
-    note(f"{counted(grades.total(), 'judgement')} written to {path}: {ends}")
+    summary = f"{grades[2]} answer, {grades[1]} help, {grades[0]} do not"
+    note(f"{counted(grades.total(), 'judgement')} written to {path}: {summary}")
 
 
-def _asked(chunks: Sequence[RankedChunk]) -> Iterator[tuple[RankedChunk, int]]:
-    """Show each chunk and yield it with its grade, until there is no more or the person stops."""
+def _graded(chunks: Sequence[RankedChunk]) -> Iterator[tuple[RankedChunk, int]]:
+    """Show each chunk and yield it with its grade, unless it is skipped, until the person quits."""
     console = progress_console()
     for number, chunk in enumerate(chunks, start=1):
         console.print()
@@ -107,18 +104,18 @@ def _asked(chunks: Sequence[RankedChunk]) -> Iterator[tuple[RankedChunk, int]]:
         key = _key()
         if key == "q":
             return
-        grade = _KEYS[key]
+        grade = _GRADES[key]
         if grade is not None:
             yield chunk, grade
 
 
 def _key() -> str:
-    """Return what the person says; the end of the input is "quit"."""
+    """Return the key that the person types; the end of the input counts as "q"."""
     while True:
         try:
-            answer = click.prompt(_ASKED, prompt_suffix=": ", err=True).strip().lower()[:1]
+            answer = click.prompt(_PROMPT, prompt_suffix=": ", err=True).strip().lower()[:1]
         except click.Abort:
             return "q"
-        if answer in _KEYS:
+        if answer in _GRADES:
             return str(answer)
-        note(f"{answer!r} is none of {', '.join(_KEYS)}", style="yellow")
+        note(f"{answer!r} is none of {', '.join(_GRADES)}", style="yellow")

@@ -1,63 +1,45 @@
-"""What the `eval` commands share: options, the session, progress, reports."""
+"""Options, session, reports and table cells that the `eval` commands share."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+from rich.text import Text
 
-from context_engine.apps.cli.console import note, print_json, written
+from context_engine.apps.cli.app import FAILURE
+from context_engine.apps.cli.console import clean, error_line, note, out, print_json, show, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
-from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.search.command import Day
-from context_engine.apps.cli.words import under_adapter
 from context_engine.errors import ConfigError, InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.evaluation.blocks import ReportDocument
     from context_engine.evaluation.evaluate import Compared
     from context_engine.evaluation.session import Session
-
-
-__all__ = [
-    "DEMO_DAY",
-    "PATH",
-    "answers_of",
-    "asking",
-    "cautions_of",
-    "check_outputs",
-    "check_writable",
-    "judged",
-    "measured_by",
-    "opened",
-    "reported",
-    "together",
-    "write_json",
-    "write_reports",
-    "written",
-]
+    from context_engine.evaluation.statistics import Paired
 
 DEMO_DAY: Final = date(2026, 3, 2)
-"""The day the demo's questions are asked on, so that their answers stay what they are."""
+"""The demo's questions are asked as of this day, so that their answers do not change."""
 
-_ADAPTED: Final = (
-    "An adapter is in force. Questions that it was learnt from are answered better than new ones will be: measure on "
-    "others, or read in 'kb adapter list' what it does to questions held out."
+_ADAPTER_CAUTION: Final = (
+    "An adapter is in force. Its training questions get better answers than new ones will: measure on other questions, "
+    "or see its effect on held-out questions in 'kb adapter list'."
 )
-
+_ADAPTER_SUFFIX: Final = re.compile(r"\+[0-9a-f]{12}$")  # <model>+<first 12 digits of the adapter's hash>
 PATH: Final = click.Path(dir_okay=False, path_type=Path)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator that gives a command several options."""
+def combine_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator that adds several options to a command."""
 
     def decorate(command: F) -> F:
         for option in reversed(options):
@@ -67,47 +49,51 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-judged = together(
-    click.option("--qrels", type=PATH, metavar="FILE", help="Judgements: JSON Lines, tab-separated or TREC."),
-    click.option("--queries", type=PATH, metavar="FILE", help="Questions: JSON Lines, or id, tab, text."),
+default_options = combine_options(
     click.option("--domain", "-d", metavar="NAME", help="Domain of questions that name none."),
     click.option("--as-of", type=Day(), metavar="DAY", help="Day of questions that name none [default: today]."),
 )
-
-measured_by = together(
-    click.option("--measure", "-m", "measures", multiple=True, metavar="NAME", help="e.g. R@10, MAP@10, Success@5."),
-    click.option("--by", multiple=True, metavar="FIELD", help="Group by a field of the questions."),
+question_options = combine_options(
+    click.option("--qrels", type=PATH, metavar="FILE", help="Judgements: JSON Lines, tab-separated or TREC."),
+    click.option("--queries", type=PATH, metavar="FILE", help="Questions: JSON Lines, or id, tab, text."),
+    default_options,
 )
-
-reported = together(
+top_k_option = click.option(
+    "--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k]."
+)
+measure_options = combine_options(
+    click.option("--measure", "-m", "measures", multiple=True, metavar="NAME", help="e.g. R@10, MAP@10, Success@5."),
+    click.option("--by", multiple=True, metavar="FIELD", help="Group the results by this field of the questions."),
+)
+report_options = combine_options(
     click.option("--report", type=PATH, metavar="FILE", help="Write a report as Markdown."),
-    click.option("--html", type=PATH, metavar="FILE", help="Write it as one page with drawings."),
+    click.option("--html", type=PATH, metavar="FILE", help="Write the report as one HTML page with charts."),
     click.option("--title", metavar="TEXT", help="Title of the report."),
     click.option("--json", "as_json", is_flag=True, help="Write one JSON object to stdout."),
 )
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before hours are spent on what it is to hold.
+    """Check that a file can be written, before hours of work depend on it; leaves no file or folder behind.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    fresh, folders = not path.exists(), [folder for folder in path.parents if not folder.exists()]
+    is_new, new_folders = not path.exists(), [folder for folder in path.parents if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8"):
             pass
-        if fresh:
+        if is_new:
             path.unlink()
-        for folder in folders:
+        for folder in new_folders:
             folder.rmdir()
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
 
 
 def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
-    """Refuse outputs that would overwrite an input or each other, or that cannot be written.
+    """Check that the output files can be written and overwrite neither an input nor each other.
 
     Raises:
         InvalidRequest: a file is named twice.
@@ -125,11 +111,11 @@ def check_outputs(options: dict[str, Any], *inputs: Path) -> None:
         check_writable(path)
 
 
-def opened(location: ConfigLocation, options: dict[str, Any], *inputs: Path) -> tuple[CliContext, Session]:
-    """Return the context, and questions, judgements and corpus; the demo's where nothing is configured or named.
+def open_evaluation(location: ConfigLocation, options: dict[str, Any], *inputs: Path) -> tuple[CliContext, Session]:
+    """Return the context and the session; the demo's questions if nothing is configured or named.
 
     Args:
-        inputs: further files that are read, and so must not be written over.
+        inputs: further input files, which outputs must not overwrite.
     """
     from context_engine.evaluation.session import open_session
 
@@ -146,28 +132,74 @@ def opened(location: ConfigLocation, options: dict[str, Any], *inputs: Path) -> 
 
         queries, as_of = demo.QUESTIONS, as_of or DEMO_DAY
     session = open_session(
-        context.known,
-        context.data_dir,
-        queries=queries,
-        qrels=qrels,
-        domain=options["domain"],
-        as_of=as_of,
-        principal=context.principal,
-    )
+        context.known, context.data_dir, queries=queries, qrels=qrels,
+        domain=options["domain"], as_of=as_of, principal=context.principal,
+    )  # fmt: skip
     for notice in session.notices:
         note(notice.message)
     return context, session
 
 
-@contextmanager
-def asking(title: str = "Asking …") -> Iterator[Callable[[int, int, str], None]]:
-    """Yield what shows how many questions are done."""
-    with progress_bar(title) as show:
-        yield show
+def chosen_measure(options: dict[str, Any]) -> str:
+    """Return the checked name of the one --measure that is optimised."""
+    from context_engine.evaluation.metrics import read_measures
+
+    return read_measures([options["measure"]])[0]
 
 
-def answers_of(text: str) -> Sequence[str]:
-    """Return the values of KEY=V1,V2: a comma inside brackets, braces or quotes does not part them."""
+def write_reports(report: ReportDocument, options: dict[str, Any], *compared: Compared) -> None:
+    """Write a report in the requested formats, with the cautions about what was compared among its notes."""
+    from context_engine.evaluation.blocks import to_html, to_markdown
+
+    report = replace(report, notes=[*report.notes, *adapter_cautions(*compared)])
+    if options["report"] is not None:
+        written(options["report"], to_markdown(report))
+    if options["html"] is not None:
+        written(options["html"], to_html(report))
+
+
+def write_json(value: dict[str, Any], *, demo: bool) -> None:
+    """Write one JSON object to stdout; NaN and infinity are refused, as JSON has neither."""
+    print_json(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def under_adapter(model: str) -> bool:
+    """Return whether the id of an embedding model includes a domain's adapter."""
+    return _ADAPTER_SUFFIX.search(model) is not None
+
+
+def adapter_cautions(*compared: Compared) -> list[str]:
+    """Return a caution if any of the numbers was measured under an adapter, else nothing."""
+    runs = [scored.run for comparison in compared for scored in comparison.both if scored.run is not None]
+    return (
+        [_ADAPTER_CAUTION] if any(under_adapter(answer.embedded_by) for run in runs for answer in run.answers) else []
+    )
+
+
+def print_warnings(warnings: Iterable[object]) -> None:
+    """Print one yellow line for each warning."""
+    for warning in warnings:
+        show(out(), Text(clean(str(warning)), "yellow"))
+
+
+def change_style(pair: Paired) -> str:
+    """Return green for a gain and red for a loss, dim for one within noise."""
+    return ("green" if pair.mean > 0 else "red") if pair.beyond_noise else "dim"
+
+
+def change_cells(pair: Paired, style: str) -> tuple[Text, Text]:
+    """Return the cells of a mean difference and of its 95 % interval."""
+    return Text(f"{pair.mean:+.4f}", style), Text(f"{pair.low:+.3f} to {pair.high:+.3f}", "dim")
+
+
+def refuse_to_write(reason: str) -> None:
+    """Print why nothing is written, and exit with code 1."""
+    error_line(f"nothing is written: {reason} (--force writes it anyway)")
+    click.get_current_context().exit(FAILURE)
+
+
+def split_values(text: str) -> Sequence[str]:
+    """Split V1,V2 at its commas, except those inside brackets, braces or quotes."""
     values, depth, quoted, start = [], 0, False, 0
     for place, char in enumerate(text):
         quoted ^= char == '"'
@@ -176,29 +208,3 @@ def answers_of(text: str) -> Sequence[str]:
             values.append(text[start:place])
             start = place + 1
     return [value.strip() for value in [*values, text[start:]]]
-
-
-def write_reports(report: ReportDocument, options: dict[str, Any], *measured: Compared) -> None:
-    """Write a report in the forms asked for.
-
-    Args:
-        measured: what it reports; what is to be known of that stands among its notes.
-    """
-    from context_engine.evaluation.blocks import to_html, to_markdown
-
-    report = replace(report, notes=[*report.notes, *cautions_of(*measured)])
-    if options["report"] is not None:
-        written(options["report"], to_markdown(report))
-    if options["html"] is not None:
-        written(options["html"], to_html(report))
-
-
-def write_json(value: dict[str, Any], *, demo: bool) -> None:
-    """Write one JSON object to stdout."""
-    print_json(json.dumps({**value, "demo": demo}, ensure_ascii=False, allow_nan=False, default=str))
-
-
-def cautions_of(*compared: Compared) -> list[str]:
-    """Return what to know of numbers that were measured under an adapter; nothing where none was in force."""
-    runs = [measured.run for each in compared for measured in each.both if measured.run is not None]
-    return [_ADAPTED] if any(under_adapter(answer.embedded_by) for run in runs for answer in run.answers) else []

@@ -9,25 +9,28 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.text import Text
 
-from context_engine.apps.cli.app import DEGRADED, FAILURE
-from context_engine.apps.cli.console import clean, error_line, note, out, show, table
+from context_engine.apps.cli.app import DEGRADED
+from context_engine.apps.cli.console import note, out, show, table, written
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_acting, with_location
 from context_engine.apps.cli.eval.options import (
     DEMO_DAY,
     PATH,
-    answers_of,
-    asking,
     check_outputs,
-    judged,
-    opened,
-    reported,
+    chosen_measure,
+    default_options,
+    open_evaluation,
+    print_warnings,
+    question_options,
+    refuse_to_write,
+    report_options,
+    split_values,
+    top_k_option,
     write_json,
     write_reports,
-    written,
 )
 from context_engine.apps.cli.eval.tune_adapter import tune_adapter
 from context_engine.apps.cli.eval.tune_blend import tune_blend
-from context_engine.apps.cli.search.command import Day
+from context_engine.apps.cli.progress import progress_bar
 from context_engine.core.models import Notice, NoticeCode, messages
 from context_engine.errors import InvalidRequest
 
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from context_engine.evaluation.scope import Calibration
     from context_engine.evaluation.tune import Tuned
 
-
 TUNE: Final = """\b
 Examples:
   context-engine eval tune --grid authority_weight=0,0.2,0.4 --grid dedup_threshold=0.8,0.85,0.9
@@ -48,7 +50,6 @@ Examples:
   context-engine eval tune --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
   context-engine eval tune --adapter --blend --queries q.jsonl --qrels r.tsv -d NPA --write manifests/npa.yaml
 """
-
 SCOPE: Final = """\b
 Examples:
   context-engine eval scope
@@ -57,60 +58,57 @@ Examples:
 
 
 @click.command(epilog=TUNE)
-@judged
+@question_options
 @click.option("--grid", multiple=True, metavar="KEY=V1,V2", help="Values of a setting to try.")
-@click.option("--adapter", is_flag=True, help="Learn the domain's language instead: an adapter of its vectors.")
+@click.option("--adapter", is_flag=True, help="Learn an adapter of a domain's vectors instead of settings.")
 @click.option("--blend", is_flag=True, help="Learn the weights of a candidate's scores instead, for one domain.")
-@click.option("--own-pairs", is_flag=True, help="With --adapter: begin with pairs that the base makes itself.")
+@click.option("--own-pairs", is_flag=True, help="With --adapter: start from pairs made from the base itself.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Parts for cross-validation.")
-@click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="What is to be best.")
-@click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks read [default: stage2_top_k].")
-@click.option("--write", type=PATH, metavar="FILE", help="Write it into this rag-pipeline.json, or manifest.")
-@click.option("--force", is_flag=True, help="Write or use what was found even if it is not better beyond noise.")
-@click.option("--dry-run", is_flag=True, help="With --adapter: measure, and keep nothing.")
-@reported
+@click.option("--measure", "-m", default="nDCG@10", show_default=True, metavar="NAME", help="The measure to improve.")
+@top_k_option
+@click.option("--write", type=PATH, metavar="FILE", help="Write the result to this rag-pipeline.json or manifest.")
+@click.option("--force", is_flag=True, help="Write or use the result even if it is not better beyond noise.")
+@click.option("--dry-run", is_flag=True, help="With --adapter: measure only; keep nothing.")
+@report_options
 @with_acting
 @with_location
 def tune(location: ConfigLocation, **options: Any) -> None:
     """Search settings by cross-validation over the questions; write a configuration with its evidence.
 
-    Every combination of the grid is measured; where settings concern stage 2 alone the sources are asked only once. A
-    configuration is written only if what was chosen on some questions is better, beyond noise, on the others.
+    Every combination of the grid is measured; settings of stage 2 need the sources to be asked only once. A
+    configuration is written only if the settings chosen on some questions are better, beyond noise, on the others.
 
     With --adapter two linear maps of the embedding model's vectors are learnt from the judged questions, and put in
-    force only if they are better, beyond noise, on questions that they were not learnt from ('kb adapter undo').
+    force only if they are better, beyond noise, on held-out questions ('kb adapter undo' reverts this).
 
-    With --blend the setting learnt_blend is learnt for the domain of the questions, and written into its manifest.
+    With --blend the setting learnt_blend is learnt for the domain of the questions, and written to its manifest.
 
-    With both, the blend is learnt after the adapter, from each question as an adapter that never saw it finds it.
+    With both, the blend is learnt after the adapter: each question is searched with an adapter that was not learnt from
+    it.
     """
     if options["adapter"]:
-        tune_adapter(location, _adapter_only(options))
+        _check_adapter_options(options)
+        tune_adapter(location, options)
         return
     if options["own_pairs"]:
-        raise InvalidRequest("--own-pairs teaches an adapter: give --adapter with it")
+        raise InvalidRequest("--own-pairs needs --adapter")
     if options["blend"]:
         tune_blend(location, options)
         return
-    from context_engine.evaluation.metrics import read_measures
-    from context_engine.evaluation.tune import candidates
+    from context_engine.evaluation.tune import candidates as grid_candidates
     from context_engine.evaluation.tune import tune as search
     from context_engine.evaluation.tuned_report import evidence, held_config, tuned_report
 
-    measure = read_measures([options["measure"]])[0]
+    measure = chosen_measure(options)
     if options["write"] is not None:
         held_config(options["write"])
-    context, session = opened(location, options)
-    found_candidates = candidates(_grid(options["grid"]), session)
-    with asking("Searching …") as progress:
+    context, session = open_evaluation(location, options)
+    candidates = grid_candidates(_grid(options["grid"]), session)
+    with progress_bar("Searching …") as progress:
         tuned = search(
-            session,
-            found_candidates,
-            measure=measure,
-            folds=options["folds"],
-            top_k=options["top_k"],
-            progress=progress,
-        )
+            session, candidates,
+            measure=measure, folds=options["folds"], top_k=options["top_k"], progress=progress,
+        )  # fmt: skip
     write_reports(tuned_report(tuned, title=options["title"] or "Settings by cross-validation"), options)
     if options["as_json"]:
         write_json(evidence(tuned), demo=context.demo)
@@ -122,14 +120,13 @@ def tune(location: ConfigLocation, **options: Any) -> None:
         click.get_current_context().exit(DEGRADED)
 
 
-def _adapter_only(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options; refuse those that the search for settings, or a blend, alone has."""
+def _check_adapter_options(options: dict[str, Any]) -> None:
+    """Refuse options that only apply to the search for settings or to a blend."""
     if options["dry_run"] and options["write"]:
-        raise InvalidRequest("--dry-run and --write do not go together: leave one out")
+        raise InvalidRequest("--dry-run and --write do not go together: omit one")
     for name in ("grid",) if options["blend"] else ("grid", "top_k", "write", "report", "html"):
         if options[name]:
-            raise InvalidRequest(f"--adapter and --{name.replace('_', '-')} do not go together: leave one out")
-    return options
+            raise InvalidRequest(f"--adapter and --{name.replace('_', '-')} do not go together: omit one")
 
 
 def _grid(assignments: tuple[str, ...]) -> dict[str, Any]:
@@ -140,7 +137,7 @@ def _grid(assignments: tuple[str, ...]) -> dict[str, Any]:
         key, values = assignment(text)
         if key in grid:
             raise InvalidRequest(f"--grid {key} is given twice")
-        grid[key] = list(dict.fromkeys(value for value in answers_of(values) if value))
+        grid[key] = list(dict.fromkeys(value for value in split_values(values) if value))
     return grid
 
 
@@ -158,60 +155,55 @@ def _print_tuned(tuned: Tuned) -> None:
     line += f"95 % {difference.low:+.4f} to {difference.high:+.4f}: "
     verdict = ("better beyond noise", "green") if tuned.better else ("not better beyond noise", "yellow")
     show(console, Text(line).append(*verdict))
-    for trouble in tuned.troubles:
-        show(console, Text(clean(str(trouble)), "yellow"))
+    print_warnings(tuned.troubles)
 
 
 def _write(path: Path, tuned: Tuned, *, force: bool) -> None:
     from context_engine.evaluation.tuned_report import evidence, merged_config
 
-    if (not tuned.better or tuned.troubles) and not force:
-        why = "on questions it was not chosen on it is not better than the configuration beyond noise"
-        why = why if not tuned.better else f"{tuned.troubles[0]}"
-        error_line(f"nothing is written: {why} (--force writes it all the same)")
-        click.get_current_context().exit(FAILURE)
+    if not force and not tuned.better:
+        refuse_to_write("on held-out questions the result is not better than the configuration beyond noise")
+    if not force and tuned.troubles:
+        refuse_to_write(str(tuned.troubles[0]))
     written(path, merged_config(path, tuned))
-    beside = path.with_name(f"{path.stem}.evidence.json")
-    written(beside, json.dumps(evidence(tuned), indent=2, ensure_ascii=False) + "\n")
+    evidence_file = path.with_name(f"{path.stem}.evidence.json")
+    written(evidence_file, json.dumps(evidence(tuned), indent=2, ensure_ascii=False) + "\n")
     sources = tuned.candidates[tuned.best].sources
     if sources:
-        note(f"Settings of sources belong into the manifests; write them there: {json.dumps(sources)}", style="yellow")
+        note(f"Settings of sources belong in the manifests; add them there: {json.dumps(sources)}", style="yellow")
 
 
 @click.command(epilog=SCOPE)
 @click.option("--in", "inside", type=PATH, metavar="FILE", help="Questions the knowledge base should answer.")
 @click.option(
-    "--out", "outside", type=PATH, metavar="FILE", help="Questions it should not [default: 200 of everyday life]."
+    "--out", "outside", type=PATH, metavar="FILE", help="Questions it should not [default: 200 everyday questions]."
 )
-@click.option("--domain", "-d", metavar="NAME", help="Domain of questions that name none.")
-@click.option("--as-of", type=Day(), metavar="DAY", help="Day of questions that name none [default: today].")
+@default_options
 @click.option(
     "--keep", type=float, default=0.98, show_default=True, metavar="SHARE", help="Least share in scope to keep."
 )
-@reported
+@report_options
 @with_acting
 @with_location
 def scope(location: ConfigLocation, **options: Any) -> None:
     """Show what each scope threshold would keep and turn away.
 
-    A question is out of scope where the best absolute relevance among its candidates is below scope_threshold.
-    Questions out of scope that name no domain are asked in the domains of the others in turn.
+    A question is out of scope if the best absolute relevance among its candidates is below scope_threshold.
+    Out-of-scope questions that name no domain are asked in the domains of the others in turn.
     """
     from context_engine.evaluation.scope import calibrate, scope_report
 
     check_outputs(options)
     context = open_context(location)
     inside, outside = _questions(context, options)
-    current, notices = _in_force(context, sorted({domain for _, domain in inside}))
+    current, notices = _threshold_in_force(context, sorted({domain for _, domain in inside}))
     as_of = options["as_of"] or (DEMO_DAY if context.demo else None)
-    with asking() as progress:
-        signals = [_signals(context, some, as_of, progress) for some in (inside, outside)]
+    with progress_bar("Asking …") as progress:
+        signals = [_signals(context, questions, as_of, progress) for questions in (inside, outside)]
     calibration = calibrate(signals[0], signals[1], current=current, keep=options["keep"])
     texts = {question.id: question.text for question, _ in (*inside, *outside)}
-    write_reports(
-        scope_report(calibration, title=options["title"] or "Scope threshold", texts=texts, notes=messages(notices)),
-        options,
-    )
+    title = options["title"] or "Scope threshold"
+    write_reports(scope_report(calibration, title=title, texts=texts, notes=messages(notices)), options)
     if options["as_json"]:
         write_json(calibration.to_dict(), demo=context.demo)
     else:
@@ -229,6 +221,7 @@ def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> 
 def _questions(
     context: CliContext, options: dict[str, Any]
 ) -> tuple[list[tuple[EvalQuestion, str]], list[tuple[EvalQuestion, str]]]:
+    """Return the questions in and out of scope, each with its domain."""
     from context_engine import demo
     from context_engine.evaluation.questions import read_questions
     from context_engine.evaluation.scope import OUT_OF_SCOPE
@@ -239,15 +232,15 @@ def _questions(
         raise InvalidRequest("name questions the knowledge base should answer: --in FILE")
     asked = with_domains(read_questions(path), context.known, options["domain"], path)
     some_have_answers = any(question.gold for question, _ in asked)
-    inside = [one for one in asked if one[0].gold or not some_have_answers]
+    inside = [(question, domain) for question, domain in asked if question.gold or not some_have_answers]
+    domains = sorted({domain for _, domain in inside})
     others = read_questions(options["outside"] or OUT_OF_SCOPE)
-    domains = sorted({name for _, name in inside})
-    turn = [(one, one.domain or domains[number % len(domains)]) for number, one in enumerate(others)]
-    return inside, turn
+    outside = [(other, other.domain or domains[number % len(domains)]) for number, other in enumerate(others)]
+    return inside, outside
 
 
-def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[Notice]]:
-    """Return the threshold in force, and what to say where domains differ in it: then it is that of the first."""
+def _threshold_in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[Notice]]:
+    """Return the first domain's threshold, and a notice if other domains have another one."""
     from context_engine.wiring import scope_in_force
 
     thresholds = {
@@ -258,7 +251,9 @@ def _in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[
     if len(set(thresholds.values())) == 1:
         return current, []
     named = ", ".join(f"{name} {value:.2f}" for name, value in thresholds.items())
-    warning = f"domains differ in the threshold in force ({named}): shown is that of {domains[0]}; ask one at a time"
+    warning = (
+        f"the domains have different thresholds in force ({named}): that of {domains[0]} is shown; ask one at a time"
+    )
     note(warning, style="yellow")
     detail = {"thresholds": thresholds, "shown": domains[0]}
     return current, [Notice(NoticeCode.THRESHOLDS_DIFFER, "scope_threshold", warning, detail)]
@@ -270,7 +265,7 @@ def _print_scope(calibration: Calibration) -> None:
     show(console, table((">!threshold", ">!in scope kept", ">!out of scope turned away"), rows))
     console.print()
     show(console, Text(f"{len(calibration.inside)} questions in scope, {len(calibration.outside)} out of scope"))
-    for label, one in (("in force", calibration.current), (f"keeps {calibration.keep:.0%}", calibration.chosen)):
-        line = Text(f"{label}: ").append(f"{one.threshold:.2f}", "bold")
-        show(console, line.append(f" keeps {one.kept:.1%}, turns away {one.turned_away:.1%}"))
+    for label, row in (("in force", calibration.current), (f"keeps {calibration.keep:.0%}", calibration.chosen)):
+        line = Text(f"{label}: ").append(f"{row.threshold:.2f}", "bold")
+        show(console, line.append(f" keeps {row.kept:.1%}, turns away {row.turned_away:.1%}"))
     show(console, Text(f"separation (area under the ROC curve): {calibration.separation:.3f}"))

@@ -1,4 +1,4 @@
-"""`kb adapter`: the adapters of a base, and which one its searches use."""
+"""`kb adapter`: list the adapters of a base and choose the one that searches use."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 @click.group()
 def adapter() -> None:
-    """Show and switch what a base has learnt of a domain's language.
+    """List the adapters that a base has learnt for a domain, and switch between them.
 
-    'context-engine eval tune --adapter' learns one from judged questions. Stored vectors are never written anew: any
-    adapter can be put in force, or out of it, at once, and the searches that follow see it.
+    'context-engine eval tune --adapter' learns one from judged questions. Stored vectors are never rewritten: an
+    adapter is put in force or out of force at once, and all later searches use the change.
     """
 
 
 @adapter.command("list", epilog="\b\nExample:\n  context-engine kb adapter list --domain NPA")
-@with_domain("The domain that they were learnt for")
+@with_domain("The domain they were learnt for")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
-    """Show the adapters of a domain, with what was measured before they were kept.
+    """Show the adapters of a domain with the gains measured before they were kept.
 
-    One is in force for who may read the partitions that it was learnt from ('kb stats' shows these).
+    An adapter is in force for callers who may read the partitions it was learnt from ('kb stats' lists them).
     """
-    _, name = _domain(location, domain)
+    _, name = _setup_and_domain(location, domain)
     with opened_base(location) as base:
         adapters = base.adapters(name)
     if as_json:
@@ -49,41 +49,41 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
 
 @adapter.command(epilog="\b\nExample:\n  context-engine kb adapter use 3f9a1c0b7e42 --domain NPA")
 @click.argument("adapter_id", metavar="ID")
-@with_domain("The domain that it was learnt for")
+@with_domain("The domain it was learnt for")
 @with_location
 def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
-    """Put an adapter in force, once the scope threshold is calibrated under it."""
+    """Calibrate the scope threshold under an adapter, then put the adapter in force."""
     from context_engine.wiring import use_adapter
 
-    setup, name = _domain(location, domain)
+    setup, name = _setup_and_domain(location, domain)
     judged = judged_questions(setup).get(name, ())
     with opened_base(location, embedder=True) as base:
-        base.switchable_adapters(name, adapter_id)  # a wrong id is refused before anything is calibrated
+        base.switchable_adapters(name, adapter_id)  # refuses a wrong id before the slow calibration
         with busy("Calibrating …"):
             calibration = use_adapter(setup, base, setup.registry.domain(name), adapter_id, judged=judged)
     print_calibrations([calibration])
-    _say(name, adapter_id)
+    _print_in_force(name, adapter_id)
 
 
 @adapter.command(epilog="\b\nExample:\n  context-engine kb adapter off --domain NPA")
 @with_domain("The domain")
 @with_location
 def off(location: ConfigLocation, domain: str | None) -> None:
-    """Put every adapter of a domain out of force: the model's own vectors are compared from then."""
-    _, name = _domain(location, domain)
+    """Put every adapter of a domain out of force: searches compare the model's own vectors again."""
+    _, name = _setup_and_domain(location, domain)
     with opened_base(location) as base:
         base.use_adapter(name, None)
-    _say(name, None)
+    _print_in_force(name, None)
 
 
 @adapter.command(epilog="\b\nExample:\n  context-engine kb adapter undo --domain NPA")
 @with_domain("The domain")
 @with_location
 def undo(location: ConfigLocation, domain: str | None) -> None:
-    """Take back the last 'use', 'off' or 'undo' of a domain."""
+    """Revert the last 'use', 'off' or 'undo' of a domain."""
     from context_engine.wiring import calibrate_domain
 
-    setup, name = _domain(location, domain)
+    setup, name = _setup_and_domain(location, domain)
     judged = judged_questions(setup).get(name, ())
     with opened_base(location, embedder=True) as base:
         if not base.undo_adapter(name):
@@ -93,25 +93,25 @@ def undo(location: ConfigLocation, domain: str | None) -> None:
             calibration = calibrate_domain(setup, base, setup.registry.domain(name), judged=judged)
         used = [stored.adapter_id for stored in base.adapters(name) if stored.in_force]
     print_calibrations([calibration])
-    _say(name, ", ".join(used) or None)
+    _print_in_force(name, ", ".join(used) or None)
 
 
 def adapter_lines(adapters: Iterable[StoredAdapter]) -> Iterator[tuple[str, str]]:
-    """Yield which adapters are in force, or only kept: a name and a line for each domain that has any."""
+    """Yield for each domain with adapters a label, and which of them are in force."""
     by_domain: dict[str, list[StoredAdapter]] = {}
     for stored in adapters:
         by_domain.setdefault(stored.domain, []).append(stored)
     for domain, kept in by_domain.items():
-        used = [f"{stored.adapter_id} in force{_but(stored)}" for stored in kept if stored.in_force]
+        used = [f"{stored.adapter_id} in force{_problem(stored)}" for stored in kept if stored.in_force]
         yield f"adapter of {domain}", "; ".join(used) or f"none in force of {len(kept)} kept"
 
 
-def _domain(location: ConfigLocation, name: str | None) -> tuple[Setup, str]:
+def _setup_and_domain(location: ConfigLocation, name: str | None) -> tuple[Setup, str]:
     context = open_context(location, domain=name, one_domain=True, build_demo=False, operator=True)
     return context.setup, only_domain(context.setup.registry, name)
 
 
-def _say(domain: str, adapter_id: str | None) -> None:
+def _print_in_force(domain: str, adapter_id: str | None) -> None:
     outcome("in force" if adapter_id else "off", f"{domain} is searched with {adapter_id or 'no adapter'}")
 
 
@@ -119,27 +119,26 @@ def _table(adapters: Iterable[StoredAdapter]) -> Table:
     columns = ("adapter", "model", ">questions", "gain, new answers", "gain, known answers", "made", "learnt from", "")
     rows = []
     for stored in adapters:
-        state = Text("in force" if stored.in_force else "", "green").append(_but(stored), "red")
-        read = ", ".join(f"partition {key}" for key in stored.learnt_from)
+        state = Text("in force" if stored.in_force else "", "green").append(_problem(stored), "red")
+        partitions = ", ".join(f"partition {key}" for key in stored.learnt_from)
         questions = str(stored.evidence.get("questions", "–"))
         gains = (_new_answers(stored), _known_answers(stored))
-        told = (stored.adapter_id, stored.model_id, questions, *gains, stored.made_at[:10], read)
-        rows.append((*told, state))
+        rows.append((stored.adapter_id, stored.model_id, questions, *gains, stored.made_at[:10], partitions, state))
     return table(columns, rows)
 
 
-def _but(stored: StoredAdapter) -> str:
+def _problem(stored: StoredAdapter) -> str:
     return f", not used: {stored.problem}" if stored.problem else ""
 
 
 def _new_answers(stored: StoredAdapter) -> str:
-    """Return the measure and what was gained for answers that were never shown, with its interval if known."""
+    """Return the measure and its gain for answers the adapter was not learnt from, with the interval if known."""
     gain = _gain(*(stored.evidence.get(name) for name in ("before", "after", "interval")))
     return f"{stored.evidence.get('measure', '')} {gain}".strip() if gain else "–"
 
 
 def _known_answers(stored: StoredAdapter) -> str:
-    """Return what was gained, by the same measure, for answers that were shown in other words."""
+    """Return the gain, by the same measure, for answers the adapter was learnt from."""
     known: Any = stored.evidence.get("known")
     row = known.get(stored.evidence.get("measure")) if isinstance(known, dict) else None
     if not isinstance(row, dict):
@@ -156,5 +155,5 @@ def _gain(before: Any, after: Any, interval: Any) -> str:
 
 
 def _are_measured(*values: Any) -> bool:
-    """Whether values are means of a measure or differences of such: what a damaged base says may be anything."""
+    """Return whether all values are possible means or differences: a damaged base may hold anything."""
     return all(isinstance(value, float | int) and abs(value) <= 1 for value in values)

@@ -1,7 +1,8 @@
-"""The embedded base that commands open, and the calibration of its scope thresholds."""
+"""Opening the embedded base for commands, and calibrating its scope thresholds."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,50 +22,51 @@ if TYPE_CHECKING:
     from context_engine.wiring import DomainCalibration, Setup
     from context_engine.wiring.embedded_base import LocalBase
 
+JUDGEMENTS: Final = "judgements.jsonl"
+"""A file of the configuration folder: the questions of its domains that `eval judge` recorded."""
+
+_MOST_JUDGED: Final = 200  # per domain, the latest: calibration searches each of them
+
 
 @contextmanager
 def opened_base(location: ConfigLocation, *, embedder: bool = False) -> Iterator[LocalBase]:
-    """Yield the base of the data folder; the demo's where there is neither a base nor a domain.
+    """Yield the base of the data folder; the demo's if there is neither a base nor a domain.
 
     Args:
-        embedder: whether with the embedder that the settings name, and the places of all sources.
+        embedder: also open the configured embedder, and place all sources in their partitions.
 
     Raises:
-        StoreError: there is none.
-        ConfigError: the embedder cannot be used.
+        StoreError: there is no base.
+        ConfigError: the embedder is unusable.
     """
+    from context_engine.wiring import configured_base, load_setup
     from context_engine.wiring.embedded_base import base_as_it_is, no_base
 
-    path = _path(location)
-    with _configured(path, location) if embedder else base_as_it_is(path) as base:
+    path = _base_path(location)
+    if embedder:
+        setup = load_setup(config_dir=location.config_dir, stage=location.stage)
+        opened = configured_base(setup, path, setup.models(location.data_dir))
+    else:
+        opened = base_as_it_is(path)
+    with opened as base:
         if not base.exists():
             raise no_base(base.path)
         yield base
 
 
-def _configured(path: Path, location: ConfigLocation) -> LocalBase:
-    """Return the base with the embedder that the settings name, and the places of all sources."""
-    from context_engine.wiring import configured_base, load_setup
-
-    setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-    return configured_base(setup, path, setup.models(location.data_dir))
-
-
-def _path(location: ConfigLocation) -> Path:
-    import os
-
+def _base_path(location: ConfigLocation) -> Path:
     from context_engine.settings import find_config, find_data_dir
     from context_engine.wiring.embedded_base import base_as_it_is, base_path
 
     env, cwd = os.environ, Path.cwd()
     paths = find_config(location.config_dir, env=env, cwd=cwd)
-    own = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
-    return own if base_as_it_is(own).exists() else open_context(location, operator=True).base
+    path = base_path(find_data_dir(location.data_dir, env=env, cwd=cwd, paths=paths))
+    return path if base_as_it_is(path).exists() else open_context(location, operator=True).base
 
 
 @contextmanager
 def busy(title: str) -> Iterator[None]:
-    """Say what is being done, as long as it takes."""
+    """Show what is being done: a spinner at a terminal, else one line."""
     console = progress_console()
     if not console.is_terminal:
         note(title)
@@ -75,12 +77,12 @@ def busy(title: str) -> Iterator[None]:
 
 
 class TaughtBase(NamedTuple):
-    """A base, opened with its embedder.
+    """A base opened with its embedder, to learn from.
 
     Attributes:
-        domain: as the caller may know it.
-        sources: ids of its sources in the base.
-        held: their chunks and vectors.
+        domain: reduced to what the caller may know.
+        sources: ids of the domain's sources in the base.
+        held: the sources' chunks and vectors.
     """
 
     base: LocalBase
@@ -92,7 +94,7 @@ class TaughtBase(NamedTuple):
 
 @contextmanager
 def taught_base(context: CliContext, domain: str) -> Iterator[TaughtBase]:
-    """Yield the base of a domain, ready to be taught.
+    """Yield the base of a domain with its vectors, to learn from.
 
     Raises:
         ConfigError: no embedder is configured, or the base holds no vectors of the domain.
@@ -103,12 +105,12 @@ def taught_base(context: CliContext, domain: str) -> Iterator[TaughtBase]:
     embedder = models.embedder()
     if embedder is None:
         raise ConfigError(
-            "an adapter maps the vectors of an embedding model, and none is configured: install an extra that brings "
+            "an adapter maps the vectors of an embedding model, but none is configured: install an extra that brings "
             "one ('onnx' or 'embed'), name it as 'embedder' and run 'context-engine kb rebuild'",
             key="embedder",
         )
     spec = context.registry.domain(domain)
-    sources = [one.id for one in spec.sources if in_embedded_base(one)]
+    sources = [source.id for source in spec.sources if in_embedded_base(source)]
     with context.open_base(models) as base:
         held = base.held_vectors(sources, access=context.scope)
         if not held.chunks:
@@ -116,26 +118,20 @@ def taught_base(context: CliContext, domain: str) -> Iterator[TaughtBase]:
         yield TaughtBase(base, embedder, spec, sources, held)
 
 
-JUDGEMENTS: Final = "judgements.jsonl"
-"""In the configuration folder: what `eval judge` wrote of the domains' own questions."""
-
-_MOST_JUDGED: Final = 200
-
-
 def calibration_text(calibration: ScopeCalibration) -> str:
-    """Return a threshold with what it holds for and what it was made from, as one line."""
-    made = [f"{calibration.own} sentences and headings", f"{calibration.outside} off-topic questions"]
-    made += [counted(calibration.judged, "judged question")] if calibration.judged else []
-    by = f"text and vectors of {calibration.model_id}" if calibration.model_id else "text"
-    old = "" if calibration.signal == SIGNAL_VERSION else "; of an earlier version, not used: run 'kb calibrate'"
-    return f"{calibration.threshold:.2f} by {by}, from {', '.join(made)}{old}"
+    """Return a threshold, what it applies to and what it was calibrated with, as one line."""
+    samples = [f"{calibration.own} sentences and headings", f"{calibration.outside} off-topic questions"]
+    samples += [counted(calibration.judged, "judged question")] if calibration.judged else []
+    signal = f"text and vectors of {calibration.model_id}" if calibration.model_id else "text"
+    outdated = "; of an earlier version, not used: run 'kb calibrate'" if calibration.signal != SIGNAL_VERSION else ""
+    return f"{calibration.threshold:.2f} by {signal}, from {', '.join(samples)}{outdated}"
 
 
 def judged_questions(setup: Setup) -> Mapping[str, Sequence[JudgedQuestion]]:
-    """Return the questions of each domain that were judged to have an answer, from the configuration's own file.
+    """Return for each domain the configuration's questions that are judged to have an answer.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: the file of judgements cannot be read.
     """
     from context_engine.evaluation.gold import holders
     from context_engine.evaluation.qrels import positive, read_qrels
@@ -146,25 +142,25 @@ def judged_questions(setup: Setup) -> Mapping[str, Sequence[JudgedQuestion]]:
     if path is None:
         return {}
     by_domain: dict[str, list[JudgedQuestion]] = {}
-    answered = positive(read_qrels(path))
+    answers = positive(read_qrels(path))
     for question in read_questions(path):
-        if question.domain is not None and question.id in answered:
-            by_domain.setdefault(question.domain, []).append(
-                JudgedQuestion(question.text, holders(answered[question.id]))
-            )
-    return {domain: texts[-_MOST_JUDGED:] for domain, texts in by_domain.items()}
+        if question.domain is not None and question.id in answers:
+            judged = JudgedQuestion(question.text, holders(answers[question.id]))
+            by_domain.setdefault(question.domain, []).append(judged)
+    return {domain: questions[-_MOST_JUDGED:] for domain, questions in by_domain.items()}
 
 
-def print_calibrations(domains: Iterable[DomainCalibration]) -> bool:
-    """Say of each domain what it was calibrated to, or why it could not be; return whether all could."""
-    good = True
-    for one in domains:
-        if one.problem is not None:
-            good = False
-            said = f"the scope threshold of {one.domain} could not be calibrated, a measured default is used"
-            note(f"warning: {said}: {one.problem}", style="yellow")
-        elif not one.found:
-            note(f"scope threshold of {one.domain}: too few sentences to calibrate it, a measured default is used")
-        for found in one.found:
-            note(f"scope threshold of {one.domain}: {calibration_text(found)}")
-    return good
+def print_calibrations(calibrations: Iterable[DomainCalibration]) -> bool:
+    """Print each domain's thresholds, or why it could not be calibrated; return whether all could be."""
+    all_calibrated = True
+    for result in calibrations:
+        threshold = f"scope threshold of {result.domain}"
+        if result.problem is not None:
+            all_calibrated = False
+            failure = f"the {threshold} could not be calibrated, a measured default is used: {result.problem}"
+            note(f"warning: {failure}", style="yellow")
+        elif not result.found:
+            note(f"{threshold}: too few sentences to calibrate it, a measured default is used")
+        for calibration in result.found:
+            note(f"{threshold}: {calibration_text(calibration)}")
+    return all_calibrated

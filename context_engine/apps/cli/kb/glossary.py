@@ -1,4 +1,4 @@
-"""`kb glossary`: draft a domain's glossary from what its documents define."""
+"""`kb glossary`: draft a domain's glossary from the acronyms that its documents define."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
     """Print a draft `glossary:` for a manifest: the acronyms that the domain's trusted texts define.
 
-    Read are the trusted sources whose documents can be listed: those of the embedded base, and of every adapter that
-    lists what it holds. Terms that the manifest has already are left out. Look the draft over before it is pasted: the
-    texts may define what nobody asks for.
+    It reads the trusted sources whose documents can be listed: those of the embedded base, and of every adapter that
+    lists its documents. Terms that the manifest already has are left out. Check the draft before you paste it: the
+    texts may define terms that nobody searches for.
     """
     from context_engine.core.query import glossary_of
 
@@ -39,14 +39,18 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
     spec = context.setup.registry.domain(only_domain(context.setup.registry, domain))
     texts = _texts(context, spec)
     known = {term.casefold() for term in spec.glossary}
-    defined = glossary_of(text for some in texts.values() for text in some)
+    defined = glossary_of(text for source_texts in texts.values() for text in source_texts)
     draft = {term: names for term, names in defined.items() if term.casefold() not in known}
     if as_json:
         print_json({"domain": spec.domain, "glossary": draft})
     else:
-        by = {source_id: glossary_of(some) for source_id, some in texts.items()}
-        click.echo("\n".join(_yaml(draft, by)))
-    _explain(spec, texts, draft)
+        by_source = {source_id: glossary_of(source_texts) for source_id, source_texts in texts.items()}
+        click.echo("\n".join(_yaml(draft, by_source)))
+    left_out = [source.id for source in spec.sources if source.id not in texts]
+    if left_out:
+        note(f"not read, because untrusted or not in the embedded base: {', '.join(left_out)}")
+    chunks = counted(sum(map(len, texts.values())), "chunk")
+    note(f"{counted(len(draft), 'term')} of {chunks}: paste the correct ones into the domain's manifest.")
 
 
 def _texts(context: CliContext, domain: DomainSpec) -> dict[str, list[str]]:
@@ -57,14 +61,14 @@ def _texts(context: CliContext, domain: DomainSpec) -> dict[str, list[str]]:
     texts: dict[str, list[str]] = {}
     for source in domain.sources:
         if source.trust is TrustClass.TRUSTED:
-            with listed_chunks(context.setup, context.data_dir, domain, source) as listed:
-                if listed is not None:
-                    texts[source.id] = [chunk.content for chunk in listed]
+            with listed_chunks(context.setup, context.data_dir, domain, source) as chunks:
+                if chunks is not None:
+                    texts[source.id] = [chunk.content for chunk in chunks]
     return texts
 
 
-def _yaml(draft: Mapping[str, Sequence[str]], by: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Return the lines of the draft, each with the sources that define the term."""
+def _yaml(draft: Mapping[str, Sequence[str]], by_source: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Return the lines of the draft, each with a comment that names the sources."""
     import yaml
 
     if not draft:
@@ -76,16 +80,8 @@ def _yaml(draft: Mapping[str, Sequence[str]], by: Mapping[str, Mapping[str, obje
             {term: list(names) if several else names[0]},
             allow_unicode=True,
             default_flow_style=None if several else False,
-            width=10_000,
+            width=10_000,  # one term a line
         )
-        sources = ", ".join(source_id for source_id, terms in by.items() if term in terms)
+        sources = ", ".join(source_id for source_id, terms in by_source.items() if term in terms)
         lines.append(f"  {clean(entry.strip())}  # {sources}")
     return lines
-
-
-def _explain(spec: DomainSpec, texts: Mapping[str, Sequence[str]], draft: Mapping[str, object]) -> None:
-    left_out = [source.id for source in spec.sources if source.id not in texts]
-    if left_out:
-        note(f"not read, because untrusted or not in the embedded base: {', '.join(left_out)}")
-    chunks = counted(sum(map(len, texts.values())), "chunk")
-    note(f"{counted(len(draft), 'term')} of {chunks}: paste what is right into the domain's manifest.")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.console import clean, note, out, print_json, show, table
+from context_engine.apps.cli.console import clean, note, out, outcome, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, with_location
 from context_engine.apps.cli.kb.adapter import adapter_lines
 from context_engine.apps.cli.kb.base import busy, calibration_text, judged_questions, opened_base, print_calibrations
@@ -29,16 +29,15 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
     with opened_base(location) as base:
         facts = base.stats()
     if as_json:
-        sources = {name: one._asdict() for name, one in facts.sources.items()}
-        scope = [{"domain": domain, "partition": key, **asdict(one)} for domain, key, one in facts.calibrations]
-        adapters = [one._asdict() for one in facts.adapters]
-        parts = {"sources": sources, "calibrations": scope, "adapters": adapters}
-        print_json({**asdict(facts), **parts})
+        sources = {name: source._asdict() for name, source in facts.sources.items()}
+        calibrations = [{"domain": domain, "partition": key, **asdict(row)} for domain, key, row in facts.calibrations]
+        adapters = [stored._asdict() for stored in facts.adapters]
+        print_json({**asdict(facts), "sources": sources, "calibrations": calibrations, "adapters": adapters})
         return
     console = out()
     show(console, _facts(facts))
     console.print()
-    rows = ((name, held.documents, held.chunks) for name, held in facts.sources.items())
+    rows = ((name, source.documents, source.chunks) for name, source in facts.sources.items())
     show(console, table(("source", ">documents", ">chunks"), rows))
     if len(facts.partitions) > 1:
         console.print()
@@ -49,7 +48,7 @@ def stats(location: ConfigLocation, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def verify(location: ConfigLocation, as_json: bool) -> None:
-    """Check that rows are as they were written and each is indexed once; exit code 1 if not."""
+    """Check that all rows are unchanged since they were written and indexed once; exit code 1 if not."""
     with opened_base(location) as base, busy("Verifying …"):
         report = base.verify()
     if as_json:
@@ -58,41 +57,39 @@ def verify(location: ConfigLocation, as_json: bool) -> None:
         console = out()
         for problem in report.problems:
             show(console, Text(clean(problem), "red"))
+        state = Text("sound", "green") if report.ok else Text("damaged", "red")
         counts = f"{report.documents} documents, {report.chunks} chunks, {report.indexed} indexed"
-        show(
-            console,
-            Text("sound" if report.ok else "damaged", "green" if report.ok else "red").append(f": {counts}", ""),
-        )
+        show(console, state.append(f": {counts}", ""))
     click.get_current_context().exit(0 if report.ok else FAILURE)
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb calibrate")
 @with_location
 def calibrate(location: ConfigLocation) -> None:
-    """Calibrate the scope threshold of every domain to what the base holds now.
+    """Calibrate the scope threshold of every domain to the current content of the base.
 
-    'ingest' does it by itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
-    are asked; below the threshold that tells them apart a question is out of scope. Questions that 'eval judge' wrote
-    into judgements.jsonl, in the configuration folder, stay above it. Each access class is calibrated by itself.
+    'ingest' does this itself whenever a fifth of the base has changed. Sentences of the base and off-topic questions
+    are searched; a question below the threshold that separates them is out of scope. Questions that 'eval judge'
+    recorded in judgements.jsonl, in the configuration folder, stay above it. Each access class has its own threshold.
     """
     with opened_base(location, embedder=True) as base:
-        good = _calibrate(location, base)
-    click.get_current_context().exit(0 if good else FAILURE)
+        all_calibrated = _calibrate(location, base)
+    click.get_current_context().exit(0 if all_calibrated else FAILURE)
 
 
 @click.command(epilog="\b\nExample:\n  context-engine kb rebuild")
 @with_location
 def rebuild(location: ConfigLocation) -> None:
-    """Build the index anew from the rows, and vectors that another embedder made; searches go on meanwhile.
+    """Rebuild the index from the rows, and vectors made by another embedder; searches continue meanwhile.
 
-    The scope threshold of each domain is calibrated anew.
+    The scope threshold of each domain is calibrated again.
     """
     with opened_base(location, embedder=True) as base:
         with busy("Rebuilding the index …"):
             damaged = base.rebuild()
         facts = base.stats()
         _calibrate(location, base)
-    show(out(), Text("rebuilt", "green").append(f": {facts.documents} documents, {facts.chunks} chunks", ""))
+    outcome("rebuilt", f"{facts.documents} documents, {facts.chunks} chunks")
     if damaged:
         note(f"{counted(damaged, 'document')} with damaged rows: run 'context-engine ingest' now to write them again.")
 
@@ -100,23 +97,25 @@ def rebuild(location: ConfigLocation) -> None:
 @click.command(epilog="\b\nExample:\n  context-engine kb repartition")
 @with_location
 def repartition(location: ConfigLocation) -> None:
-    """Move documents to where the access rules of their sources say now; searches go on meanwhile.
+    """Move documents to the partitions that the access rules of their sources require; searches continue meanwhile.
 
-    Each access class has an index of its own. After a change of access rules, or of a classification, searches of the
-    sources concerned fail until this command, or the next 'ingest' into them, has moved their documents. Nothing is
-    embedded again.
+    Each access class has its own index. After a change of access rules or of a classification, searches of the affected
+    sources fail until this command, or the next 'ingest' into them, has moved their documents. Nothing is embedded
+    again.
     """
     with opened_base(location, embedder=True) as base:
         with busy("Moving documents …"):
             moved = base.repartition()
         if moved:
             _calibrate(location, base, anew=False)
-    summary = f"{counted(moved, 'document')} moved" if moved else "every document stands where the rules say"
-    show(out(), Text("repartitioned" if moved else "nothing to do", "green").append(f": {summary}", ""))
+    if moved:
+        outcome("repartitioned", f"{counted(moved, 'document')} moved")
+    else:
+        outcome("nothing to do", "every document is where the rules require")
 
 
 def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) -> bool:
-    """Calibrate every domain, anew or where it is due; return whether all could be."""
+    """Calibrate every domain, or with `anew=False` those that are due; return whether all could be calibrated."""
     from context_engine.wiring import calibrate_domains
 
     setup = open_context(location, build_demo=False, operator=True).setup
@@ -131,32 +130,29 @@ def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) 
 def adopt(location: ConfigLocation, name: str) -> None:
     """Take over the knowledge base of a configuration that was moved here.
 
-    A configuration that is moved or renamed finds its base again by itself. Where its folder could not be written to
-    when the base was made, the warning of any other command names the base that was left behind: NAME is its folder's.
+    A configuration that is moved or renamed normally finds its base again. If its folder was not writable when the base
+    was made, the other commands warn and name the folder of the base that was left behind: this is NAME.
     """
     from context_engine.settings.data_dir import adopt_data_dir
     from context_engine.wiring import load_setup
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     path = adopt_data_dir(name, setup.config.paths, setup.registry.names, env=setup.env)
-    show(out(), Text("adopted", "green").append(f": {path}", ""))
+    outcome("adopted", str(path))
 
 
 def _facts(stats: BaseStats) -> Table:
-    behind = (
-        "unreadable: run 'kb rebuild'"
-        if stats.lag is None
-        else "up to date"
-        if not stats.lag
-        else f"{stats.lag} behind"
-    )
+    if stats.lag is None:
+        index = "unreadable: run 'kb rebuild'"
+    else:
+        index = f"{stats.lag} behind" if stats.lag else "up to date"
     rows = (
         ("path", stats.path),
-        ("documents", str(stats.documents)),
-        ("chunks", str(stats.chunks)),
+        ("documents", stats.documents),
+        ("chunks", stats.chunks),
         ("size", _size(stats.bytes)),
-        ("commits", str(stats.generation)),
-        ("index", behind),
+        ("commits", stats.generation),
+        ("index", index),
         ("vectors", _vectors(stats)),
         ("schema, analyser", f"{stats.schema_version}, {stats.analyser_version}"),
         *adapter_lines(stats.adapters),
@@ -166,33 +162,32 @@ def _facts(stats: BaseStats) -> Table:
 
 
 def _partitions(partitions: Sequence[PartitionStats]) -> Table:
-    """Who may read how much: each row is an index of its own."""
+    """Return a table of the partitions, each with its own index, and who may read them."""
     rows = []
     for partition in partitions:
-        admits = "whom the rules admit" if partition.rules else "everybody"
-        sources = ", ".join(partition.sources)
-        rows.append(
-            (partition.key, admits, partition.classification or "none", sources, partition.documents, partition.chunks)
-        )
+        readers = "those the rules admit" if partition.rules else "everybody"
+        sources, clearance = ", ".join(partition.sources), partition.classification or "none"
+        rows.append((partition.key, readers, clearance, sources, partition.documents, partition.chunks))
     return table((">partition", "open to", "clearance", "sources", ">documents", ">chunks"), rows)
 
 
 def _calibrations(stats: BaseStats) -> Iterator[tuple[str, str]]:
-    """Yield what each domain was calibrated to in each partition: for the text alone, with an embedder for both."""
+    """Yield a label and the threshold for each domain and partition: by text, and by vectors if there are any."""
     if not stats.calibrations:
         yield "scope threshold", "not calibrated, a measured default is used: run 'kb calibrate'"
-    parted = len({calibration.partition for calibration in stats.calibrations}) > 1
+    partitions = {partition for _, partition, _ in stats.calibrations}
     for domain, partition, calibration in stats.calibrations:
-        where = f" in partition {partition}" if parted else ""
+        where = f" in partition {partition}" if len(partitions) > 1 else ""
         yield f"scope threshold of {domain}{where}", calibration_text(calibration)
 
 
 def _vectors(stats: BaseStats) -> str:
     if stats.model_id is None:
         return "none: no embedder is configured, or nothing was ingested with it"
-    how = f"searched in {stats.cells} cells" if stats.cells else "searched exactly"
+    search = f"searched in {stats.cells} cells" if stats.cells else "searched exactly"
     missing = f", {stats.chunks - stats.embedded} chunks without" if stats.embedded < stats.chunks else ""
-    return f"{stats.embedded} of {stats.model_id}, {stats.dimension} dimensions in {stats.vector_form}, {how}{missing}"
+    form = f"{stats.dimension} dimensions in {stats.vector_form}"
+    return f"{stats.embedded} of {stats.model_id}, {form}, {search}{missing}"
 
 
 def _size(count: int) -> str:
