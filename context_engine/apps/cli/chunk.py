@@ -1,13 +1,12 @@
-"""`context-engine chunk`: how one file is cut."""
+"""`context-engine chunk`: show how one file is cut into chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from rich.console import Console
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from context_engine.ingest import PreparedDocument, Skipped
     from context_engine.wiring import Setup
 
-
 SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20
-_FIRST_WORDS: Final = 2_000  # characters in which they are looked for
-_OTHER_COLUMNS: Final = 44
+_FIRST_WORDS: Final = 2_000  # characters of a chunk, enough for one line of readable words
+_OTHER_COLUMNS: Final = 44  # width of the table without the words
 _LEAST_WORDS: Final = 24
 EPILOG: Final = """\b
 Examples:
@@ -42,10 +40,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """One document of the file and its chunks."""
-
+class _CutDocument(NamedTuple):
     document: PreparedDocument
     chunks: Sequence[Chunk]
 
@@ -53,28 +48,20 @@ class _Cut:
 @click.command(epilog=EPILOG)
 @click.argument("path", metavar="FILE")
 @click.option(
-    "--doc-type", metavar="TYPE", help="Cut as this row of the chunking table; else as the document says or shows."
+    "--doc-type", metavar="TYPE", help="Cut by this row of the chunking table, not by the file's own type or structure."
 )
-@click.option("--profile", metavar="NAME", help="Cut by this profile, whatever the type; e.g. funnel.")
-@click.option("--counter", "counter_name", metavar="NAME", help="What counts tokens; else as the settings say.")
+@click.option("--profile", metavar="NAME", help="Cut by this profile regardless of the type, e.g. funnel.")
+@click.option("--counter", metavar="NAME", help="The token counter to use, instead of the configured one.")
 @click.option(
     "--limit", default=_MOST_SHOWN, type=click.IntRange(min=0), help="Most documents of a file of records; 0: all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object, with the chunks as they would be stored.")
 @with_location
-def chunk(
-    path: str,
-    location: ConfigLocation,
-    doc_type: str | None,
-    profile: str | None,
-    counter_name: str | None,
-    limit: int,
-    as_json: bool,
-) -> None:
-    """Show how FILE is cut; nothing is stored.
+def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **options: str | None) -> None:
+    """Show how FILE is cut into chunks; nothing is stored.
 
-    Without --doc-type, --profile or a type of its own a file is cut as its structure shows: by sections where it has
-    headings, records by fields, other text in windows. What was found is said.
+    Without --doc-type, --profile or a type of its own a file is cut by its structure: by sections if it has headings,
+    records by fields, other text in windows. The detected structure is shown.
 
     Exit codes: 1 the file gives no document, 3 some of it cannot be read.
     """
@@ -82,42 +69,43 @@ def chunk(
     from context_engine.ingest import shown_name
     from context_engine.wiring import load_setup
 
-    file = _file(path)
+    file = _checked_file(path)
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
-    counter = open_counter(counter_name or setup.resolver.base().values.token_counter, env=setup.env)
-    cuts, skipped, more = _cut(file, setup, counter, _rule(setup, file, doc_type, profile), limit)
+    counter = open_counter(options["counter"] or setup.resolver.base().values.token_counter, env=setup.env)
+    rule = _rule(setup, options["doc_type"], options["profile"])
+    documents, skipped, more = _cut(file, setup, counter, rule, limit)
     if as_json:
-        print_json(_as_dict(shown_name(path), counter, cuts, skipped, more=more))
+        print_json(_as_dict(shown_name(path), counter, documents, skipped, more=more))
     else:
-        _print(out(), cuts)
-    for one in skipped:
-        note(f"could not be read: {one}" if one.error else f"no passage: {one}", style="red" if one.error else "dim")
+        _print(out(), documents)
+    for skip in skipped:
+        note(
+            f"could not be read: {skip}" if skip.error else f"no passage: {skip}", style="red" if skip.error else "dim"
+        )
     if more:
         note(f"Only the first {counted(limit, 'document')} of the file; --limit 0 cuts all.")
-    unread = DEGRADED if any(one.error for one in skipped) else 0
-    click.get_current_context().exit(FAILURE if skipped and not cuts else unread)
+    unread = DEGRADED if any(skip.error for skip in skipped) else 0
+    click.get_current_context().exit(FAILURE if skipped and not documents else unread)
 
 
-def _file(path: str) -> Path:
+def _checked_file(path: str) -> Path:
     from context_engine.ingest import shown_name
     from context_engine.ingest.loaders.source_file import kind_of
 
     file, shown = Path(path), shown_name(path)
     try:
         kind = kind_of(file.stat().st_mode)
+    except FileNotFoundError:
+        raise InvalidRequest(f"{shown} does not exist") from None
     except OSError as error:
-        raise InvalidRequest(f"{shown} {_why(error)}") from None
+        raise InvalidRequest(f"{shown} cannot be opened: {error.strerror or error}") from None
     if kind:
         raise InvalidRequest(f"{shown} is {kind}: name a file{' in it' if file.is_dir() else ''}")
     return file
 
 
-def _why(error: OSError) -> str:
-    return "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be opened: {error.strerror or error}"
-
-
-def _rule(setup: Setup, file: Path, doc_type: str | None, profile: str | None) -> DocumentRule | None:
-    """Return the rule that a manifest would give the file, had it one with these keys."""
+def _rule(setup: Setup, doc_type: str | None, profile: str | None) -> DocumentRule | None:
+    """Return the rule that a manifest with these keys would give the file."""
     known = setup.config.chunking
     if doc_type is not None and doc_type not in known:
         raise InvalidRequest(f"document type {doc_type!r} has no row in the chunking table.{nearest(doc_type, known)}")
@@ -127,8 +115,8 @@ def _rule(setup: Setup, file: Path, doc_type: str | None, profile: str | None) -
 
 def _cut(
     file: Path, setup: Setup, counter: TokenCounter, rule: DocumentRule | None, limit: int
-) -> tuple[list[_Cut], list[Skipped], bool]:
-    """Return the documents, what could not be read, and whether there are more than the limit."""
+) -> tuple[list[_CutDocument], list[Skipped], bool]:
+    """Return the documents, the parts that gave none, and whether there are more than the limit."""
     from context_engine.ingest import CutDocument, IngestOptions, read_one
 
     options = IngestOptions(
@@ -137,63 +125,63 @@ def _cut(
         counter=counter,
         settings=setup.config.ingest,
     )
-    cuts: list[_Cut] = []
+    documents: list[_CutDocument] = []
     skipped: list[Skipped] = []
-    with closing(read_one(file, rule, options)) as documents:
-        for document in documents:
-            if limit and len(cuts) + len(skipped) == limit:
-                return cuts, skipped, True
-            if isinstance(document, CutDocument):
-                cuts.append(_Cut(document.document, document.chunks or ()))
+    with closing(read_one(file, rule, options)) as results:
+        for result in results:
+            if limit and len(documents) + len(skipped) == limit:
+                return documents, skipped, True
+            if isinstance(result, CutDocument):
+                documents.append(_CutDocument(result.document, result.chunks or ()))
             else:
-                skipped.append(document[1])
-    return cuts, skipped, False
+                skipped.append(result[1])
+    return documents, skipped, False
 
 
 def _as_dict(
-    path: str, counter: TokenCounter, cuts: Sequence[_Cut], skipped: Sequence[Skipped], *, more: bool
+    path: str, counter: TokenCounter, documents: Sequence[_CutDocument], skipped: Sequence[Skipped], *, more: bool
 ) -> dict[str, Any]:
-    documents = [
+    published = [
         {
-            "document_id": one.document.document_id,
-            "title": one.document.base.title,
-            "doc_type": one.document.base.doc_type,
-            "structure": one.document.structure.to_dict() if one.document.structure else None,
-            "strategy": one.document.strategy.to_dict(),
-            "warnings": list(one.document.warnings),
-            "chunks": [chunk.to_dict() for chunk in one.chunks],
+            "document_id": document.document_id,
+            "title": document.base.title,
+            "doc_type": document.base.doc_type,
+            "structure": document.structure.to_dict() if document.structure else None,
+            "strategy": document.strategy.to_dict(),
+            "warnings": list(document.warnings),
+            "chunks": [chunk.to_dict() for chunk in chunks],
         }
-        for one in cuts
+        for document, chunks in documents
     ]
     return {
         "schema_version": SCHEMA_VERSION,
         "file": path,
         "counter": counter.name,
-        "documents": documents,
-        "skipped": [one._asdict() for one in skipped],
+        "documents": published,
+        "skipped": [skip._asdict() for skip in skipped],
         "more": more,
     }
 
 
-def _print(console: Console, cuts: Sequence[_Cut]) -> None:
-    for number, cut in enumerate(cuts):
+def _print(console: Console, documents: Sequence[_CutDocument]) -> None:
+    for number, (document, chunks) in enumerate(documents):
         if number:
             console.print()
-        _print_document(console, cut)
-    if len(cuts) > 1:
+        _print_document(console, document, chunks)
+    if len(documents) > 1:
         console.print()
-        total = sum(len(cut.chunks) for cut in cuts)
-        show(console, Text(f"{counted(len(cuts), 'document')}, {counted(total, 'chunk')}", "bold"))
+        total = sum(len(chunks) for _, chunks in documents)
+        show(console, Text(f"{counted(len(documents), 'document')}, {counted(total, 'chunk')}", "bold"))
 
 
-def _print_document(console: Console, cut: _Cut) -> None:
-    document, strategy = cut.document, cut.document.strategy
+def _print_document(console: Console, document: PreparedDocument, chunks: Sequence[Chunk]) -> None:
+    strategy, structure = document.strategy, document.structure
     show(console, Text(clean(f"{document.base.title} ({document.document_id})"), "bold"))
-    how = f"{strategy.method}, at most {strategy.chunk_size} tokens, overlap {strategy.overlap}"
-    shown = document.structure
-    show(console, Text(clean(f"{shown.reason} ({how})" if shown else f"{document.base.doc_type}: {how}"), "dim"))
-    show(console, _table(cut.chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
-    tokens = sorted(chunk.metadata["token_count"] for chunk in cut.chunks)
+    method = f"{strategy.method}, at most {strategy.chunk_size} tokens, overlap {strategy.overlap}"
+    reason = f"{structure.reason} ({method})" if structure else f"{document.base.doc_type}: {method}"
+    show(console, Text(clean(reason), "dim"))
+    show(console, _table(chunks, max(_LEAST_WORDS, console.width - _OTHER_COLUMNS)))
+    tokens = sorted(chunk.metadata["token_count"] for chunk in chunks)
     if tokens:
         spread = f"{tokens[0]} to {tokens[-1]}, median {median(tokens):.0f}"
         show(console, Text(f"{counted(len(tokens), 'chunk')}, {sum(tokens)} tokens ({spread})"))
@@ -206,8 +194,8 @@ def _table(chunks: Sequence[Chunk], width: int) -> Table:
     rows = []
     for chunk in chunks:
         start, end = chunk.span or (0, 0)
-        cells = [str(chunk.position), chunk.section or "", str(chunk.metadata["token_count"]), f"{start}-{end}"]
-        page = [str(chunk.metadata.get("page", ""))] if paged else []
+        cells = [chunk.position, chunk.section or "", chunk.metadata["token_count"], f"{start}-{end}"]
+        page = [chunk.metadata.get("page", "")] if paged else []
         words = readable(chunk.content[:_FIRST_WORDS])
         words = words if len(words) <= width else f"{words[: width - 1]}…"
         rows.append((*cells, *page, words))

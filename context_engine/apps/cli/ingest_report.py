@@ -1,4 +1,4 @@
-"""The report of an `ingest` run, and the commands that settle what it left."""
+"""The printed report of an `ingest` run, and the commands that finish its open points."""
 
 from __future__ import annotations
 
@@ -20,70 +20,61 @@ if TYPE_CHECKING:
     from context_engine.ingest import IngestReport, Skipped
     from context_engine.ingest.documents import CutBy
 
-
 _FLAGS: Final = {
     NoticeCode.NOT_PRUNED: ("--prune",),
     NoticeCode.DOCUMENTS_GONE: ("--prune",),
     NoticeCode.SOURCE_EMPTIED: ("--prune", "--allow-empty"),
 }
-
-
-def next_commands(report: IngestReport, arguments: Sequence[str]) -> list[str]:
-    """Return the commands that remove what was kept, for a shell; the causes say when each may be given.
-
-    Args:
-        report: of the run.
-        arguments: of the run, without the flags of pruning.
-    """
-    wanted = dict.fromkeys(_FLAGS[kept.reason] for kept in report.kept)
-    return [shlex.join(("context-engine", "ingest", *arguments, *flags)) for flags in wanted]
-
-
-_MOST_SHOWN: Final = 10
-
-_MOST_TEXT: Final = 160
-
-_MOST_LINE: Final = 400
-
 _CUT_BY: Final[Sequence[tuple[CutBy, str]]] = (
     ("declared", "as their type or profile says"),
     ("sections", "by sections (headings found)"),
     ("fields", "by fields (records)"),
     ("windows", "in windows (no sections found)"),
 )
+_MOST_SHOWN: Final = 10
+_MOST_TEXT: Final = 160
+_MOST_LINE: Final = 400
+_GROUPED_FROM: Final = 4  # so many warnings of one kind become one line
 
-_OFTEN: Final = 4  # warnings of one kind that are shown as one line
+
+def next_commands(report: IngestReport, arguments: Sequence[str]) -> list[str]:
+    """Return shell commands that remove the documents this run kept; run them only if that is intended.
+
+    Args:
+        report: of the run.
+        arguments: of the run, without its pruning flags.
+    """
+    wanted = dict.fromkeys(_FLAGS[kept.reason] for kept in report.kept)
+    return [shlex.join(("context-engine", "ingest", *arguments, *flags)) for flags in wanted]
 
 
 def print_report(console: Console, report: IngestReport, sink: SinkReport, commands: Sequence[str] = ()) -> None:
-    """Print the counts, what went wrong, and for a dry run some chunks.
+    """Print the counts, the problems, and for a dry run some chunks.
 
     Args:
-        console: stdout's.
-        report: of the run.
-        sink: what the sink has to say of it.
-        commands: that settle what was not removed.
+        commands: as `next_commands` returns them.
     """
-    rows = ((name, Text(str(count), "" if count else "dim")) for name, count in _rows(report))
+    rows = ((name, Text(str(count), "" if count else "dim")) for name, count in _counts(report))
     show(console, table(("", ">"), rows, header=False))
-    if cut := _cut_by(report):
-        show(console, Text(cut, "dim"))
-    _skipped(console, report)
-    _listed(console, [f"refused: {one}" for one in report.refused], "red")
-    _listed(console, [f"warning: {one}" for one in _grouped(report.notices)], "yellow")
+    methods = [f"{report.cut_by[kind]:,} {words}" for kind, words in _CUT_BY if report.cut_by.get(kind)]
+    if methods:
+        show(console, Text(f"cut: {', '.join(methods)}", "dim"))
+    _print_skipped(console, report)
+    _print_lines(console, [f"refused: {refused}" for refused in report.refused], "red")
+    _print_lines(console, [f"warning: {line}" for line in _grouped(report.notices)], "yellow")
     for command in commands:
         show(console, Text(f"  {clean(command)}", "bold"))
     for line in sink.advice:
         show(console, Text(clean(line), "yellow"))
-    _listed(console, sink.remarks, "yellow")
-    _listed(console, sink.problems, "red")
+    _print_lines(console, sink.remarks, "yellow")
+    _print_lines(console, sink.problems, "red")
     if sink.outcome:
         note(sink.outcome)
-    _samples(console, report)
+    _print_samples(console, report)
     note("Dry run: nothing was written." if report.dry_run else f"{report.elapsed_s:.1f} s, {sink.place}")
 
 
-def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
+def _counts(report: IngestReport) -> Sequence[tuple[str, int]]:
     rows = [
         ("files", report.files),
         ("documents", report.documents),
@@ -93,37 +84,31 @@ def _rows(report: IngestReport) -> Sequence[tuple[str, int]]:
     ]
     if report.refused:
         rows.append(("  refused", len(report.refused)))
-    written = "chunks to write" if report.dry_run else "chunks written"
     rows.append(("removed", report.removed))
     if report.kept:
         rows.append(("gone, but kept", sum(len(kept.documents) for kept in report.kept)))
-    return [*rows, (written, report.chunks), ("skipped", len(report.skipped))]
+    chunks = "chunks to write" if report.dry_run else "chunks written"
+    return [*rows, (chunks, report.chunks), ("skipped", len(report.skipped))]
 
 
-def _cut_by(report: IngestReport) -> str:
-    """Return how many documents were cut in which way, and why, in words."""
-    counts = [f"{report.cut_by[kind]:,} {words}" for kind, words in _CUT_BY if report.cut_by.get(kind)]
-    return f"cut: {', '.join(counts)}" if counts else ""
-
-
-def _skipped(console: Console, report: IngestReport) -> None:
-    """Print what should have worked file by file, or by reason where several have one; the rest by reason."""
+def _print_skipped(console: Console, report: IngestReport) -> None:
+    """Print errors one by one, or as one line if several files have the same; other skipped files by reason."""
     if report.skipped:
         console.print()
-    same = Counter(one.reason for one in report.errors if one.line is None)
-    often = {reason for reason, count in same.items() if count > 1}
-    told = [f"could not be read: {_counted(report.errors, reason, same[reason])}" for reason in sorted(often)]
-    told += [f"could not be read: {one}" for one in report.errors if one.line or one.reason not in often]
-    _listed(console, told, "red")
-    reasons = Counter(one.reason for one in report.skipped if not one.error)
+    counts = Counter(skip.reason for skip in report.errors if skip.line is None)
+    shared = {reason for reason, count in counts.items() if count > 1}
+    lines = [_shared_reason(report.errors, reason, counts[reason]) for reason in sorted(shared)]
+    lines += [str(skip) for skip in report.errors if skip.line or skip.reason not in shared]
+    _print_lines(console, [f"could not be read: {line}" for line in lines], "red")
+    reasons = Counter(skip.reason for skip in report.skipped if not skip.error)
     for reason, count in reasons.most_common(_MOST_SHOWN):
-        example = next(one.path for one in report.skipped if one.reason == reason)
+        example = next(skip.path for skip in report.skipped if skip.reason == reason)
         line = f"{count} skipped: {reason} (e.g. {example})" if count > 1 else f"{example} skipped: {reason}"
         show(console, Text(clean(line), "dim"))
 
 
-def _counted(skipped: Sequence[Skipped], reason: str, count: int) -> str:
-    """Return one line for all the files that could not be read for one reason."""
+def _shared_reason(skipped: Sequence[Skipped], reason: str, count: int) -> str:
+    """Return one line for all files that could not be read for the same reason."""
     paths = [skip.path for skip in skipped if skip.reason == reason]
     suffixes = sorted({PurePath(path).suffix.lower() for path in paths})
     kinds = f" ({', '.join(suffixes)})" if all(suffixes) else ""
@@ -131,27 +116,27 @@ def _counted(skipped: Sequence[Skipped], reason: str, count: int) -> str:
 
 
 def _grouped(notices: Sequence[Notice]) -> list[str]:
-    """Return the notices as lines; those of one kind about several files are one line, so that they hide no others."""
-    counts = Counter(one.code for one in notices)
-    lines = [f"{one.subject}: {one.message}" for one in notices if counts[one.code] < _OFTEN]
-    for code in (code for code, count in counts.items() if count >= _OFTEN):
-        first = next(one for one in notices if one.code == code)
+    """Return the notices as lines, many of one kind as one line, so that they do not hide the others."""
+    counts = Counter(notice.code for notice in notices)
+    lines = [f"{notice.subject}: {notice.message}" for notice in notices if counts[notice.code] < _GROUPED_FROM]
+    for code in (code for code, count in counts.items() if count >= _GROUPED_FROM):
+        first = next(notice for notice in notices if notice.code == code)
         lines.append(f"{counts[code]} times: {code.__doc__} (--json has all; e.g. {first.subject}: {first.message})")
     return lines
 
 
-def _listed(console: Console, lines: Sequence[str], style: str) -> None:
+def _print_lines(console: Console, lines: Sequence[str], style: str) -> None:
     for line in lines[:_MOST_SHOWN]:
         show(console, Text(clean(line if len(line) <= _MOST_LINE else f"{line[:_MOST_LINE]}… (--json has all)"), style))
     if len(lines) > _MOST_SHOWN:
         show(console, Text(f"and {len(lines) - _MOST_SHOWN} more (--json has all)", "dim"))
 
 
-def _samples(console: Console, report: IngestReport) -> None:
+def _print_samples(console: Console, report: IngestReport) -> None:
     if report.samples:
         console.print()
         show(console, Text("some of the chunks:", "bold"))
     for chunk in report.samples:
         text = " ".join(chunk.content.split())
-        shown = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
-        show(console, Text(clean(f"  {chunk.chunk_id}"), "cyan").append(clean(f"  {shown}"), ""))
+        text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+        show(console, Text(clean(f"  {chunk.chunk_id}"), "cyan").append(clean(f"  {text}"), ""))

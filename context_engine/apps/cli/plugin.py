@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.text import Text
@@ -12,22 +12,22 @@ from rich.text import Text
 from context_engine.apps.cli.app import FAILURE, USAGE, with_debug
 from context_engine.apps.cli.console import clean, note, out, print_json, show, write_text
 from context_engine.apps.cli.words import counted
+from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from context_engine.apps.packaging import Packed, PluginFinding
 
-
-_MOVING = "\b\nExample:\n  "
-_KEYS = """\b
+_EXAMPLE: Final = "\b\nExample:\n  "
+PACK: Final = """\b
 Examples:
   context-engine plugin pack
   context-engine plugin pack --config config --manifests manifests --stage prod --sign key.pem
   context-engine plugin pack --with-wheels --platform manylinux_2_28_x86_64
 
 \b
-A key pair that Dify takes (the second file goes to its administrator):
+A key pair that Dify accepts (give the second file to its administrator):
   openssl genrsa -out key.pem 4096
   openssl rsa -in key.pem -RSAPublicKey_out -out key.public.pem
 """
@@ -38,83 +38,72 @@ def plugin() -> None:
     """Check, pack and set up the Dify plugin."""
 
 
-@plugin.command("pack", epilog=_KEYS)
-@click.option("--plugin-dir", default="dify_plugin", show_default=True, metavar="DIR", help="The plugin's folder.")
-@click.option("--out", "out_dir", default="dist", show_default=True, metavar="DIR", help="Where to write it.")
-@click.option("--config", "config_dir", metavar="DIR", help="Bake in the configuration of this folder.")
-@click.option("--manifests", metavar="DIR", help="Bake in the manifests of this folder.")
-@click.option("--stage", metavar="NAME", help="Bake in with this stage's connections and dataset ids.")
-@click.option("--with-wheels", is_flag=True, help="Put the wheels of every requirement in: no index is needed.")
-@click.option("--platform", metavar="TAG", help="Of the wheels. [default: manylinux_2_28_x86_64]")
-@click.option("--python", "python_version", metavar="X.Y", help="Of the wheels. [default: 3.12, which Dify runs]")
-@click.option("--include", multiple=True, metavar="PACKAGE", help="Carry an installed package along: your adapter.")
+@plugin.command("pack", epilog=PACK)
+@click.option("--plugin-dir", default="dify_plugin", show_default=True, metavar="DIR", help="Folder of the plugin.")
+@click.option("--out", "out_dir", default="dist", show_default=True, metavar="DIR", help="Folder to write to.")
+@click.option("--config", metavar="DIR", help="Include the configuration in this folder.")
+@click.option("--manifests", metavar="DIR", help="Include the manifests in this folder.")
+@click.option("--stage", metavar="NAME", help="Include this stage's connections and dataset ids.")
+@click.option("--with-wheels", is_flag=True, help="Include the wheels of all requirements: installing needs no index.")
+@click.option("--platform", metavar="TAG", help="Platform of the wheels [default: manylinux_2_28_x86_64].")
+@click.option("--python", metavar="X.Y", help="Python version of the wheels [default: 3.12, which Dify runs].")
+@click.option("--include", multiple=True, metavar="PACKAGE", help="Include an installed package, e.g. your adapter.")
 @click.option(
     "--extras",
     type=click.Choice(("documents", "none")),
     default="documents",
     show_default=True,
-    help="Require what reads Word, Excel, PowerPoint, PDF, OpenDocument and HTML; 28 MB more as wheels.",
+    help="Require the readers of Word, Excel, PowerPoint, PDF, OpenDocument and HTML; 28 MB more as wheels.",
 )
-@click.option("--audit", is_flag=True, help="Require what records of searches in PostgreSQL need.")
+@click.option("--audit", is_flag=True, help="Require the packages for an audit ledger in PostgreSQL.")
 @click.option("--sign", "key", metavar="KEY", help="Sign with this RSA-4096 key (PEM).")
 @with_debug
-def pack_command(
-    plugin_dir: str,
-    out_dir: str,
-    config_dir: str | None,
-    manifests: str | None,
-    stage: str | None,
-    with_wheels: bool,
-    platform: str | None,
-    python_version: str | None,
-    include: tuple[str, ...],
-    extras: str,
-    audit: bool,
-    key: str | None,
-) -> None:
-    """Write the plugin and the engine into one .difypkg, the same bytes at every run."""
+def pack_command(plugin_dir: str, out_dir: str, **options: Any) -> None:
+    """Write the plugin and the engine into one .difypkg; equal input gives equal bytes."""
     from context_engine.apps.packaging.pack import BrokenPlugin, PackOptions, pack
     from context_engine.apps.packaging.requirements import DEFAULT_PLATFORM, WheelTarget
 
-    if not with_wheels and (platform or python_version):
+    platform, python, key = options["platform"], options["python"], options["key"]
+    if not options["with_wheels"] and (platform or python):
         raise click.UsageError("--platform and --python need --with-wheels")
-    if stage and not manifests:
+    if options["stage"] and not options["manifests"]:
         raise click.UsageError("--stage needs --manifests")
-    target = WheelTarget(platform=platform or DEFAULT_PLATFORM, python=python_version or "3.12")
-    options = PackOptions(
-        config=Path(config_dir) if config_dir else None,
-        manifests=Path(manifests) if manifests else None,
-        stage=stage,
-        wheels=target if with_wheels else None,
-        include=include,
-        extras=(*(["documents"] if extras == "documents" else []), *(["audit"] if audit else [])),
+    target = WheelTarget(platform=platform or DEFAULT_PLATFORM, python=python or "3.12")
+    extras = {"documents": options["extras"] == "documents", "audit": options["audit"]}
+    pack_options = PackOptions(
+        config=Path(options["config"]) if options["config"] else None,
+        manifests=Path(options["manifests"]) if options["manifests"] else None,
+        stage=options["stage"],
+        wheels=target if options["with_wheels"] else None,
+        include=options["include"],
+        extras=tuple(name for name, wanted in extras.items() if wanted),
         key=_read(key, "--sign") if key else None,
     )
     try:
-        packed = pack(Path(plugin_dir), Path(out_dir), options, env=os.environ)
+        packed = pack(Path(plugin_dir), Path(out_dir), pack_options, env=os.environ)
     except BrokenPlugin as error:
-        _show_findings(error.findings)
+        _print_findings(error.findings)
         click.get_current_context().exit(USAGE)
-    _show_packed(packed)
+    _print_packed(packed)
 
 
-@plugin.command("check", epilog=_MOVING + "context-engine plugin check dify_plugin --sdk-python .venv312/bin/python")
+@plugin.command("check", epilog=_EXAMPLE + "context-engine plugin check dify_plugin --sdk-python .venv312/bin/python")
 @click.argument("place", default="dify_plugin", metavar="[DIR|FILE.difypkg]")
-@click.option("--sdk-python", metavar="PATH", help="A Python 3.12 with Dify's SDK: have the SDK load the plugin too.")
+@click.option("--sdk-python", metavar="PATH", help="Python 3.12 with Dify's SDK, which then loads the plugin too.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_debug
 def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
-    """Apply every rule of Dify's to a plugin and name file, key and rule of what breaks one; exit code 2 then."""
+    """Check a plugin against all of Dify's rules; name file, key and rule of each violation (exit code 2)."""
     from context_engine.apps.packaging import check
     from context_engine.apps.packaging.files import size_line
 
     result = check(Path(place), sdk_python=Path(sdk_python).absolute() if sdk_python else None)
     if as_json:
         run = result.sdk.to_dict() if result.sdk else {"status": "not run"}
-        findings = [one.to_dict() for one in result.findings]
+        findings = [finding.to_dict() for finding in result.findings]
         print_json({"ok": result.ok, "findings": findings, "sdk": run})
     else:
-        _show_findings(result.findings)
+        _print_findings(result.findings)
         console = out()
         show(console, Text(f"{counted(len(result.files), 'file')}, {size_line(result.files)}"))
         if result.sdk is None:
@@ -128,15 +117,15 @@ def check_command(place: str, sdk_python: str | None, as_json: bool) -> None:
     click.get_current_context().exit(0 if result.ok else USAGE)
 
 
-@plugin.command("settings", epilog=_MOVING + "context-engine plugin settings --stage prod --base64")
+@plugin.command("settings", epilog=_EXAMPLE + "context-engine plugin settings --stage prod --base64")
 @click.option("--config-dir", metavar="DIR", help="Folder with config/ and manifests/.")
-@click.option("--stage", metavar="NAME", help="With this stage's connections and dataset ids.")
-@click.option("--base64", "as_base64", is_flag=True, help="Print it as base64.")
+@click.option("--stage", metavar="NAME", help="Use this stage's connections and dataset ids.")
+@click.option("--base64", "as_base64", is_flag=True, help="Print the line as base64.")
 @with_debug
 def settings_command(config_dir: str | None, stage: str | None, as_base64: bool) -> None:
     """Print domains, connections and settings as one line for the plugin's field 'Domains'.
 
-    Secrets stay ${NAME}: the plugin fills them in.
+    Secrets remain references like ${NAME}, which the plugin resolves.
     """
     from context_engine.apps.dify.settings_line import write_line
     from context_engine.apps.packaging.bundle import read_bundle, settings_line
@@ -144,17 +133,16 @@ def settings_command(config_dir: str | None, stage: str | None, as_base64: bool)
 
     bundle = read_bundle(find_config(config_dir, env=os.environ, cwd=Path.cwd()), env=os.environ, stage=stage)
     for key, path in bundle.local_files().items():
-        or_else = "or paste the certificate into the plugin's form instead"
-        note(f"{key}: {path} must be there where the plugin runs; {or_else}")
+        note(f"{key}: {path} must exist where the plugin runs; or paste the certificate into the plugin's form instead")
     write_text(write_line(settings_line(bundle), as_base64=as_base64))
 
 
-@plugin.command("verify", epilog=_MOVING + "context-engine plugin verify dist/x.difypkg --key key.public.pem")
+@plugin.command("verify", epilog=_EXAMPLE + "context-engine plugin verify dist/x.difypkg --key key.public.pem")
 @click.argument("package", metavar="FILE.difypkg")
-@click.option("--key", required=True, metavar="KEY", help="The public key (PEM); the private one will do too.")
+@click.option("--key", required=True, metavar="KEY", help="The public or the private key (PEM).")
 @with_debug
 def verify_command(package: str, key: str) -> None:
-    """Check a package's signature as Dify does; exit code 1 if it does not hold."""
+    """Check a package's signature as Dify does; exit code 1 if it is invalid."""
     from context_engine.apps.packaging.sign import BadSignature, verify
 
     try:
@@ -165,28 +153,26 @@ def verify_command(package: str, key: str) -> None:
     show(out(), Text(f"verified: signed {signed:%Y-%m-%d %H:%M:%S} UTC", "green"))
 
 
-def _show_packed(packed: Packed) -> None:
+def _print_packed(packed: Packed) -> None:
     from context_engine.apps.packaging.files import size_line
 
     console = out()
     show(console, Text(clean(str(packed.path)), "bold"))
     show(console, Text(f"{counted(len(packed.files), 'file')}, {size_line(packed.files)}"))
     show(console, Text(packed.identifier, "dim"))
-    for message in (notice.message for notice in packed.notices):
-        note(message, style="yellow")
+    for notice in packed.notices:
+        note(notice.message, style="yellow")
     if not packed.signed:
-        note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; --sign KEY signs it")
+        note("not signed: Dify installs it only with FORCE_VERIFYING_SIGNATURE=false; sign it with --sign KEY")
 
 
-def _show_findings(findings: Iterable[PluginFinding]) -> None:
+def _print_findings(findings: Iterable[PluginFinding]) -> None:
     console = out()
-    for one in findings:
-        show(console, Text(clean(str(one)), "red"))
+    for finding in findings:
+        show(console, Text(clean(str(finding)), "red"))
 
 
 def _read(path: str, option: str) -> bytes:
-    from context_engine.errors import ConfigError
-
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from context_engine.apps.server.logs import LogForm
     from context_engine.service.deployment import Deployment
 
-
 logger = logging.getLogger(__name__)
 
 SERVE: Final = """\b
@@ -31,55 +30,54 @@ Examples:
   CONTEXT_ENGINE_API_TOKEN=... context-engine serve --host 0.0.0.0 --config-dir /etc/context-engine
 
 \b
-SIGTERM: readiness off, requests at work answered, records written, then the end; a second one ends at once.
-SIGHUP: the configuration is loaded anew; one that cannot be used is refused, and the one in force stays.
+SIGTERM: stop in order: readiness off, current requests answered, records written. A second one stops at once.
+SIGHUP: load the configuration again; if it is invalid, the current one stays in force.
 Exit code: 0 stopped in order, 1 requests were cut off or records lost, 2 usage or configuration.
+"""
+MCP: Final = """\b
+Examples:
+  context-engine mcp --config-dir /srv/bank            (an assistant starts this, and ends it)
+  claude mcp add bank -- context-engine mcp --config-dir /srv/bank
 """
 
 
 @click.command(epilog=SERVE)
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0: any free port.")
+@click.option("--no-auth", is_flag=True, help="Accept every caller without a token; loopback interface only.")
+@click.option("--demo", is_flag=True, help="Serve the fictitious demo bank.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0: any that is free."
-)
-@click.option("--no-auth", is_flag=True, help="Let everybody in, on the loopback interface alone.")
-@click.option("--demo", is_flag=True, help="Serve the demo bank, all of it fictitious.")
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log on stderr."
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log format on stderr."
 )
 @with_location
 def serve(location: ConfigLocation, host: str, port: int, no_auth: bool, demo: bool, log_format: LogForm) -> None:
-    """Serve the engine over HTTP: the RAG API, and what Dify and assistants ask.
+    """Serve the engine over HTTP: the RAG API, and the interfaces for Dify and for assistants.
 
-    Nobody is let in without a token: CONTEXT_ENGINE_API_TOKEN, the tokens of config/access.yaml, or those of an
-    identity provider.
+    Callers need a token: CONTEXT_ENGINE_API_TOKEN, one of config/access.yaml, or one of an identity provider.
     """
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
         raise MissingExtra("the HTTP service", "server")
     from context_engine.apps.server.app import create_app
     from context_engine.apps.server.logs import log_to_stderr
-    from context_engine.apps.server.running import listening_socket, run
+    from context_engine.apps.server.running import ConfiguredLoader, listening_socket, run
     from context_engine.apps.server.service import Service
     from context_engine.service.deployment import LiveDeployment
     from context_engine.wiring.callers import open_authenticator
 
     log_to_stderr(log_format)
-    live = LiveDeployment(_demo_loader(location) if demo else _loader(location))
+    if demo:
+        live = LiveDeployment(_demo_loader(location))
+    else:
+        live = LiveDeployment(ConfiguredLoader(location.config_dir, location.stage, location.data_dir))
     first = live.current
     callers = open_authenticator(first.setup, first.data_dir, no_auth=no_auth, host=host)
     service = Service(live, callers, own_names_only=no_auth, renew=lambda deployment: callers.renew(deployment.setup))
     listening = listening_socket(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    say = note if log_format == "text" else logger.info
-    announce = partial(_announce, first, address, no_auth=no_auth, say=say)
+    write_line = note if log_format == "text" else logger.info
+    announce = partial(_announce, first, address, no_auth=no_auth, write_line=write_line)
     code = run(create_app(service), service, listening, announce)
     click.get_current_context().exit(code)
-
-
-def _loader(location: ConfigLocation) -> Callable[[], Deployment]:
-    from context_engine.apps.server.running import ConfiguredLoader
-
-    return ConfiguredLoader(location.config_dir, location.stage, location.data_dir)
 
 
 def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
@@ -92,27 +90,20 @@ def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
         setup = load_setup(config_dir=location.config_dir, manifest_dir=demo.MANIFESTS, stage=location.stage)
         folder = find_data_dir(location.data_dir, env=os.environ, cwd=setup.cwd)
         with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
-            place = demo.ensure_base(folder, setup.registry, progress)
-        return open_deployment(setup, data_dir=place, demo=True)
+            data_dir = demo.ensure_base(folder, setup.registry, progress)
+        return open_deployment(setup, data_dir=data_dir, demo=True)
 
     return load
 
 
-def _announce(deployment: Deployment, address: str, *, no_auth: bool, say: Callable[[str], None]) -> None:
-    """Say what is served, to whom and where."""
+def _announce(deployment: Deployment, address: str, *, no_auth: bool, write_line: Callable[[str], None]) -> None:
+    """Write which domains are served, to whom and at which address."""
     names = ", ".join(deployment.setup.registry.names)
-    bank = " of the demo bank, all of it fictitious" if deployment.demo else ""
-    say(f"domains{bank}: {names}")
-    say("who may call: everybody on this machine (--no-auth)" if no_auth else "who may call: holders of a token")
-    say(f"OpenAPI document: {address}/openapi.json")
-    say(f"listening on {address}")
-
-
-MCP = """\b
-Examples:
-  context-engine mcp --config-dir /srv/bank            (an assistant starts this, and ends it)
-  claude mcp add bank -- context-engine mcp --config-dir /srv/bank
-"""
+    bank = " of the fictitious demo bank" if deployment.demo else ""
+    write_line(f"domains{bank}: {names}")
+    write_line(f"callers: {'everybody on this machine (--no-auth)' if no_auth else 'holders of a token'}")
+    write_line(f"OpenAPI document: {address}/openapi.json")
+    write_line(f"listening on {address}")
 
 
 @click.command(epilog=MCP)
@@ -121,9 +112,9 @@ Examples:
 def mcp(location: ConfigLocation) -> None:
     """Serve the tools search, fetch, explain and domains over the Model Context Protocol on stdin and stdout.
 
-    Assistants start this program themselves. Every call is made as the principal that access.yaml gives the user of
-    the system. Without a configuration the tools search the demo bank. Over HTTP, 'serve' has the same tools at /mcp.
-    Exit code: 0 stdin was closed, 143 ended by a signal, 2 usage or configuration.
+    Assistants start this program themselves. Every call is made as the principal that access.yaml assigns to the
+    operating system's user. Without a configuration the tools search the demo bank. 'serve' offers the same tools over
+    HTTP at /mcp. Exit code: 0 stdin was closed, 143 ended by a signal, 2 usage or configuration.
     """
     if find_spec("mcp") is None:
         raise MissingExtra("the Model Context Protocol", "mcp")
@@ -140,6 +131,6 @@ def mcp(location: ConfigLocation) -> None:
         in_order = serve_stdio(deployment, Authenticated(principal=context.principal, operator=operator))
     finally:
         deployment.close()
-        for sentence in close_writers():
-            note(f"warning: {sentence}", style="yellow")
+        for warning in close_writers():
+            note(f"warning: {warning}", style="yellow")
     click.get_current_context().exit(0 if in_order else TERMINATED)

@@ -1,4 +1,4 @@
-"""`context-engine tags`: provenance tags of saved answers."""
+"""`context-engine tags`: check the provenance tags of saved answers."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ def tags() -> None:
 
 @tags.command(epilog=EPILOG)
 @click.argument("file")
-@click.option("--at", type=Moment(), metavar="MOMENT", help="Fresh at this moment, e.g. 2025-06-30 [default: now].")
+@click.option(
+    "--at", type=Moment(), metavar="MOMENT", help="Judge freshness at this moment, e.g. 2025-06-30 [default: now]."
+)
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_debug
 def check(file: str, at: datetime | None, as_json: bool) -> None:
-    """Check the tags of a saved answer against its texts, the tiers, the formula and the time.
+    """Check the tags of a saved answer against its texts, the tiers, the score formula and the time.
 
     FILE is the output of 'search --json' or '--jsonl', a JSON list of chunks, a _provenance object or a list of them,
     or a workflow node's output; "-" reads stdin. Exit code: 0 all good, 4 a tag fails, 2 unreadable. An expired text
-    is reported, it does not fail.
+    is reported but does not fail.
     """
     moment = at or datetime.now(UTC).replace(microsecond=0)
-    name = "stdin" if file == "-" else file
     try:
         reading = read_tagged(_parsed(_content(file)))
     except InvalidRequest as error:
-        raise InvalidRequest(f"{name}: {error}") from None
+        raise InvalidRequest(f"{'stdin' if file == '-' else file}: {error}") from None
     checked = check_tags(reading, at=moment)
-    failed = sum(not chunk.ok for chunk in checked)
     if as_json:
-        _write_json(checked, reading, moment)
+        _print_json(checked, reading, moment)
     else:
-        _write_table(checked, moment)
+        _print_table(checked, moment)
     if checked and not reading.settings_known:
-        note("The answer does not hold its settings: scores were checked with the default weights and boosts.")
-    click.get_current_context().exit(NOT_ANSWERED if failed else 0)
+        note("The answer does not include its settings: scores were checked with the default weights and boosts.")
+    click.get_current_context().exit(0 if all(chunk.ok for chunk in checked) else NOT_ANSWERED)
 
 
 def _content(file: str) -> str:
@@ -82,63 +82,61 @@ def _content(file: str) -> str:
 
 
 def _read(path: Path) -> bytes:
-    with path.open("rb") as handle:
-        return handle.read(_MOST_BYTES + 1)
+    with path.open("rb") as stream:
+        return stream.read(_MOST_BYTES + 1)
 
 
 def _parsed(text: str) -> Any:
-    """Return JSON, or the values of JSON lines."""
+    """Return the value of JSON, or the list of values of JSON lines."""
     if not text.strip():
         raise InvalidRequest("is empty")
     try:
         return json.loads(text)
     except RecursionError:
-        raise InvalidRequest("is nested too deep") from None
+        raise InvalidRequest("is nested too deeply") from None
     except ValueError as error:
         lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
         if len(lines) < 2:
             raise InvalidRequest(f"is not JSON: {error}") from None
-    return [_line(number, line) for number, line in lines]
+    return [_parsed_line(number, line) for number, line in lines]
 
 
-def _line(number: int, line: str) -> Any:
+def _parsed_line(number: int, line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"is neither JSON nor JSON lines: line {number}: {error}") from None
 
 
-def _write_json(checked: Sequence[CheckedText], reading: TagReading, moment: datetime) -> None:
-    settings = reading.settings
+def _print_json(checked: Sequence[CheckedText], reading: TagReading, moment: datetime) -> None:
     report = {
         "ok": all(chunk.ok for chunk in checked),
         "at": utc_text(moment),
         "settings_known": reading.settings_known,
-        "relevance_weight": settings.relevance_weight,
-        "authority_weight": settings.authority_weight,
+        "relevance_weight": reading.settings.relevance_weight,
+        "authority_weight": reading.settings.authority_weight,
         "chunks": [chunk.to_dict() for chunk in checked],
     }
     print_json(report)
 
 
-def _write_table(checked: Sequence[CheckedText], moment: datetime) -> None:
+def _print_table(checked: Sequence[CheckedText], moment: datetime) -> None:
     console = out()
     if not checked:
         show(console, Text("No chunks: nothing to check."))
         return
     rows = []
-    for one in checked:
-        line = Text(clean(one.chunk_id or "?")).append(f"  {clean(one.source_id)}", "dim")
-        for name, finding in one.findings.items():
+    for chunk in checked:
+        line = Text(clean(chunk.chunk_id or "?")).append(f"  {clean(chunk.source_id)}", "dim")
+        for name, finding in chunk.findings.items():
             if finding.message:
                 style = "red" if finding.state is CheckState.FAILED else "yellow"
                 line.append(f"\n{name}: {clean(finding.message)}", style)
-        rows.append((one.number, *(_SIGNS[one.findings[name].state] for name in CHECKS), line))
+        rows.append((chunk.number, *(_SIGNS[chunk.findings[name].state] for name in CHECKS), line))
     show(console, table((">#", *(f"^!{name}" for name in CHECKS), "chunk"), rows))
     console.print()
-    failed = sum(not one.ok for one in checked)
-    word = Text(f"{failed} of {len(checked)} fail", "bold red") if failed else Text(f"all {len(checked)} good", "green")
-    noted = sum(finding.state is CheckState.NOTED for one in checked for finding in one.findings.values())
-    show(
-        console, word.append(f", {noted} to note" if noted else "", "yellow").append(f", at {utc_text(moment)}", "dim")
-    )
+    failed = sum(not chunk.ok for chunk in checked)
+    noted = sum(finding.state is CheckState.NOTED for chunk in checked for finding in chunk.findings.values())
+    line = Text(f"{failed} of {len(checked)} fail", "bold red") if failed else Text(f"all {len(checked)} good", "green")
+    line.append(f", {noted} to note" if noted else "", "yellow").append(f", at {utc_text(moment)}", "dim")
+    show(console, line)

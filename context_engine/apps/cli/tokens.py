@@ -1,9 +1,8 @@
-"""`context-engine token` and `access token`: tokens for programs."""
+"""`context-engine token` and `access token`: tokens for programs that call the service."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -16,7 +15,8 @@ from rich.text import Text
 from context_engine.apps.cli.app import with_debug
 from context_engine.apps.cli.console import note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, open_context, require_operator, with_location
-from context_engine.core.models import API_PRINCIPAL, to_moment, utc_text
+from context_engine.apps.cli.option_types import Span
+from context_engine.core.models import API_PRINCIPAL, utc_text
 from context_engine.errors import InvalidRequest, nearest
 
 if TYPE_CHECKING:
@@ -24,91 +24,66 @@ if TYPE_CHECKING:
     from context_engine.settings.token_store import StoredToken, TokenStore
     from context_engine.wiring import Setup
 
-
 _MOST_BYTES: Final = 10_000
-
-
-@click.command(
-    "token", epilog='\b\nExamples:\n  context-engine access token\n  printf %s "$TOKEN" | context-engine access token -'
-)
-@click.argument("given", metavar="[-]", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@with_debug
-def access_token(given: str | None, as_json: bool) -> None:
-    """Make a token and its hash for access.yaml; with "-", the hash of the token on stdin.
-
-    The token is shown once and kept nowhere: give it to the program that is to show it. It opens what the file says,
-    in a service and in the plugin, which takes the file along; 'token add' makes one for the service of this deployment
-    alone, and no file need be changed.
-    """
-    from context_engine.settings.principals import new_token, token_hash
-
-    if given not in (None, "-"):
-        raise InvalidRequest("a token on the command line is seen by every user of this machine: give it on stdin, '-'")
-    made = new_token().text if given is None else _from_stdin()
-    found = {"sha256": token_hash(made), **({} if given else {"token": made})}
-    if as_json:
-        print_json(json.dumps(found))
-        return
-    for label, value in found.items():
-        show(out(), Text(f"{label}: ", "dim").append(value, "bold"))
-
-
-def _from_stdin() -> str:
-    text = sys.stdin.buffer.read(_MOST_BYTES).decode("utf-8", errors="replace").strip("\r\n")
-    if not text:
-        raise InvalidRequest("there is no token on stdin")
-    return text
-
-
-_SPAN: Final = re.compile(r"([1-9][0-9]{0,4})([hd])")
-
 _LONGEST_NAME: Final = 200
-
+ACCESS: Final = """\b
+Examples:
+  context-engine access token
+  printf %s "$TOKEN" | context-engine access token -
+"""
 ADD: Final = """\b
 Examples:
   context-engine token add intranet-search --expires 90d
   context-engine token add dify --principal dify-gateway --expires 2027-06-30
 """
 
-if TYPE_CHECKING:
-    _SpanType = click.ParamType[timedelta | datetime]
-else:  # not generic before click 8.2
-    _SpanType = click.ParamType
+
+@click.command("token", epilog=ACCESS)
+@click.argument("source", metavar="[-]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@with_debug
+def access_token(source: str | None, as_json: bool) -> None:
+    """Make a token and its hash for access.yaml; with "-", the hash of the token on stdin.
+
+    The token is shown once and stored nowhere: give it to the program that is to use it. It opens what access.yaml
+    allows, in a service and in the plugin, which carries that file. 'token add' makes a token for this deployment's
+    service only, without a change to any file.
+    """
+    from context_engine.settings.principals import new_token, token_hash
+
+    if source not in (None, "-"):
+        raise InvalidRequest(
+            "every user of this machine can see a token on the command line: give it on stdin instead, with '-'"
+        )
+    text = new_token().text if source is None else _token_from_stdin()
+    values = {"sha256": token_hash(text), **({} if source else {"token": text})}
+    if as_json:
+        print_json(json.dumps(values))
+        return
+    for label, value in values.items():
+        show(out(), Text(f"{label}: ", "dim").append(value, "bold"))
 
 
-class _Span(_SpanType):
-    """90d, 12h, or a day or moment such as 2027-06-30."""
-
-    name = "90d|DAY"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta | datetime:
-        """Return the time span, or the moment, UTC where no zone is given."""
-        if isinstance(value, str) and (found := _SPAN.fullmatch(value.strip())):
-            return timedelta(**{{"h": "hours", "d": "days"}[found[2]]: int(found[1])})
-        moment = to_moment(value)
-        if moment is None:
-            self.fail(f"{value!r} is neither a time nor a day: write it as 90d, 12h or 2027-06-30", param, ctx)
-        return moment
-
-
-def _then(span: timedelta | datetime | None, now: datetime) -> datetime | None:
-    return now + span if isinstance(span, timedelta) else span
+def _token_from_stdin() -> str:
+    text = sys.stdin.buffer.read(_MOST_BYTES).decode("utf-8", errors="replace").strip("\r\n")
+    if not text:
+        raise InvalidRequest("there is no token on stdin")
+    return text
 
 
 @click.group()
 def token() -> None:
-    """Give out and take back the tokens that open this deployment's service; for an operator.
+    """Issue and revoke the tokens of this deployment's service; for operators.
 
-    They lie as hashes beside the base and count at once, in every process. A token that should stand under review in
-    access.yaml instead is made by 'access token'.
+    They are stored as hashes beside the base and take effect at once, in every process. For a token that is reviewed as
+    part of access.yaml use 'access token'.
     """
 
 
 @token.command(epilog=ADD)
 @click.argument("name")
 @click.option("--principal", metavar="NAME", default=API_PRINCIPAL.id, show_default=True, help="Who acts with it.")
-@click.option("--expires", type=_Span(), help="When it ends: after so many days or hours, or at a moment.")
+@click.option("--expires", type=Span(), help="When it expires: after a number of days or hours, or at a moment.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def add(
@@ -116,26 +91,25 @@ def add(
 ) -> None:
     """Make a token for the program NAME and show it, once.
 
-    The principal is one of access.yaml, whose roles then say what may be searched, or 'api', which without an entry of
-    its own has none and is cleared for what is public.
+    The principal is one of access.yaml, whose roles decide what may be searched, or 'api', which without an entry of
+    its own has no roles and is cleared for public documents only.
     """
     name = name.strip()
     if not name.isprintable() or not 0 < len(name) <= _LONGEST_NAME:
         raise InvalidRequest(f"NAME must be 1 to {_LONGEST_NAME} printable characters")
-    _with_store(
-        location,
-        lambda store, setup, now: _show_new(
-            store.add(name, _known(principal, setup), now=now, expires=_then(expires, now)), as_json
-        ),
-        written=True,
-    )
+
+    def work(store: TokenStore, setup: Setup, now: datetime) -> None:
+        _check_principal(principal, setup)
+        _show_new(store.add(name, principal, now=now, expires=_end(expires, now)), as_json)
+
+    _with_store(location, work, writes=True)
 
 
 @token.command("list", epilog="\b\nExample:\n  context-engine token list")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def list_tokens(location: ConfigLocation, as_json: bool) -> None:
-    """List the tokens that were given out, also those that open nothing any more."""
+    """List all tokens, including those that have expired or were revoked."""
     _with_store(location, lambda store, setup, now: _show_all(store.all(), setup, now, as_json))
 
 
@@ -143,19 +117,19 @@ def list_tokens(location: ConfigLocation, as_json: bool) -> None:
 @click.argument("token_id", metavar="ID")
 @with_location
 def revoke(location: ConfigLocation, token_id: str) -> None:
-    """Let the token ID open nothing any more, from the next request on."""
+    """Revoke the token ID; the next request with it is refused."""
 
     def work(store: TokenStore, _: Setup, now: datetime) -> None:
-        one = store.revoke(token_id, now=now)
-        note(f"{one.id} ({one.name}) opens nothing any more")
+        revoked = store.revoke(token_id, now=now)
+        note(f"{revoked.id} ({revoked.name}) is revoked")
 
-    _with_store(location, work, written=True)
+    _with_store(location, work, writes=True)
 
 
 @token.command(epilog="\b\nExample:\n  context-engine token rotate 5f3a1c0e9b --keep 2d --expires 90d")
 @click.argument("token_id", metavar="ID")
-@click.option("--expires", type=_Span(), help="When the new one ends; else after as long as the old one was given.")
-@click.option("--keep", type=_Span(), help="How long the old one opens beside it; else it ends at once.")
+@click.option("--expires", type=Span(), help="When the new token expires [default: as long as the old one was valid].")
+@click.option("--keep", type=Span(), help="How long the old token stays valid [default: it ends at once].")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def rotate(
@@ -165,85 +139,85 @@ def rotate(
     keep: timedelta | datetime | None,
     as_json: bool,
 ) -> None:
-    """Make a token in place of the token ID, with its name and principal, and show it, once."""
+    """Replace the token ID by a new one with the same name and principal, and show that, once."""
 
     def work(store: TokenStore, setup: Setup, now: datetime) -> None:
-        old = next((one for one in store.all() if one.id == token_id), None)
+        old = next((stored for stored in store.all() if stored.id == token_id), None)
         if old is not None:
-            _known(old.principal, setup)
+            _check_principal(old.principal, setup)
         span = old.expires - old.created if expires is None and old is not None and old.expires else expires
-        ends, until = _then(span, now), _then(keep, now) or now
-        _show_new(store.rotate(token_id, now=now, expires=ends, until=until), as_json)
+        ends, old_ends = _end(span, now), _end(keep, now) or now
+        _show_new(store.rotate(token_id, now=now, expires=ends, until=old_ends), as_json)
 
-    _with_store(location, work, written=True)
+    _with_store(location, work, writes=True)
+
+
+def _end(span: timedelta | datetime | None, now: datetime) -> datetime | None:
+    return now + span if isinstance(span, timedelta) else span
 
 
 def _with_store(
-    location: ConfigLocation, work: Callable[[TokenStore, Setup, datetime], None], *, written: bool = False
+    location: ConfigLocation, work: Callable[[TokenStore, Setup, datetime], None], *, writes: bool = False
 ) -> None:
     """Call `work` with the deployment's tokens.
 
     Raises:
-        InvalidRequest: the user is no operator.
+        InvalidRequest: the user is not an operator.
     """
     from context_engine.settings.token_store import TokenStore
 
     context = open_context(location, build_demo=False, operator=True)
     require_operator(context.setup.config.principals)
-    if written and not context.demo:
+    if writes and not context.demo:
         context.setup.claim(context.data_dir)
     with closing(TokenStore(context.data_dir)) as store:
         work(store, context.setup, datetime.now(UTC).replace(microsecond=0))
 
 
-def _known(principal: str, setup: Setup) -> str:
+def _check_principal(principal: str, setup: Setup) -> None:
     principals = setup.config.principals
-    if principals.caller(principal, "") is None:
-        if not principals.in_force:
-            raise InvalidRequest(
-                f"there is no principal {principal!r}: config/access.yaml names them, and there is none"
-            )
-        raise InvalidRequest(
-            f"unknown principal {principal!r}.{nearest(principal, [API_PRINCIPAL.id, *principals.named])}"
-        )
-    return principal
-
-
-def _show_new(made: NewToken, as_json: bool) -> None:
-    if as_json:
-        print_json(json.dumps({"id": made.id, "token": made.text}))
+    if principals.caller(principal, "") is not None:
         return
-    show(out(), Text("token: ", "dim").append(made.text, "bold"))
-    note(f"It is shown this once, and kept as a hash alone; its id is {made.id}.")
+    if not principals.in_force:
+        raise InvalidRequest(f"there is no principal {principal!r}: there is no config/access.yaml that could name it")
+    known = [API_PRINCIPAL.id, *principals.named]
+    raise InvalidRequest(f"unknown principal {principal!r}.{nearest(principal, known)}")
+
+
+def _show_new(created: NewToken, as_json: bool) -> None:
+    if as_json:
+        print_json(json.dumps({"id": created.id, "token": created.text}))
+        return
+    show(out(), Text("token: ", "dim").append(created.text, "bold"))
+    note(f"It is shown only now, and stored as a hash; its id is {created.id}.")
 
 
 def _show_all(tokens: list[StoredToken], setup: Setup, now: datetime, as_json: bool) -> None:
-    states = [_state(one, setup, now) for one in tokens]
+    rows = [(stored, _state(stored, setup, now)) for stored in tokens]
     if as_json:
-        published = [{**_published(one), "state": state} for one, state in zip(tokens, states, strict=True)]
-        print_json({"tokens": published})
+        print_json({"tokens": [{**_as_dict(stored), "state": state} for stored, state in rows]})
         return
     if not tokens:
-        show(out(), Text("No token was given out. Make one with 'context-engine token add NAME'."))
+        show(out(), Text("There are no tokens. Make one with 'context-engine token add NAME'."))
         return
-    rows = []
-    for one, state in zip(tokens, states, strict=True):
-        ends = min((end for end in (one.expires, one.revoked) if end is not None), default=None)
-        days = (_day(one.created), _day(ends), _minute(one.used))
-        rows.append((one.id, one.name, one.principal, *days, Text(state, "" if state == "open" else "dim")))
-    show(out(), table(("id", "name", "principal", "created", "ends", "last used", "state"), rows))
+    cells = []
+    for stored, state in rows:
+        ends = min((end for end in (stored.expires, stored.revoked) if end is not None), default=None)
+        dates = (_day(stored.created), _day(ends), _minute(stored.used))
+        cells.append((stored.id, stored.name, stored.principal, *dates, Text(state, "" if state == "open" else "dim")))
+    show(out(), table(("id", "name", "principal", "created", "ends", "last used", "state"), cells))
 
 
-def _state(one: StoredToken, setup: Setup, now: datetime) -> str:
-    if one.revoked is not None and one.revoked <= now:
+def _state(stored: StoredToken, setup: Setup, now: datetime) -> str:
+    if stored.revoked is not None and stored.revoked <= now:
         return "revoked"
-    if one.expires is not None and one.expires <= now:
+    if stored.expires is not None and stored.expires <= now:
         return "expired"
-    return "open" if setup.config.principals.caller(one.principal, "") is not None else "unknown principal"
+    return "open" if setup.config.principals.caller(stored.principal, "") is not None else "unknown principal"
 
 
-def _published(one: StoredToken) -> dict[str, Any]:
-    return {key: utc_text(value) if isinstance(value, datetime) else value for key, value in one._asdict().items()}
+def _as_dict(stored: StoredToken) -> dict[str, Any]:
+    return {key: utc_text(value) if isinstance(value, datetime) else value for key, value in stored._asdict().items()}
 
 
 def _day(moment: datetime | None) -> str:

@@ -1,4 +1,4 @@
-"""What a person reads for a tier, a chunk, its age and its flags."""
+"""Words for people: names of chunks and places, tiers, confidence, ages, flags, counts and times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from context_engine.core.ranking.candidates import pool
 _FILLED: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
 _CONFIDENCE_STYLES: Final = {Confidence.STRONG: "green", Confidence.FAIR: "cyan", Confidence.WEAK: "yellow"}
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_ADAPTED: Final = re.compile(r"\+[0-9a-f]{12}$")
 _TIER_WORDS: Final = {1: "record", 2: "SOP", 3: "standard", 4: "official", 5: "web"}
 _TIER_STYLES: Final = {1: "bold green", 2: "green", 3: "cyan", 4: "cyan", 5: "yellow"}
 _FLAG_WORDS: Final = {
@@ -24,28 +23,23 @@ _FLAG_WORDS: Final = {
     "superseded": "superseded",
     "injection_suspected": "reads like instructions",
 }
-_SAID_ELSEWHERE: Final = frozenset({"expired", "effective_unknown"})
-
-
-def under_adapter(model: str) -> bool:
-    """Return whether what made a vector, or a cosine, is a model with an adapter of a domain."""
-    return _ADAPTED.search(model) is not None
+_SHOWN_AS_AGE: Final = frozenset({"expired", "effective_unknown"})
 
 
 def tier_text(tier: int) -> Text:
-    """Return the tier as number and word, e.g. "2 SOP"."""
+    """Return a tier as number and word, e.g. "2 SOP"."""
     return Text(f"{tier} {_TIER_WORDS.get(tier, '?')}", _TIER_STYLES.get(tier, ""))
 
 
 def confidence_text(confidence: Confidence) -> Text:
-    """Return the confidence as a bar and a word, e.g. "▪▪· fair"."""
+    """Return a confidence as bar and word, e.g. "▪▪· fair"."""
     filled = _FILLED[confidence]
     bar = Text("▪" * filled, _CONFIDENCE_STYLES[confidence]).append("·" * (len(_FILLED) - filled), "dim")
     return bar.append(f" {confidence}", _CONFIDENCE_STYLES[confidence])
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun, in the plural unless it is 1.
 
     >>> counted(1, "source"), counted(2, "source")
     ('1 source', '2 sources')
@@ -54,7 +48,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def ms(milliseconds: float) -> str:
-    """Return a time as people read it.
+    """Return a duration with a readable precision and unit.
 
     >>> ms(0.42), ms(12.34), ms(2500.0)
     ('0.4 ms', '12 ms', '2.5 s')
@@ -65,10 +59,10 @@ def ms(milliseconds: float) -> str:
 
 
 def chunk_name(chunk: Chunk | Member, chunk_id: str) -> str:
-    """Return what people call a chunk: document, version and section, e.g. "NPA-SOP-001 v3.2 §4".
+    """Return a chunk's name for people: document, version and section, e.g. "NPA-SOP-001 v3.2 §4".
 
-    Where the document's id is a number of a machine's it is the title, and without a section the place in the document,
-    e.g. "Notice 12 #3".
+    If the document's id is a UUID, its title is used, and without a section the position in the document, e.g.
+    "Notice 12 #3".
     """
     document = " ".join(((chunk.title if _named_by_title(chunk) else chunk.document_id) or "").split())
     if not document:
@@ -85,9 +79,9 @@ def _named_by_title(chunk: Chunk | Member) -> bool:
 
 
 def document_name(chunk: Chunk, chunk_id: str) -> tuple[str, str]:
-    """Return what heads a passage, and the document's title where that does not say it, else "".
+    """Return the heading of a passage, and the document's title, or "" if the heading includes it.
 
-    A document that is known by its file's name alone is called by its title: the file stands below it.
+    A document whose id is only its file's name is called by its title: the file is shown below it.
     """
     stem = (chunk.path or "").rsplit("/", 1)[-1].rsplit(".", 1)[0]
     title = clean(" ".join((chunk.title or "").split()))
@@ -98,7 +92,7 @@ def document_name(chunk: Chunk, chunk_id: str) -> tuple[str, str]:
 
 
 def location(chunk: Chunk) -> str:
-    """Return where in its file a passage stands, "" where that is not known.
+    """Return the place of a passage in its file, or "" if unknown.
 
     >>> location(Chunk(content="x", metadata={"page": 7, "page_end": 9}))
     'pages 7-9'
@@ -113,7 +107,7 @@ def location(chunk: Chunk) -> str:
 
 
 def heading(chunk: Chunk) -> str:
-    """Return the innermost heading of a chunk, else its document's title where that is not its name, else ""."""
+    """Return the innermost heading of a chunk, else its document's title unless that is already its name, else ""."""
     words = chunk.heading_path[-1] if chunk.heading_path else "" if _named_by_title(chunk) else chunk.title or ""
     bare = words.lstrip("#").strip()
     if chunk.section and bare.startswith(chunk.section):
@@ -122,31 +116,31 @@ def heading(chunk: Chunk) -> str:
 
 
 def marks(chunk: RankedChunk) -> list[Text]:
-    """Return the age and the flags of a chunk, each a word or two."""
+    """Return the age and the flags of a chunk, one or two words each."""
     extra = chunk.provenance.extra
     ages = {
         "fresh": Text("fresh", "dim"),
         "expired": Text(f"expired (fetched {chunk.provenance.fetched_at[:10]})", "yellow"),
     }
-    found = [ages.get(str(extra.get("freshness")), Text("age unknown", "dim"))]
+    texts = [ages.get(str(extra.get("freshness")), Text("age unknown", "dim"))]
     if chunk.trust_class is TrustClass.UNTRUSTED:
-        found.append(Text("untrusted", "yellow"))
+        texts.append(Text("untrusted", "yellow"))
     if str(chunk.classification) in ("confidential", "restricted"):
-        found.append(Text(str(chunk.classification), "magenta"))
+        texts.append(Text(str(chunk.classification), "magenta"))
     for flag in chunk.flags:
-        if flag not in _SAID_ELSEWHERE:
-            found.append(Text(_FLAG_WORDS.get(flag, flag), "yellow"))
-    return found
+        if flag not in _SHOWN_AS_AGE:
+            texts.append(Text(_FLAG_WORDS.get(flag, flag), "yellow"))
+    return texts
 
 
 def also_in(chunk: RankedChunk) -> str:
-    """Return where else the text stands, "" where it does not."""
+    """Return the names of other chunks with the same text, or "" if there are none."""
     names = dict.fromkeys(chunk_name(member, member.chunk_id) for member in chunk.also_in)
     return f"also in {', '.join(names)}" if names else ""
 
 
 def joined(parts: Iterable[Text]) -> Text:
-    """Return texts with a dot between them."""
+    """Return the texts that are not empty, with a dot between them."""
     line = Text()
     for part in parts:
         if part.plain:
@@ -155,7 +149,7 @@ def joined(parts: Iterable[Text]) -> Text:
 
 
 def candidate_names(result: SearchResult) -> Mapping[Key, str]:
-    """Return what people call each stage-1 candidate."""
+    """Return the `chunk_name` of each stage-1 candidate, by key."""
     specs = {spec.id: spec for spec in result.specs}
     candidates, _ = pool((specs[answer.source_id], answer) for answer in result.raw)
     return {candidate.key: chunk_name(candidate.chunk, candidate.key[1]) for candidate in candidates}
