@@ -195,3 +195,32 @@ def test_the_hash_of_a_policy_tells_its_rules_and_not_their_order(spec_of):
     assert policy("X", "Y", rule=rule).policy_hash == policy("Y", "X", rule=same).policy_hash
     for other in (None, AccessRule(roles=("a", "b")), AccessRule(roles=("a", "b"), clearance=SECRET)):
         assert policy("X", "Y", rule=other).policy_hash != policy("X", "Y", rule=rule).policy_hash
+
+
+def test_without_rules_every_source_is_open_and_belongs_to_no_class(domains):
+    decision = OPEN_ACCESS.decide(NOBODY, domains["CLOSED"])
+    assert decision.sources == (SourceAccess("t3", True, AccessReason.NO_RULE),)
+    assert OPEN_ACCESS.rules_of("t3") == OPEN_ACCESS.policy_hash == ""
+
+
+def test_settings_that_name_permitted_sources_alone_stay_the_same(domains):
+    settings = {"sources": ["t2"], "stage2_top_k": 3}
+    domains["MIXED"] = domains["MIXED"].model_copy(update={"settings": settings})
+    assert visible(Registry(domains=domains), ManifestPolicy(domains), NOBODY).domain("MIXED").settings == settings
+
+
+def test_the_views_and_scopes_of_1024_principals_are_kept(domains):
+    everyone = [Principal(id=str(number)) for number in range(1025)]
+    policy = ByHand("t5")
+    views, scopes = AccessViews(Registry(domains=domains), policy), ManifestPolicy(domains)
+
+    def both(principal):
+        return views.of(principal), scopes.decide(principal, domains["OPEN"]).scope
+
+    view, scope = [both(principal) for principal in everyone[:1024]][0]  # noqa: RUF015
+    again = both(everyone[0])
+    assert again[0] is view and again[1] is scope
+    for principal in everyone[1:]:
+        both(principal)
+    anew = both(everyone[0])
+    assert anew[0] is not view and anew[1] is not scope

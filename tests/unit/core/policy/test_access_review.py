@@ -141,3 +141,14 @@ def test_sources_and_principals_are_entities() -> None:
         {"type": "Role", "id": "npa"},
         {"type": "Clearance", "id": "confidential"},
     ]
+
+
+def test_roles_groups_and_domains_are_sorted() -> None:
+    many = [f"role-{letter}" for letter in "fbdaec"]
+    found = holders_in_rules([domain(access={"roles": many, "groups": many})])
+    roles = [one.name for one in found if one.kind == "role"]
+    assert roles == sorted(roles) and roles[2:] == sorted(many)
+    desk = Principal(id="desk", roles=frozenset(many), groups=frozenset(many))
+    entities = cedar_entities([ORM, NPA], [desk])
+    assert [one["uid"]["id"] for one in entities if one["uid"]["type"] == "Domain"] == ["NPA", "ORM"]
+    assert [one["id"] for one in entities[-1]["parents"]] == [*sorted(many), *sorted(many), "public"]

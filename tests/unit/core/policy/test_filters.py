@@ -20,7 +20,7 @@ from context_engine.core.models import (
     SourceType,
     filter_to_dict,
 )
-from context_engine.core.policy.filters import chunk_fields, matches, own_fields, parse_filter
+from context_engine.core.policy.filters import chunk_fields, matches, named_fields, own_fields, parse_filter
 from context_engine.errors import InvalidFilter
 
 
@@ -447,3 +447,126 @@ def test_a_mapping_of_one_field_is_that_condition_and_of_two_both() -> None:
     one, two = Condition("a", FilterOp.EQ, 1), Condition("b", FilterOp.EQ, 2)
     assert parse_filter({"a": 1}) == one
     assert parse_filter({"a": 1, "b": 2}) == And((one, two))
+
+
+def test_whole_numbers_of_300_digits_are_compared_exactly_and_longer_ones_as_floats() -> None:
+    """10^299 < 10^299 + 1, and 10^300 and 10^300 + 1 are one float."""
+    assert keeps(f"n > 1{'0' * 299}", n=f"1{'0' * 298}1")
+    assert not keeps(f"n > 1{'0' * 300}", n=f"1{'0' * 299}1")
+
+
+@pytest.mark.parametrize(
+    ("have", "want", "equal"),
+    [
+        ("2025-01-02", "2025-01-03", False),
+        ("2025-01-02T08:00Z", "2025-01-02", True),
+        ("2025-01-02T08:00Z", "2025-01-02T09:00Z", False),
+        ("2025-01-02T08:00Z", "2025-01-02T09:00+01:00", True),
+        ("2025-01-02", "2 January 2025", False),
+    ],
+)
+def test_two_dates_are_equal_by_their_day_and_two_moments_by_their_time(have: str, want: str, equal: bool) -> None:
+    assert keeps({"day": want}, day=have) is keeps({"day": have}, day=want) is equal
+
+
+@pytest.mark.parametrize("field", ["date", "effective_from", "effective_to", "fetched_at"])
+def test_a_field_of_dates_takes_days_of_the_calendar(field: str) -> None:
+    """A word may be looked for in it, but not compared by order; "2025-01" has the year that is needed."""
+    for line in (f"{field} = 2025-02-30", f"{field} > 2025-02-30", f"{field} > soon", f"{field} < 202x"):
+        with pytest.raises(InvalidFilter, match=r"no day of the calendar|is a date"):
+            parse_filter(line)
+    for line in (f"{field} = soon", f"{field} > 2025-01", f"{field} > 2025", f"{field} = 2025-02-28"):
+        assert isinstance(parse_filter(line), Condition)
+
+
+def test_an_impossible_day_is_refused_in_an_order_and_is_text_in_any_other_comparison() -> None:
+    with pytest.raises(InvalidFilter, match="no day of the calendar"):
+        parse_filter("id > 2025-99-99")
+    assert parse_filter("id = 2025-99-99") == Condition("id", FilterOp.EQ, "2025-99-99")
+
+
+@pytest.mark.parametrize("field", ["tier", "authority_tier", "position"])
+def test_a_field_of_numbers_takes_numbers(field: str) -> None:
+    assert parse_filter(f"{field} = 2") == Condition(field, FilterOp.EQ, "2")
+    assert parse_filter({field: 2}) == Condition(field, FilterOp.EQ, 2)
+    with pytest.raises(InvalidFilter, match="is a number, got 'two'"):
+        parse_filter(f"{field} = two")
+
+
+def test_a_filter_is_32_deep_at_most() -> None:
+    def nested(depth: int) -> Any:
+        return {"not": nested(depth - 1)} if depth else {"a": 1}
+
+    assert parse_filter(nested(32)) is not None
+    for deep in (nested(33), {"and": [nested(32)]}, {"or": [nested(32)]}):
+        with pytest.raises(InvalidFilter, match="nested more than 32"):
+            parse_filter(deep)
+
+
+def test_a_refusal_shows_200_characters_of_a_value() -> None:
+    """198 letters and two quotation marks are shown whole."""
+    for letters, shown in ((198, f"'{'c' * 198}'"), (199, f"'{'c' * 199} …")):
+        with pytest.raises(InvalidFilter) as raised:
+            parse_filter({"field": "c" * letters, "op": "x"})
+        assert f"for field {shown}." in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"field": "a", "value": 1}, Condition("a", FilterOp.EQ, 1)),
+        ({"field": "a", "op": "exists"}, Condition("a", FilterOp.NOT_EMPTY)),
+        ({"field": "a"}, Condition("field", FilterOp.EQ, "a")),
+        ({"value": 1}, Condition("value", FilterOp.EQ, 1)),
+        ({"op": 1}, Condition("op", FilterOp.EQ, 1)),
+    ],
+)
+def test_field_with_op_or_value_is_a_condition_and_each_alone_is_a_field(written: Any, expected: Condition) -> None:
+    assert parse_filter(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "value"), [('a = "x"', "x"), ('a = "', '"'), ('a = "x', '"x'), ('a = x"', 'x"'), ('a = "=x"', "=x")]
+)
+def test_only_quotation_marks_on_both_sides_are_taken_off(line: str, value: str) -> None:
+    assert parse_filter(line) == Condition("a", FilterOp.EQ, value)
+
+
+@pytest.mark.parametrize("line", ['a = ""', "a =", "a in x; b ="])
+def test_a_comparison_without_a_value_is_refused(line: str) -> None:
+    with pytest.raises(InvalidFilter, match="has no value; write 'is empty'"):
+        parse_filter(line)
+
+
+@pytest.mark.parametrize("op", list(FilterOp))
+def test_any_own_name_of_an_operator_is_read(op: FilterOp) -> None:
+    value: Any = ["x"] if op in (FilterOp.IN, FilterOp.NOT_IN) else "x"
+    if op in (FilterOp.EMPTY, FilterOp.NOT_EMPTY):
+        value = None
+    condition = parse_filter({"field": "a", "op": op.value, "value": value})
+    assert isinstance(condition, Condition) and condition.op is op
+
+
+@pytest.mark.parametrize("many", [list, tuple, set, frozenset])
+def test_members_may_stand_in_any_collection(many: type) -> None:
+    assert parse_filter({"a": many(["x"])}) == Condition("a", FilterOp.IN, ("x",))
+    assert keeps({"a": "x"}, a=many(["x"])) and keeps("a is empty", a=many())
+
+
+def test_a_filter_names_each_of_its_fields_once() -> None:
+    tree = parse_filter({"or": [{"b": 1, "a": 2}, {"not": {"b": 3}}]})
+    assert tree is not None and named_fields(tree) == ("b", "a")
+
+
+@pytest.mark.parametrize("field", ["version", "document_version"])
+def test_a_version_is_compared_without_the_word_before_its_number(field: str) -> None:
+    for have in ("3.2", "v3.2", "Version 3.2", ["1.0", "v3.2"]):
+        assert keeps({field: "v3.2"}, **{field: have}) and keeps({field: ["1", "version 3.2"]}, **{field: have})
+    assert not keeps({"other": "v3.2"}, other="3.2")
+
+
+def test_a_field_of_the_chunk_itself_is_seen_unless_it_is_empty() -> None:
+    chunk = Chunk(content="text", chunk_id="c1", title="", heading_path=(), position=0, metadata={"title": "kept"})
+    fields = own_fields(chunk)
+    assert (fields["chunk_id"], fields["position"], fields["title"]) == ("c1", 0, "kept")
+    assert "heading_path" not in fields and "content" not in fields

@@ -240,3 +240,47 @@ def test_a_question_is_kept_masked_where_the_domain_says_so(ask, chunk_of):
     kept = as_kept(ask([(1, chunks)], query="Ask Ana", engine=engine), MASK)
     assert kept.query == kept.request.query == f"Ask {ANA}"
     assert kept.chunks[0].content == "Rule one: ask Ana."
+
+
+@pytest.mark.parametrize(
+    ("digest", "body"),
+    [("0" * 63 + "a", "0" * 11 + "a"), ("0" * 64, "a" * 12), ("9" * 12 + "f" + "0" * 51, "9" * 11 + "f")],
+)
+def test_a_pseudonym_is_the_first_window_of_the_digest_with_a_letter(monkeypatch, digest, body):
+    """The last of the 64 - 12 + 1 windows begins at 52; without any letter twelve of "a" stand in."""
+
+    class Fixed:
+        def hexdigest(self):
+            return digest
+
+    monkeypatch.setattr("context_engine.core.policy.masking.hmac.new", lambda *_: Fixed())
+    assert PseudonymMask([], KEY).pseudonym("NAME", "ana") == f"[NAME {body}]"
+
+
+def test_what_is_neither_text_nor_a_whole_number_is_not_read():
+    mask = PseudonymMask([Names("2.5", "None", "True")], KEY)
+    fields = {"list": [2.5, None, True], "number": 2.5, "nothing": None, "yes": True}
+    assert masked_chunk(Chunk(content="x", metadata=fields), mask).metadata == fields
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [((2, 6), (4, 9), "SECOND"), ((2, 7), (4, 9), "FIRST"), ((2, 7), (3, 9), "SECOND")],
+)
+def test_overlapping_places_have_the_name_of_the_longer_and_of_the_first_if_they_are_equal(first, second, named):
+    """4 and 5 characters, 5 and 5, 5 and 6, found in the wrong order."""
+
+    class Found:
+        def find(self, text):
+            if text == "to the board":
+                yield PersonalData(*second, "SECOND", "x")
+                yield PersonalData(*first, "FIRST", "x")
+
+    mask = PseudonymMask([Found()], KEY)
+    assert mask("to the board") == f"to{mask.pseudonym(named, 'x')}ard"
+
+
+def test_a_result_without_a_request_is_masked_too(ask, chunk_of):
+    result = replace(ask([(1, [chunk_of("a", 0.9, "Rule one.")])], query="Ask Ana"), request=None)
+    masked = with_masked_query(result, MASK)
+    assert (masked.query, masked.request) == (f"Ask {ANA}", None)

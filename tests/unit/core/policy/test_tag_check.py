@@ -191,3 +191,115 @@ def test_every_check_answers_on_rubbish() -> None:
     assert not one.ok
     assert set(one.findings) == set(CHECKS)
     assert one.to_dict()["checks"]["text"] == {"state": "failed", "message": "there is no text in 'content'"}
+
+
+def bare(score: float, relevance: float = 0.0, **extra: Any) -> dict[str, Any]:
+    """An untrusted text, whose boost is 0: its score is 0.6 times its relevance."""
+    tag = {"source_type": "general_web", "authority_tier": 5, "trust_class": "UNTRUSTED", "ttl_seconds": 60}
+    numbers = {"rag_score": score, "relevance": relevance}
+    tag |= {"source_id": "s", "fetched_at": "2026-03-02T09:59:30Z", "extra": {**numbers, **extra}}
+    return {"content": "x", "_provenance": tag}
+
+
+@pytest.mark.parametrize(("score", "fine"), [(0.0, True), (0.0001, True), (0.00011, False)])
+def test_a_score_may_be_a_ten_thousandth_off(score: float, fine: bool) -> None:
+    assert ("score" not in failed(check([bare(score)])[0])) is fine
+
+
+@pytest.mark.parametrize(
+    ("key", "said", "message"),
+    [
+        ("_rag_score", 0.5, "0.6 × 0.8 + 0.4 × 0 = 0.4800, not 0.5; rag_score is 0.5 beside the tag and 0.48 in it"),
+        (
+            "_relevance_score",
+            0.801,
+            "0.6 × 0.801 + 0.4 × 0 = 0.4806, not 0.48; relevance is 0.801 beside the tag and 0.8 in it",
+        ),
+        ("_authority_boost", 0.1, "boost 0.1, tier has 0"),
+    ],
+)
+def test_a_number_beside_the_tag_must_be_the_one_in_it(key: str, said: float, message: str) -> None:
+    assert failed(check([{**bare(0.48, 0.8), key: said}])[0])["score"] == message
+
+
+@pytest.mark.parametrize("key", ["source_id", "source_type", "authority_tier", "trust_class"])
+def test_each_part_of_the_authority_beside_the_tag_must_be_the_one_in_it(key: str) -> None:
+    text = bare(0.0)
+    assert "authority" not in failed(check([{**text, key: text["_provenance"][key]}])[0])
+    assert f"{key} is 'x' beside the tag" in failed(check([{**text, key: "x"}])[0])["authority"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fine"),
+    [
+        ("ttl_seconds", 0, True),
+        ("ttl_seconds", -1, False),
+        ("ttl_seconds", True, False),
+        ("authority_tier", 1, True),
+        ("authority_tier", 5, True),
+        ("authority_tier", 0, False),
+        ("authority_tier", 6, False),
+        ("authority_tier", 2.0, False),
+        ("source_id", 3, False),
+    ],
+)
+def test_the_least_and_the_greatest_value_of_a_key(key: str, value: Any, fine: bool) -> None:
+    text = bare(0.0)
+    text["_provenance"][key] = value
+    assert ("tag" not in failed(check([text])[0])) is fine
+
+
+@pytest.mark.parametrize(
+    ("ttl", "span"),
+    [
+        (0, "0 seconds"),
+        (119, "119 seconds"),
+        (120, "2 minutes"),
+        (121, "121 seconds"),
+        (3600, "60 minutes"),
+        (7200, "2 hours"),
+        (86_400, "24 hours"),
+        (172_800, "2 days"),
+        (172_860, "2881 minutes"),
+    ],
+)
+def test_a_span_is_told_in_its_largest_whole_unit_of_two_or_more(ttl: int, span: str) -> None:
+    text = bare(0.0)
+    text["_provenance"]["ttl_seconds"] = ttl
+    fresh = check([text], AT + timedelta(days=9))[0].findings["fresh"]
+    assert fresh.message == f"expired: fetched 2026-03-02T09:59:30Z, fresh for {span}"
+
+
+@pytest.mark.parametrize(
+    "change", [{"ttl_seconds": -1}, {"ttl_seconds": None}, {"ttl_seconds": True}, {"fetched_at": 5}]
+)
+def test_what_freshness_is_reckoned_from_must_be_readable(change: dict[str, Any]) -> None:
+    text = bare(0.0)
+    text["_provenance"] |= change
+    assert failed(check([text])[0])["fresh"] == "fetched_at or ttl_seconds cannot be read"
+
+
+def test_a_text_fetched_at_this_moment_is_fresh() -> None:
+    text = bare(0.0)
+    text["_provenance"] |= {"fetched_at": "2026-03-02T10:00:00Z", "ttl_seconds": 0}
+    assert check([text])[0].findings["fresh"] == (CheckState.OK, "")
+
+
+def test_equal_scores_may_stand_in_either_order() -> None:
+    one, other = bare(0.48, 0.8, chunk_id="a"), bare(0.48, 0.8, chunk_id="b")
+    assert not any("order" in failed(checked) for checked in check([one, other, one | {"_rag_score": None}])[:2])
+
+
+def test_only_a_chunk_with_an_id_can_stand_twice() -> None:
+    assert [failed(one).get("order") for one in check([bare(0.0), bare(0.0)])] == [None, None]
+    named = bare(0.0, chunk_id="a")
+    assert [failed(one).get("order") for one in check([named, named])] == [None, "the same chunk appears twice"]
+
+
+def test_texts_are_numbered_from_one_and_named(saved: dict[str, Any]) -> None:
+    told = [one.to_dict() for one in check(saved)]
+    assert [(one["number"], one["source_id"], one["chunk_id"], one["ok"]) for one in told] == [
+        (1, "t1", "a", True),
+        (2, "t3", "b", True),
+        (3, "t5", "c", True),
+    ]

@@ -117,3 +117,44 @@ def test_chunks_are_looked_for_six_levels_down() -> None:
     assert read_tagged(data).texts[0].tag == TAG
     with pytest.raises(InvalidRequest, match="holds no chunks"):
         read_tagged({"outputs": data})
+
+
+def test_five_of_the_seven_keys_make_a_mapping_a_tag() -> None:
+    five = {key: TAG[key] for key in list(TAG)[:5]}
+    assert read_tagged(five).texts[0].tag == five
+    with pytest.raises(InvalidRequest, match="holds no chunks"):
+        read_tagged({key: TAG[key] for key in list(TAG)[:4]})
+
+
+def test_of_several_answers_the_first_with_texts_counts() -> None:
+    """An answer without texts but with settings does not; of none with texts the first does."""
+    empty = {"chunks": [], "settings": {"relevance_weight": {"value": 0.5}, "authority_weight": {"value": 0.5}}}
+    assert read_tagged([empty, [CHUNK]]).texts[0].tag == TAG
+    assert read_tagged([empty, {"chunks": []}]).settings_known
+
+
+@pytest.mark.parametrize("holder", ["chunks", "result", "records", "json", "outputs", "output", "data", "body"])
+def test_chunks_may_stand_under_each_name_of_a_nodes_output(holder: str) -> None:
+    assert read_tagged({holder: [CHUNK]}).texts[0].tag == TAG
+
+
+def test_lists_count_as_levels() -> None:
+    data: Any = [CHUNK]
+    for _ in range(6):
+        data = [data]
+    assert read_tagged(data).texts[0].tag == TAG
+    with pytest.raises(InvalidRequest, match="holds no chunks"):
+        read_tagged([data])
+
+
+@pytest.mark.parametrize("prefix", ["extra.", "extra_", ""])
+def test_other_keys_of_a_spread_out_tag_are_its_extra(prefix: str) -> None:
+    spread = {key: value for key, value in TAG.items() if key != "extra"}
+    spread |= {f"{prefix}chunk_id": "c", f"{prefix}rag_score": 0.5}
+    assert read_tagged([{"content": "A rule.", "metadata": spread}]).texts[0].tag == TAG
+
+
+@pytest.mark.parametrize("missing", ["source_type", "fetched_at"])
+def test_metadata_without_a_type_or_a_time_of_fetching_is_no_tag(missing: str) -> None:
+    spread = {key: value for key, value in FLAT.items() if key != missing}
+    assert read_tagged([{"content": "A rule.", "metadata": spread}]).texts[0].tag is None
