@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from context_engine.audit.checks.derived import ReadEntry, _differing_mentions
 from context_engine.audit.checks.findings import Finding
 from context_engine.audit.checks.verify import verify
 from context_engine.audit.formats.merkle import leaf_hash
+from context_engine.audit.ledger.derive import ChunkIdentity
 from context_engine.audit.ledger.seals import row_mac
 from tests.unit.audit.checks.logs import KEY, Hand, make_log, open_log
 
@@ -126,3 +128,18 @@ def test_an_entry_that_is_no_record_is_found_though_its_hash_and_mac_are_valid(h
     hand("DELETE FROM checkpoint")
     hand.retile()
     assert ("entry_format", 4) in [(code, index) for code, index, _ in found(hand)]
+
+
+def test_a_row_of_no_record_is_named_by_its_id(hand: Hand) -> None:
+    hand(ROW, 300, "x-1")
+    hand("INSERT INTO record (idx, record_id, kind, time) VALUES (100, 'x-2', 'search', '')")
+    assert "x-2" in {one.where.name for one in checked(hand)}
+
+
+@pytest.mark.parametrize(("chunks", "named"), [(5, 5), (6, 5)])
+def test_five_chunks_are_named_with_200_characters_each(chunks: int, named: int) -> None:
+    """`policies/` has nine of them."""
+    stored = {ChunkIdentity("policies", str(number) * 500, None, None, None): 1 for number in range(chunks)}
+    problem = _differing_mentions(ReadEntry(3, {"id": "x"}), stored, {}, chunks).problem
+    names = ", ".join(f"policies/{str(number) * 191}" for number in range(named))
+    assert problem.endswith(f", at {names}{' ...' if chunks > 5 else ''}")

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from context_engine.audit.checks.findings import Finding
-from context_engine.audit.checks.rows import KeyRun, LogRow, check_block, find_extent, key_runs, stray_rows
+from context_engine.audit.checks.rows import (
+    KeyRun,
+    LogExtent,
+    LogRow,
+    check_block,
+    find_extent,
+    key_runs,
+    stray_rows,
+)
 from context_engine.audit.formats.merkle import leaf_hash
 from context_engine.audit.ledger.seals import row_mac, row_macs
 from tests.unit.audit.checks.logs import KEY, STOLEN_NAME, Hand, make_log, open_log
@@ -140,3 +148,44 @@ def test_rows_and_tiles_where_no_log_has_any_are_found(hand: Hand) -> None:
         ("tile_extra", "tile 1 (level 0)"),
         ("tile_extra", "tile 0 (level 1)"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("level", "index", "valid"),
+    [(1, 0, True), (2, 0, True), (8, 0, False), (0, -1, False), (1, -1, False), (1, 1, False), ("x", 0, False)],
+)
+def test_only_tiles_that_a_log_of_the_size_has_are_in_place(hand: Hand, level: object, index: int, valid: bool) -> None:
+    """65,537 records have 257 tiles at level 0, two at level 1 and one at level 2."""
+    hand("INSERT INTO tile VALUES (?, ?, ?)", level, index, bytes(32))
+    size = 65_537 if (level, index) != (1, 1) else 65_536
+    with open_log(hand.place) as ledger, ledger.database.connect() as connection:
+        found = list(stray_rows(connection, size))
+    assert [(one.code, one.where.first) for one in found] == ([] if valid else [("tile_extra", index)])
+
+
+def test_a_log_without_rows_has_no_extent(tmp_path: Path) -> None:
+    with open_log(tmp_path / "empty.db") as ledger, ledger.database.connect() as connection:
+        extent = find_extent(connection, 8)
+    assert (extent.size, extent.stretches) == (0, ())
+
+
+def test_a_tile_has_256_rows_and_the_last_has_the_rest() -> None:
+    extent = LogExtent((range(3),), 600)
+    assert [extent.width(number) for number in range(3)] == [256, 256, 88]
+
+
+def test_a_moved_row_is_recognised_at_the_beginning_of_the_log() -> None:
+    """There is no index below 0 to compare its MAC with."""
+    _, (one,) = check_block(0, 4, [ROWS[0]._replace(mac=row(1, b"entry 0").mac), *ROWS[1:]], tile_of(ROWS), MACS, 0)
+    assert "belongs to the index one above" in one.problem
+
+
+@pytest.mark.parametrize(("index", "found_codes"), [(1, ["gap"]), (2, ["tile_missing"]), (3, [])])
+def test_rows_from_the_minimum_on_must_be_there(index: int, found_codes: list[str]) -> None:
+    """`minimum` is the index of the first row that was not pruned."""
+    rows = [one for one in ROWS if one.idx != 1]
+    tile = tile_of(ROWS[:2])
+    minimum = {1: 1, 2: 2, 3: 4}[index]
+    pruned = [one._replace(entry=None) if one.idx < minimum else one for one in rows]
+    codes = [code for code, at in found(pruned, tile, minimum=minimum) if at == index]
+    assert codes == found_codes

@@ -164,3 +164,22 @@ def test_upper_tiles_of_a_wrong_type_are_left_out(tmp_path: Path) -> None:
     )
     with open_log(hand.place) as ledger, ledger.database.connect() as connection:
         assert read_upper(connection) == {(1, 0): b"x", (2, 3): b"y"}
+
+
+def test_a_checkpoint_at_the_end_of_the_pruned_tiles_has_its_root() -> None:
+    tree, found = grown(blocks()[2:], [512], minimum=512)
+    assert found == []
+    assert tree.roots == {512: (fold(b"".join(LEAVES[:512])),)}
+
+
+@pytest.mark.parametrize(("minimum", "missing"), [(65_536, 0), (65_535, 3)])
+def test_a_tile_above_may_be_gone_if_all_that_it_covers_was_pruned(minimum: int, missing: int) -> None:
+    """A tile of level 1 covers 256 tiles of 256 records."""
+    _, found = grown(blocks(), upper={}, minimum=minimum)
+    assert len(found) == missing
+
+
+def test_tiles_above_that_are_too_wide_are_told_in_their_order() -> None:
+    wide = {(1, 0): UPPER[1, 0] + bytes(64), (1, 1): bytes(32)}
+    tree = Tree([], SIZE, 0, dict(reversed(wide.items())))
+    assert [str(one.where) for one in tree.widths()] == ["tile 0 (level 1)"]
