@@ -141,9 +141,14 @@ def conserves(document, folder):
             assert page_at(loaded.pages, loaded.text.index(token(number, at))) == number
 
 
+TURNED = {"paragraphs": ["bank bank bank year-end year-end year-end limit"], "columns": 1, "notes": [], "turn": 90}
+"""The turned text begins where the paragraph ends: PDFium joins them to "limitof"."""
+
+
 @settings(max_examples=10, deadline=None, suppress_health_check=CHECKS)
 @given(DOCUMENT)
 @example({"pages": [BARE, BARE, {**BARE, "paragraphs": ["limit"]}], "head": "", "foot": "Page #"})
+@example({"pages": [TURNED], "head": "", "foot": ""})
 @pytest.mark.wording
 def test_no_word_is_lost(tmp_path, document):
     conserves(document, tmp_path)

@@ -195,7 +195,7 @@ class PageText:
     def _apart(self, bare: str, unit: int) -> list[tuple[str, int]]:
         """Split a line into (text, offset): PDFium joins lines of a single character, however far apart."""
         if not 1 < len(bare) <= _MOST_GLUED or not bare.isascii():
-            return [(bare, unit)] if bare else []
+            return self._by_turn(bare, unit) if bare else []
         boxes = [self.box_at(unit + at, 0) for at in range(len(bare))]
         cuts = [
             at
@@ -204,6 +204,22 @@ class PageText:
         ]
         edges = [0, *cuts, len(bare)]
         return [(part.strip(), unit + at) for at, end in pairwise(edges) if (part := bare[at:end]).strip()]
+
+    def _by_turn(self, bare: str, unit: int) -> list[tuple[str, int]]:
+        """Split a line where the direction of writing changes: PDFium may join turned text to the line before it."""
+        first, last = self._turn_at(unit), self._turn_at(unit + units(bare) - 1)
+        if first == last or first is None or last is None:
+            return [(bare, unit)]
+        for at, char in enumerate(bare):
+            turn = None if char.isspace() else self._turn_at(unit + units(bare[:at]))
+            if turn not in (None, first):
+                return [(bare[:at].rstrip(), unit), *self._by_turn(bare[at:], unit + units(bare[:at]))]
+        return [(bare, unit)]
+
+    def _turn_at(self, unit: int) -> int | None:
+        """Return the quarter turns of the character at a UTF-16 offset; None if PDFium made the character up."""
+        read = self._raw.FPDFText_GetMatrix(self._page, self._index(unit), self._at_matrix)
+        return _quarter_turns(self._matrix) if read else None
 
     def _index(self, unit: int) -> int:
         """Return the number of the character at a UTF-16 offset."""
@@ -215,7 +231,7 @@ class PageText:
         placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, self._at_char)
         if not placed or not raw.FPDFText_GetMatrix(page, index, self._at_matrix):
             return PdfLine(clean(bare), 0.0, False, 0.0, 0.0)
-        turn = round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4 if matrix.b or matrix.a < 0 else 0
+        turn = _quarter_turns(matrix)
         size = round(raw.FPDFText_GetFontSize(page, index) * math.hypot(matrix.c, matrix.d), 1)
         _, bottom, _, top = turned(self._box_of_char(), turn)
         _, floor, _, ceiling = turned(self._box, turn)
@@ -288,6 +304,11 @@ class PageText:
         first, last = self._index(unit), self._index(unit + units(bare) - 1)
         error = self._raw.FPDFText_HasUnicodeMapError
         return sum(error(self._page, index) == 1 for index in range(first, last + 1))
+
+
+def _quarter_turns(matrix: Any) -> int:
+    """Return by how many quarter turns, counterclockwise, a matrix turns the text; 0 to 3."""
+    return round(math.atan2(matrix.b, matrix.a) / (math.pi / 2)) % 4 if matrix.b or matrix.a < 0 else 0
 
 
 def _blocks(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[float, float]]:
