@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from context_engine.adapters.sources.local.cells import assigned, trained
-from context_engine.adapters.sources.local.matrix import Cells, Matrix
+from context_engine.adapters.sources.local.matrix import Cells, Matrix, _first
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.vector_parts import VectorParts
 
@@ -168,3 +168,92 @@ def test_cells_are_widened_until_enough_rows_pass_a_filter(monkeypatch: pytest.M
     farthest = by_hand(of, QUERY, mine, len(mine))[-200:]
     found = of.nearest(QUERY, 5, Rows(farthest), SearchOptions(approximate_from=1, probe=0.01))
     assert len(found) == 5 and set(found) <= set(farthest)
+
+
+def in_four_cells(each: int = 30) -> Matrix:
+    """Four cells of `each` vectors along the axes, row by row in turn."""
+    centroids = np.eye(4, dtype=np.float32)
+    of_part = np.arange(4 * each, dtype=np.int32) % 4
+    rids = np.arange(1, 4 * each + 1)
+    return Matrix(
+        "m",
+        rids,
+        1 + np.arange(4 * each) // (2 * each),
+        np.ones(4 * each, np.int64),
+        VectorParts(centroids[of_part]),
+        Cells(centroids, of_part),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "probe", "cells"),
+    [
+        (1, 0.1, [0]),  # 20 for one row; cell 0 has 30
+        (2, 0.1, [0, 1]),  # 40
+        (3, 0.1, [0, 1]),  # 60
+        (4, 0.1, [0, 1, 2]),  # 80
+        (9, 0.1, [0, 1, 2, 3]),  # 180, of the 120 that there are
+        (1, 0.25, [0]),  # 30
+        (1, 0.26, [0, 1]),  # 31.2
+    ],
+)
+def test_the_nearest_cells_are_read_until_they_hold_the_share_and_20_vectors_a_row(
+    wanted: int, probe: float, cells: list[int]
+) -> None:
+    of, query = in_four_cells(), np.array([0.9, 0.3, 0.2, 0.1], np.float32)
+    dots, owner = of._probed(query, None, wanted, probe)
+    assert sorted(owner.tolist()) == [row for row in range(120) if row % 4 in cells]
+    assert dots.tolist() == pytest.approx([float(query[row % 4]) for row in owner.tolist()])
+
+
+def test_vectors_of_other_sources_in_a_cell_do_not_count() -> None:
+    """Source 1 has 15 vectors in each cell: two cells hold the 20 of one row."""
+    of, query = in_four_cells(), np.array([0.9, 0.3, 0.2, 0.1], np.float32)
+    assert len(of._probed(query, 1, 1, 0.1)[1]) == 60
+    assert len(of._probed(query, None, 1, 0.1)[1]) == 30
+    assert of._held_by_cells(of.cells, 1).tolist() == [15, 15, 15, 15]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "probe", "source_key", "complete"),
+    [
+        (120, None, None, True),
+        (119, None, None, False),
+        (60, None, 1, True),
+        (59, None, 1, False),
+        (120, 1.0, None, True),
+        (120, 0.1, None, False),
+    ],
+)
+def test_a_ranking_is_complete_if_all_rows_were_read_and_are_in_it(
+    wanted: int, probe: float | None, source_key: int | None, complete: bool
+) -> None:
+    of = in_four_cells()
+    ranking, everything = of._ranking(np.array([1, 0, 0, 0], np.float32), source_key, wanted, probe)
+    assert everything is complete
+    assert len(ranking) == min(wanted, 60 if source_key else 120)
+
+
+def test_rows_without_vectors_and_beyond_the_last_have_no_cosine() -> None:
+    of = in_four_cells(1)
+    assert of.cosines([1.0, 0.0, 0.0, 0.0], [4, 0, 1, 5, 2]) == {1: 1.0, 2: 0.0, 4: 0.0}
+    assert of.cosines([1.0, 0.0, 0.0, 0.0], []) == of.cosines([1.0, 0.0, 0.0, 0.0], [9]) == {}
+
+
+def test_of_equal_rows_the_older_come_first_also_at_the_limit() -> None:
+    of = in_four_cells(3)
+    assert of.nearest([1.0, 0.0, 0.0, 0.0], 2, Rows(of.rids.tolist()), ALL) == [1, 5]
+    assert of.nearest([1.0, 0.0, 0.0, 0.0], 4, Rows(of.rids.tolist()), ALL) == [1, 5, 9, 2]
+
+
+def test_a_batch_is_20_rows_more_than_wanted_and_four_times_as_large_each_time() -> None:
+    asked: list[int] = []
+
+    class Sized(Rows):
+        def among(self, rids: Collection[int]) -> set[int]:
+            asked.append(len(rids))
+            return super().among(rids)
+
+    assert _first(list(range(1000)), Sized([900]), 1) == [900]
+    assert asked == [21, 84, 336, 559]
+    assert _first(list(range(10)), Sized([3, 5, 7]), 2) == [3, 5]

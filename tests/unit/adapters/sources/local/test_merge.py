@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 
+from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.options import SearchOptions, boosted, kind_of, lifted, merged, ranked
 from context_engine.core.models import ScoreKind, Settings
 from context_engine.errors import ConfigError
@@ -99,3 +102,44 @@ def test_settings_become_options() -> None:
     found = SearchOptions.of(Settings(merge_method="rrf", rrf_k=10, section_weight=0.0))
     assert (found.merge_method, found.rrf_k, found.section_weight) == ("rrf", 10, 0.0)
     assert SearchOptions.of(Settings()) == SearchOptions()
+
+
+def test_a_row_that_neither_ranking_has_scores_nothing() -> None:
+    options = SearchOptions(merge_method="rrf", rrf_k=60)
+    assert merged({1: 5.0, 2: 0.0}, 5.0, {}, options) == {1: 1 / 61, 2: 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "cosine", "expected"),
+    [(5.0, 0.5, 0.5), (20.0, 0.5, 0.75), (0.0, 0.5, 0.25), (10.0, 1.5, 1.0), (0.0, -0.5, 0.0), (0.0, 0.0, 0.0)],
+)
+def test_both_scores_are_kept_within_0_and_1(text: float, cosine: float, expected: float) -> None:
+    """Half of text / 10 and half of the cosine."""
+    options = SearchOptions(keyword_weight=0.5, vector_weight=0.5)
+    assert merged({1: text}, 10.0, {1: cosine}, options)[1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("keyword", "vector"), [(0.0, 1.0), (1.0, 0.0)])
+def test_one_weight_is_enough(keyword: float, vector: float) -> None:
+    found = merged({1: 5.0}, 10.0, {1: 0.25}, SearchOptions(keyword_weight=keyword, vector_weight=vector))
+    assert found[1] == pytest.approx(keyword * 0.5 + vector * 0.25)
+
+
+def test_a_lift_by_ranks_adds_the_best_score_to_rows_with_the_codes() -> None:
+    assert lifted({1: 0.5, 2: 0.25}, {2}, ScoreKind.RRF) == {1: 0.5, 2: 0.75}
+    assert lifted({}, {2}, ScoreKind.RRF) == {}
+
+
+def test_boosts_are_shares_of_the_best_score() -> None:
+    """(4 + 8 * (0.5 * 0.25 + 0.25)) / 1.75 = 4, and 8 / 1.75 without either."""
+    options = SearchOptions(title_boost=0.5, definition_boost=0.25)
+    found = boosted({1: 4.0, 2: 8.0}, {1: 0.25}, {1}, options)
+    assert found == {1: pytest.approx(7.0 / 1.75), 2: pytest.approx(8.0 / 1.75)}
+    assert boosted({}, {}, set(), options) == {}
+
+
+def test_the_defaults_are_those_that_were_measured() -> None:
+    options = SearchOptions()
+    assert (options.depth, options.approximate_from, options.probe) == (60, 200_000, 0.1)
+    least = signature(IndexSync.__init__).parameters["approximate_from"].default
+    assert least == options.approximate_from

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,3 +105,99 @@ def test_commits_faster_than_a_search_leave_nothing_behind(base: LocalBase, monk
             patch.setattr(reader, "_stamp", late)
             found(base, "white")
         assert [chunk.score(ScoreKind.COSINE) is not None for chunk in found(base, "white")] == [True]
+
+
+class Failing:
+    """A connection whose first queries fail."""
+
+    def __init__(self, *codes: int | None) -> None:
+        self.codes, self.asked = list(codes), 0
+
+    def execute(self, _statement: str) -> Failing:
+        self.asked += 1
+        if self.codes:
+            error = sqlite3.OperationalError("no")
+            code = self.codes.pop(0)
+            if code is not None:
+                error.sqlite_errorcode = code
+            raise error
+        return self
+
+    def fetchone(self) -> tuple[int]:
+        return (0,)
+
+
+READONLY = sqlite3.SQLITE_READONLY
+
+
+@pytest.mark.parametrize(
+    ("codes", "asked", "waits"),
+    [
+        ((), 1, 0),
+        ((READONLY,), 2, 1),
+        ((READONLY | 5 << 8,), 2, 1),  # an extended code
+        ((READONLY, READONLY, READONLY, READONLY), 3, 3),
+        ((sqlite3.SQLITE_CORRUPT,), 1, 0),
+        ((sqlite3.SQLITE_CANTOPEN,), 1, 0),
+        ((None,), 1, 0),
+    ],
+)
+def test_a_log_that_a_reader_may_not_create_is_awaited_three_times(
+    codes: tuple[int | None, ...], asked: int, waits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    connection = Failing(*codes)
+    reader._await_log(connection)  # type: ignore[arg-type]
+    assert (connection.asked, slept) == (asked, [0.025] * waits)
+
+
+def test_sixteen_sets_of_partitions_are_kept_open_and_those_of_a_former_index_are_not(tmp_path: Path) -> None:
+    opened: Any = object()
+    viewer = reader.Viewer(tmp_path, reader.Pool(tmp_path))
+    for number in range(17):
+        viewer._keep((1, (number,)), opened)
+    assert [keys for _, keys in viewer._opened] == [(number,) for number in range(1, 17)]
+    viewer._keep((2, (1,)), opened)
+    assert list(viewer._opened) == [(2, (1,))]
+
+
+@pytest.mark.parametrize(
+    ("failures", "error", "changes", "looks"),
+    [
+        (19, PermissionError, False, 20),
+        (20, PermissionError, False, None),
+        (19, FileNotFoundError, True, 20),
+        (20, FileNotFoundError, True, None),
+        (1, FileNotFoundError, False, None),  # nothing has changed: it will not be there the next time either
+        (1, ValueError, True, 2),
+    ],
+)
+def test_an_index_is_looked_at_twenty_times_while_it_changes(
+    failures: int,
+    error: type[Exception],
+    changes: bool,
+    looks: int | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+
+    def opened_at(*_: object) -> Any:
+        seen.append(1)
+        if len(seen) <= failures:
+            raise error
+        return "opened"
+
+    stamps = iter(range(1000))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(reader, "_stamps", lambda _: next(stamps) if changes else 0)
+    viewer = reader.Viewer(tmp_path, reader.Pool(tmp_path))
+    monkeypatch.setattr(viewer, "_opened_at", opened_at)
+    if looks is None:
+        with pytest.raises(error):
+            viewer._open((), "base")
+        assert len(seen) in (1, 20)
+    else:
+        assert viewer._open((), "base") == "opened"
+        assert len(seen) == looks

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -169,3 +171,50 @@ class TestMark:
     def test_of_another_base_or_of_the_future(self, paths: list[Path]) -> None:
         assert PartitionIndex.open(paths[0], "other", 9) is None
         assert PartitionIndex.open(paths[0], "base", 1) is None
+
+
+@pytest.mark.parametrize(("free", "has_room"), [(4_000_000, True), (3_999_999, False)])
+def test_memory_is_taken_from_four_million_bytes_on(
+    free: int, has_room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    assert module._has_room(str(tmp_path)) is has_room
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert module._has_room(str(tmp_path)) is False
+
+
+@pytest.mark.parametrize(("age", "kept"), [(60, True), (61, False)])
+def test_folders_of_links_are_left_behind_after_a_minute(
+    age: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = tmp_path / f"{module._PREFIX}x", tmp_path / "other"
+    for made in (folder, other):
+        made.mkdir()
+        os.utime(made, (1000, 1000))
+    monkeypatch.setattr("time.time", lambda: 1000.0 + age)
+    module._sweep.__wrapped__(str(tmp_path))
+    assert (folder.exists(), other.exists()) == (kept, True)
+
+
+def test_a_folder_that_stays_is_removed_ten_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[bool] = []
+    monkeypatch.setattr("shutil.rmtree", lambda _, ignore_errors: tries.append(ignore_errors))
+    module._remove(tmp_path)
+    assert tries == [True] * 10
+    module._remove(tmp_path / "gone")
+    assert len(tries) == 11
+
+
+def test_a_union_is_as_new_as_the_newest_of_its_indexes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[dict[str, Any]] = []
+    real = indexing.opened
+
+    def opened(folder: Path) -> Any:
+        written.append(json.loads((folder / indexing.META).read_text("utf-8")))
+        return real(folder)
+
+    monkeypatch.setattr(indexing, "opened", opened)
+    metas = [{**indexing.read_meta(path), "opstamp": stamp} for path, stamp in zip(paths, (7, 5))]
+    union(paths[:2], metas)
+    assert written[0]["opstamp"] == 7
+    assert written[0]["segments"] == [segment for meta in metas for segment in meta["segments"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -213,3 +214,43 @@ def test_a_row_that_the_index_holds_twice(base: LocalBase, monkeypatch: pytest.M
     said = problems(base)
     assert said.count("is in the index more than once") == 1
     assert "the index holds 28 chunks, 29 of them have a row number" in said
+
+
+def index_file(body: bytes, *, footer: bytes | None = None, length: int | None = None, magic: int = 1337) -> bytes:
+    """A file as tantivy ends it: JSON with the checksum of the rest, its length and a magic number."""
+    footer = json.dumps({"crc": zlib.crc32(body)}).encode() if footer is None else footer
+    length = len(footer) if length is None else length
+    return body + footer + length.to_bytes(4, "little") + magic.to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    ("content", "broken"),
+    [
+        (index_file(b"words"), False),
+        (index_file(b""), False),  # all of it is footer
+        (index_file(b"", length=11), True),  # longer than the file
+        (index_file(b"words", length=10_000), True),
+        (index_file(b"words", magic=1338), True),
+        (index_file(b"words", footer=b'{"crc": 1}'), True),
+        (index_file(b"words", footer=b"{}"), True),
+        (index_file(b"words", footer=b"[1]"), True),
+        (index_file(b"words", footer=b"no"), True),
+        (index_file(b"words")[1:], True),
+        (index_file(b"", footer=b""), True),  # eight bytes
+        (b"1234567", True),
+        (index_file(bytes(3 << 20)), False),  # three blocks
+    ],
+)
+def test_an_index_file_is_whole_if_its_checksum_is_that_of_all_before_the_footer(
+    content: bytes, broken: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.idx"
+    path.write_bytes(content)
+    assert verify._broken(path) is broken
+
+
+@pytest.mark.parametrize(("many", "more"), [(0, None), (5, None), (6, "1 more"), (9, "4 more")])
+def test_five_rows_are_named_and_the_others_counted(many: int, more: str | None) -> None:
+    told = list(verify._named("is gone", iter(range(many))))
+    assert told[:5] == [f"chunk row {number} is gone" for number in range(min(many, 5))]
+    assert told[5:] == ([] if more is None else [f"{more} chunk rows like it"])
