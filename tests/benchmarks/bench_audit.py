@@ -156,7 +156,7 @@ def report(modes: Mapping[str, Mode], asked: int) -> None:
 def size_line(url: str) -> str:
     with Ledger.open(url, origin="-", keyring=None, clock=SystemClock(), create=False) as ledger:
         ledger.integrate()
-        found = ledger_statistics(ledger)
+        found = ledger_statistics(ledger.database)
         entries = [len(one.entry or b"") for one in ledger.entries(0, ledger.size)]
     own = sum(one.size for kind, one in found.stored.items() if kind not in TEXTS)
     shared = sum(one.size for kind, one in found.stored.items() if kind in TEXTS)

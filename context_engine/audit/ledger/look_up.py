@@ -7,17 +7,13 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, and_, distinct, func, select
 
-from context_engine.audit.ledger.database import parts
+from context_engine.audit.ledger.database import Database, parts
 from context_engine.audit.ledger.derive import FATES, moment_text, sha256_bytes
 from context_engine.audit.ledger.schema import addendum, chunk, erasure, log, mention, record
-
-if TYPE_CHECKING:
-    from context_engine.audit.ledger.ledger import Ledger
-
 
 _RECORD: Final = tuple(record.c)
 
@@ -260,7 +256,7 @@ class LedgerStatistics:
 
 
 def ledger_statistics(
-    ledger: Ledger, *, since: datetime | None = None, until: datetime | None = None
+    database: Database, *, since: datetime | None = None, until: datetime | None = None
 ) -> LedgerStatistics:
     """Return the statistics of the records with since <= time < until; entries, addenda and erasures of all time.
 
@@ -272,7 +268,7 @@ def ledger_statistics(
         wanted.append(record.c.time >= moment_text(since))
     if until is not None:
         wanted.append(record.c.time < moment_text(until))
-    with ledger.database.connect(patient=True) as connection:
+    with database.connect(patient=True) as connection:
         totals = connection.execute(
             select(
                 func.count(), func.min(record.c.time), func.max(record.c.time), func.count(distinct(record.c.caller))

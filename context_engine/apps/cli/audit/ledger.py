@@ -114,7 +114,7 @@ def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:
     """Say that neither the configuration nor a record knows of a domain of which nothing was found, if that is so."""
     from context_engine.audit.ledger.look_up import ledger_statistics
 
-    known = {*opened.context.setup.registry.names, *ledger_statistics(opened.ledger).domains}
+    known = {*opened.context.setup.registry.names, *ledger_statistics(opened.ledger.database).domains}
     if domain is not None and domain not in known:
         note(
             f"{domain!r} is no domain of the configuration, nor of any record.{nearest(domain, known)}", style="yellow"

@@ -54,7 +54,7 @@ def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, as
     with opened_ledger(at) as opened:
         ledger = opened.ledger
         ledger.integrate()
-        statistics, about = ledger_statistics(ledger, since=since, until=until), _about(ledger)
+        statistics, about = ledger_statistics(ledger.database, since=since, until=until), _about(ledger)
         unsigned = ledger.keyring is None
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, **about, **asdict(statistics)})
