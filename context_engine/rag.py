@@ -72,7 +72,7 @@ _MISTAKES_OF_ADAPTERS: Final = (NoticeCode.CHUNK_UNREADABLE, NoticeCode.KEY_MISS
 
 
 class ChunkList(list[dict[str, Any]]):
-    """The ranked chunk dicts; `result` is the whole SearchResult, None where the domain is not registered."""
+    """The ranked chunk dicts; `result` is the whole SearchResult, None if the domain is not registered."""
 
     result: SearchResult | None = None
 

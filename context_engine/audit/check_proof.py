@@ -1,6 +1,6 @@
 """Check a proof about an audit log, trusting only the keys that you name.
 
-    python check_proof.py RECORD.tlog-proof --key VKEY [--witness VKEY ...]         a record stands in the log
+    python check_proof.py RECORD.tlog-proof --key VKEY [--witness VKEY ...]         a record is in the log
     python check_proof.py LOG.tlog-consistency --since OLD-CHECKPOINT --key VKEY    the log only grew since then
 
 Needs Python 3.9 and the package `cryptography`, nothing else. Exit code 0: proved, and what; 1: not, and why; 2: usage.

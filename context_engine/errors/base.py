@@ -10,7 +10,7 @@ from context_engine.secrecy import hide_in_error
 
 
 def closest(word: str, valid: Iterable[str]) -> str | None:
-    """Return the valid word that is closest to a word; None where none is close."""
+    """Return the valid word that is closest to a word; None if none is close."""
     folded = {name.casefold(): name for name in sorted(str(name) for name in valid)}
     close = get_close_matches(str(word).casefold(), list(folded), n=1, cutoff=0.6)
     return folded[close[0]] if close else None
@@ -129,7 +129,7 @@ class ConfigError(ContextEngineError):
 
     Args:
         problem: what is wrong and how to fix it, one sentence or two.
-        file: the file it stands in, if any.
+        file: the file it is in, if any.
         key: the dotted key inside the file, if any.
 
     Attributes:

@@ -1,7 +1,7 @@
 """The metadata of a chunk: fields of its document, of its own passage, and where in the file it stands.
 
 `context_engine.core.chunking` lists the keys. Every chunk carries the short fields of its document's front matter. A
-chunk of a record carries what identifies the record, and the fields whose text stands in that chunk: a record of many
+chunk of a record carries what identifies the record, and the fields whose text is in that chunk: a record of many
 fields would otherwise be multiplied by its chunks. What a manifest's rule names under `fields` stands in every chunk.
 """
 

@@ -1,4 +1,4 @@
-"""What loaders return: a document as it stands in a file, or the reason why there is none, and notices."""
+"""What loaders return: a document of a file, or the reason why it could not be read, and notices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedDocument:
-    """A document as it stands in a file.
+    """A document of a file.
 
     Attributes:
         path: relative to the ingested folder, with "/", as `shown_name` writes it.

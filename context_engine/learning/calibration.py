@@ -115,7 +115,7 @@ def calibrate(
         adapter_id: of an adapter that is about to be put in force: calibrate under it too.
 
     Returns:
-        Those in force for who may read all: words alone first; empty where the store holds too little of the domain.
+        Those for callers who may read everything, words alone first; empty if the store holds too little of the domain.
 
     Raises:
         StoreError: the store cannot be read, or not be written.
@@ -175,7 +175,7 @@ def _sentence(text: str) -> str:
 def _calibrated(
     store: Calibratable, domain: DomainSpec, resolve: Resolve, part: CalibrationPart, questions: _Questions
 ) -> ScopeCalibration | None:
-    """Return the calibration of a part, None where it says too little."""
+    """Return the calibration of a part, None if it says too little."""
     if len(questions.own) < _LEAST_SENTENCES:
         return None
     settings = resolve(domain, SearchRequest(query=questions.outside[0], domain=domain.domain)).values
@@ -218,13 +218,13 @@ class _SignalReader:
         self._analysed = lru_cache(maxsize=_MOST_TEXTS)(AnalysedText)
 
     def best(self, question: str) -> float:
-        """Return the best absolute relevance among the candidates of a question, 0 where there is none."""
+        """Return the best absolute relevance among the candidates of a question, 0 without any."""
         return max((signal for _, signal in self._signals(question)), default=0.0)
 
     def best_beside(self, sentence: str) -> float | None:
         """Return the best absolute relevance among the texts that do not hold the sentence that is asked for.
 
-        None where all candidates hold it: a set phrase, of which the rest of the store cannot tell anything.
+        None if all candidates hold it: a set phrase, of which the rest of the store cannot tell anything.
         """
         return max((signal for text, signal in self._signals(sentence) if not _repeats(text, sentence)), default=None)
 

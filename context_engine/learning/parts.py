@@ -31,7 +31,7 @@ class QuestionParts(NamedTuple):
 
     @property
     def cut(self) -> bool:
-        """Whether the largest group was too large for a part: its questions stand in several."""
+        """Whether the largest group was too large for a part: its questions are in several."""
         return self.largest > _MOST * sum(map(len, self.places))
 
     def evidence(self) -> dict[str, Any]:

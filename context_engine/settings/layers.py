@@ -231,7 +231,7 @@ def _layer(
     model: type[BaseModel] = Settings,
     aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> Layer:
-    """Return a layer with the keys of a model; those of `Settings` may stand in groups."""
+    """Return a layer with the keys of a model; those of `Settings` may be in groups."""
     out: dict[str, Setting] = {}
     names: dict[str, str] = {}
     problems: list[ContextEngineError] = []

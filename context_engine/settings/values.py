@@ -114,7 +114,7 @@ def misplaced(key: str, model: type[BaseModel], *, in_group: bool = False) -> st
     """Return why a key cannot be set in a model, and where it can be; None if no model has it.
 
     Args:
-        in_group: whether the key stands in a group of `rag-pipeline.json`.
+        in_group: whether the key is in a group of `rag-pipeline.json`.
     """
     variable = f"{PREFIX}{key.upper()}"
     if key in IngestSettings.model_fields:

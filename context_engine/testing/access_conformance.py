@@ -87,7 +87,7 @@ class AccessContract:
         """Return the sink of some sources in the test's place; a test opens it again and again.
 
         Args:
-            rules_of: returns the access rules of a source, "" where it has none.
+            rules_of: returns the access rules of a source, or "".
         """
         raise TypeError(f"{type(self).__name__} must define open_sink()")
 

@@ -226,7 +226,7 @@ def _sources(registry: LoadedRegistry) -> Iterator[tuple[str, SourceSpec]]:
 
 
 def _written_keys(config: Config) -> Iterator[Notice]:
-    """Yield the connections whose API key stands in a file in plain text."""
+    """Yield the connections whose API key is in a file in plain text."""
     for name in config.connections.names:
         key = config.connections.written(name).get("api_key")
         if isinstance(key, str) and "${" not in key:

@@ -42,7 +42,7 @@ def open_base(
     """Return the embedded base in a folder, which need not exist yet, to be searched and written as the settings say.
 
     Args:
-        place: where the documents of each source belong, for who writes.
+        place: where the documents of each source belong, for whoever writes.
 
     Raises:
         ConfigError: weights that merge nothing, or an embedder without numpy.
@@ -115,7 +115,7 @@ class _EmptySink:
 
 @contextmanager
 def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[Sink]:
-    """Open the embedded base for writing, making it where there is none.
+    """Open the embedded base for writing, making it if missing.
 
     Raises:
         ConfigError: its folder cannot be written to.

@@ -49,7 +49,7 @@ def changed_scorer(setup: Setup, data_dir: Path, result: SearchResult) -> Change
     """Return the model, with its adapter, that compared vectors of the embedded base, and what would do so now.
 
     Returns:
-        None where it is the same, or where the result holds no such comparison.
+        None if it is the same, or where the result holds no such comparison.
 
     Raises:
         UnknownDomain, InvalidRequest, ConfigError: as `settings_in_force`.

@@ -24,7 +24,7 @@ class DomainCalibration(NamedTuple):
 
     Attributes:
         found: the calibrations in force, words alone first; empty where the base holds nothing of the domain.
-        problem: why it could not be calibrated; None where it could.
+        problem: why it could not be calibrated; None if it could.
     """
 
     domain: str
@@ -102,7 +102,7 @@ def scope_in_force(
 
     Args:
         data_dir: the folder of the embedded base; None: there is none.
-        access: of who searches; None: who may read all.
+        access: of the caller; None: everything.
 
     Raises:
         ConfigError, InvalidRequest: settings of the domain that cannot be used, or an unknown persona.

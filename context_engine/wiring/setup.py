@@ -74,7 +74,7 @@ class Setup:
         claim_data_dir(folder, self.config.paths, self.registry.names, env=self.env)
 
     def orphaned(self, folder: Path) -> tuple[Notice, ...]:
-        """Return a notice for every folder of data that was left behind, where there is none in `folder`."""
+        """Return a notice for every orphaned data folder, if `folder` has no data."""
         found = orphaned_data_dirs(folder, self.config.paths, self.registry.names, env=self.env)
         return tuple(one.notice() for one in found)
 

@@ -71,7 +71,7 @@ def configured_base(setup: Setup, path: Path, models: Models) -> LocalBase:
     """Return the embedded base in a folder as the settings have it, with the embedder that they name.
 
     Args:
-        models: those to open, for who asks them afterwards what they did.
+        models: those to open, for whoever asks them afterwards what they did.
     """
     return open_base(path, setup.resolver.base().values, models.embedder(), SystemClock(), embedded_places(setup))
 

@@ -32,7 +32,7 @@ class FirstDifference(NamedTuple):
 
     Attributes:
         path: e.g. `chunks[2].final`.
-        was, now: the values there, None where there is none.
+        was, now: the values there, or None.
     """
 
     path: str

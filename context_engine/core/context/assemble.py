@@ -51,7 +51,7 @@ def assemble(
 ) -> Context:
     """Return ranked chunks as one text of at most `budget` tokens, with labels, origins and attributions.
 
-    Chunks are chosen by rank while they fit; neighbours of one document become one block; blocks stand in the order of
+    Chunks are chosen by rank while they fit; neighbours of one document become one block; blocks are in the order of
     their best rank, so that what matters most comes first and labels rise as one reads. No block is moved to the end
     against a model's weak middle: whether that helps depends on the model, and it would part label from rank.
     Where the question is out of scope or nothing was returned the text is "No relevant information found".

@@ -70,7 +70,7 @@ def _hidden() -> re.Pattern[str]:
 
 
 def checked_nonce(nonce: str) -> str:
-    """Return the nonce if it can stand in a marker.
+    """Return the nonce if a marker can hold it.
 
     Raises:
         InvalidRequest: not 6 to 64 letters, digits, "_" or "-".

@@ -60,10 +60,10 @@ class ValidatedAnswer(NamedTuple):
     Attributes:
         cut: chunks past top_k that were left out.
         rejected: what was refused: not a chunk, or without text.
-        retrieved_at: when the source says it answered, aware; None where it does not say.
+        retrieved_at: when the source says it answered, aware; None if it does not say.
         failures: what parts of the source could not get.
         by_keywords, statistics, calibration, unknown_words, filter_fields, embedding: as in `SourceAnswer`.
-        withheld: what the caller may not read; it stands in none of the others.
+        withheld: what the caller may not read; it is in none of the others.
     """
 
     chunks: tuple[Chunk, ...]
@@ -239,7 +239,7 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
 def _usable(
     answer: SourceAnswer, field: str, is_usable: Callable[[Any], bool], notices: list[Notice]
 ) -> tuple[Any, ...] | None:
-    """Return a tuple of the answer, None where it, or something in it, is not what it should be."""
+    """Return a tuple of the answer, None if it, or something in it, is not what it should be."""
     value: Any = getattr(answer, field)
     if value is None or (isinstance(value, tuple | list) and all(map(is_usable, value))):
         return None if value is None else tuple(value[:_MOST_LISTED])

@@ -72,7 +72,7 @@ class StageTwoOutput:
         in_scope: whether the best of them reached it.
         scope: that threshold.
         rerank_scores: the model reranker's scores by identity; `rerank_adapter`: the adapter that they were made under.
-        rerank_failed: the reranker's failure, None where it ran or was not called.
+        rerank_failed: the reranker's failure, None if it ran or was not called.
     """
 
     chunks: tuple[RankedChunk, ...]
@@ -176,7 +176,7 @@ class CandidateTable:
 
         Args:
             rows: in survivor order.
-            matches: of each row, an index into `rows`; None where it matches no row before it.
+            matches: of each row, an index into `rows`; None if it matches no row before it.
             limit: the least similarity of a near-duplicate.
         """
         relevance, absolute, left = self.relevance.copy(), self.absolute.copy(), []
@@ -194,7 +194,7 @@ class CandidateTable:
         return left
 
     def best_score(self, row: int, kind: ScoreKind) -> float | None:
-        """Return the highest score of a kind in the row's cluster, None where its own text has none."""
+        """Return the highest score of a kind in the row's cluster, None if its own text has none."""
         value = self.chunks[row].score(kind)
         if value is None:
             return None

@@ -61,7 +61,7 @@ _PUT_BACK: Final[Mapping[Step, tuple[str, ...]]] = {
 
 
 class StepEffect(NamedTuple):
-    """What one step did to a chunk: its rank before and after, None where it is not among the ranked any more."""
+    """What one step did to a chunk: its rank before and after, None if it is not among the ranked any more."""
 
     step: Step
     before: int | None
@@ -74,9 +74,9 @@ class ChunkChange:
 
     Attributes:
         before: its rank in the pool by relevance; above `stage2_top_k` the baseline does not show it.
-        after: its rank in the answer, likewise; None where it is merged or dropped.
+        after: its rank in the answer, likewise; None if it is merged or dropped.
         steps: those that changed its rank, each going on from where the last one left it.
-        cause: the step that did most of it; None where it has the same place in both.
+        cause: the step that did most of it; None if it has the same place in both.
         fate: its end in the answer.
         because: the chunks that stand behind it: into which it was merged, which made room, which it outranks.
     """

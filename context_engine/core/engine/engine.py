@@ -143,7 +143,7 @@ class Engine:
         self._pool.close()
 
     def reranker_name(self, settings: Settings) -> str | None:
-        """Return the name of the model reranker that runs under the settings of a search; None where none does."""
+        """Return the name of the model reranker that runs under the settings of a search; None if none does."""
         reranker = chosen(self._rerankers, settings) if settings.reranking_enabled else None
         return None if reranker is None else reranker.name
 

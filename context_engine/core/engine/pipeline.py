@@ -42,7 +42,7 @@ class Pass(NamedTuple):
 
 
 def refill_request(first: Pass, settings: Settings) -> RefillRequest | None:
-    """Return which sources to call for more; None where the answer is full or short for its relevance."""
+    """Return which sources to call for more; None if the answer is full or short for its relevance."""
     top_k = min(_FACTOR * settings.stage1_top_k, MAX_TOP_K)
     missing = settings.stage2_top_k - len(first.output.chunks)
     if not 0 < missing <= sum(map(_taken_away, first.output.fates)) or top_k == settings.stage1_top_k:
@@ -109,7 +109,7 @@ def with_suggestions(plan: SearchPlan, answers: Sequence[RawAnswer]) -> SearchPl
 
 
 def corrected_plan(plan: SearchPlan, first: Pass, prepare: Prepare) -> SearchPlan | None:
-    """Return the plan of a search in the suggested spelling; None where there is no reason for one.
+    """Return the plan of a search in the suggested spelling; None if there is no reason for one.
 
     Args:
         plan: with its suggestions.
@@ -162,7 +162,7 @@ class SearchPipeline:
         timer: seconds for the times of the stages; the default measures nothing.
         analyse: gives a text its analysis: an engine's cache of them, or each anew.
         match: finds the near-duplicates.
-        prepare: reads a query in the suggested spelling; None where it is not searched for.
+        prepare: reads a query in the suggested spelling; None if it is not searched for.
     """
 
     retriever: Retriever
@@ -182,7 +182,7 @@ class SearchPipeline:
         return self._refilled(plan, self._ranked(plan, recalled))
 
     def _corrected(self, plan: SearchPlan, first: Pass) -> SearchResult | None:
-        """Return the result in the suggested spelling; None where there is no reason for it, or nothing is found."""
+        """Return the result in the suggested spelling; None if there is no reason for it, or nothing is found."""
         corrected = None if self.prepare is None else corrected_plan(plan, first, self.prepare)
         recalled = None if corrected is None else self.retriever.recall_again(corrected, first.recalled)
         if corrected is None or recalled is None:

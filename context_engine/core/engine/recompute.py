@@ -120,7 +120,7 @@ class _RecordedReranking:
 
 
 def _recorded_reranking(result: SearchResult) -> _RecordedReranking | None:
-    """Return the reranker of a result; None where it had none, or one without an opinion."""
+    """Return the reranker of a result; None if it had none, or one without an opinion."""
     failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
     if not (failures or result.rerank_scores):
         return None

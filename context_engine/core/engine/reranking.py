@@ -52,7 +52,7 @@ class TimedReranker:
 
 
 def chosen(rerankers: Mapping[str | None, R], settings: Settings) -> R | None:
-    """Return what reranks a search; None where nothing does.
+    """Return what reranks a search; None if nothing does.
 
     Args:
         rerankers: by the names that `rerank_by` has for them; under None what reranks where it names none.
@@ -74,7 +74,7 @@ def rerank_step(
     mask: Mask | None = None,
     adapter: Callable[[], VectorAdapter | None] = lambda: None,
 ) -> RerankStep | None:
-    """Return the step that calls a reranker; None where there is none or `reranking_enabled` is off.
+    """Return the step that calls a reranker; None if there is none or `reranking_enabled` is off.
 
     Args:
         reranker: the reranker; it has `rerank_timeout_s`.
@@ -150,7 +150,7 @@ def _with_model(table: CandidateTable, row: int, settings: Settings) -> float:
 
 
 def _learnt(table: CandidateTable, rows: Sequence[int], settings: Settings) -> list[float] | None:
-    """Return relevance by the learnt blend; None where there is none, or it says nothing of these."""
+    """Return relevance by the learnt blend; None if there is none or it does not cover these."""
     blend = settings.learnt_blend
     if blend is None or len(rows) < 2:
         return None

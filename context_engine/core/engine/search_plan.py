@@ -68,7 +68,7 @@ class SearchPlan:
     Attributes:
         specs: the sources to search, in the order of the manifest.
         effective: the settings with their origins.
-        prepared: how the query was understood; None where nothing was made of it.
+        prepared: how the query was understood; None if nothing was made of it.
         clock: the time of the search.
         notices: what the reader of any answer should know of the registry.
         access: which classes of chunks the caller may read; None: all.
@@ -95,7 +95,7 @@ class SearchPlan:
 
 
 class SourceOutcome(NamedTuple):
-    """What one source did, and its answer: None where it failed."""
+    """What one source did, and its answer: None if it failed."""
 
     status: SourceStatus
     answer: RawAnswer | None
@@ -138,7 +138,7 @@ class Retriever(Protocol):
         ...
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
-        """Return stage 1 with longer answers of some sources; None where no more can be had.
+        """Return stage 1 with longer answers of some sources; None if no more can be had.
 
         Args:
             plan: of the search.
@@ -148,7 +148,7 @@ class Retriever(Protocol):
         ...
 
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
-        """Return what every source answers to another wording; None where no time is left, or no source is called.
+        """Return what every source answers to another wording; None if no time is left, or no source is called.
 
         Args:
             plan: with the other wording.

@@ -81,7 +81,7 @@ class SourceCalls:
         return seconds
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
-        """Call some sources again in the time that is left; None where none is."""
+        """Call some sources again in the time that is left; None if none is."""
         begun = self._clock.monotonic()
         if begun >= self._due:
             return None
@@ -94,7 +94,7 @@ class SourceCalls:
         return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
 
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
-        """Call every source with another wording, in the time that is left; None where none is."""
+        """Call every source with another wording, in the time that is left; None if none is."""
         begun = self._clock.monotonic()
         if begun >= self._due:
             return None

@@ -124,7 +124,7 @@ class Chunk(NamedTuple):
     extra: Mapping[str, Any] = NOTHING
 
     def score(self, kind: ScoreKind) -> float | None:
-        """Return the score of one kind, None where there is none."""
+        """Return the score of one kind, or None."""
         for score in self.scores:
             if score.kind is kind:
                 return score.value
@@ -132,13 +132,13 @@ class Chunk(NamedTuple):
 
     @property
     def path(self) -> str | None:
-        """The document's file, relative to the folder it was ingested from; None where it has none."""
+        """The document's file, relative to the folder it was ingested from; None if it has none."""
         source_file = self.own_field("source_file")
         return source_file if isinstance(source_file, str) and source_file else None
 
     @property
     def page(self) -> int | None:
-        """The page the text begins on, 1-based; None where there are no pages."""
+        """The page the text begins on, 1-based; None if there are no pages."""
         return self._place("page")
 
     @property
@@ -148,7 +148,7 @@ class Chunk(NamedTuple):
 
     @property
     def line(self) -> int | None:
-        """The line of its file the text begins on, 1-based; None where it is not known."""
+        """The line of its file the text begins on, 1-based; None if it is not known."""
         return self._place("line")
 
     def _place(self, name: str) -> int | None:

@@ -66,7 +66,7 @@ class PreparedQuery:
         original: as the user wrote it.
         text: cleaned; what every source is asked.
         words: the text with Chinese, Japanese and Korean cut into words by spaces, as search terms are taken from it;
-            None where it is the text itself.
+            None if it is the text itself.
         language: ISO 639-1 code, "und" where the text shows none.
         codes: identifiers and named instruments (`NPA-001`, `MAS Notice 637`).
         references: section numbers (`4.2.1(b)`).
@@ -75,7 +75,7 @@ class PreparedQuery:
         sub_queries: parts or other wordings of the question that are searched for beside it.
         concepts: the topics of the question, from a refiner.
         suggestions: likely spellings, (as written, as the glossary or the texts have it).
-        corrected: the suggestions stand in `text` instead of what was written, for which nothing was found; else they
+        corrected: the suggestions are in `text` instead of what was written, for which nothing was found; else they
             are offered only.
         notices: what was done, or could not be, for a reader.
         refiner: name of the refiner that was asked, None for none.
@@ -310,11 +310,11 @@ class SourceAnswer:
         cut: chunks past top_k that the source itself left out.
         failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
         by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
-        statistics: how common the question's terms are in the collection searched; None where that is not known: the
+        statistics: how common the question's terms are in the collection searched; None if that is not known: the
             engine counts in the candidates instead.
         unknown_words: words of the query that occur in no readable text of the source, each with a suggestion
             (`query.spelling.words_to_check` chooses the words); None if the source does not check.
-        filter_fields: the fields that a filter can name, where the query has one; None where they are not known, or
+        filter_fields: the fields that a filter can name, where the query has one; None if they are not known, or
             where only what the caller may not read may have some of them: they are listed to whoever misspells one.
         calibration: the base's calibration for this domain, or None.
         embedding: the query vector of the search; None without one, or if a server made it.

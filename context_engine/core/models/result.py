@@ -85,7 +85,7 @@ class SourceStatus:
         error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
         problem: the error's message without the name of the source.
         failure: the error, with the adapter's exception as `__cause__`; neither compared nor published.
-        embedding: the vector that the query was searched by, its time that of all calls; None where there was none, or
+        embedding: the vector that the query was searched by, its time that of all calls; None if there was none, or
             a server made it. Neither compared nor published.
     """
 

@@ -258,7 +258,7 @@ def _span(seconds: int) -> str:
 def _order(
     previous: _Numbers | None, numbers: _Numbers, tag: Mapping[str, Any], seen: set[tuple[str, str, str]]
 ) -> TagFinding:
-    """Compare with the text before, if both are of one search. Scores equal to four decimals may stand in either
+    """Compare with the text before, if both are of one search. Scores equal to four decimals may be in either
     order."""
     identity = (str(numbers.search_id), str(tag.get("source_id")), str(_extra(tag).get("chunk_id")))
     twice = identity in seen and bool(_extra(tag).get("chunk_id"))

@@ -32,7 +32,7 @@ class BlendPool(NamedTuple):
         words: number of words in each text.
         cosines: None for a candidate without one.
         reranker: name of the model reranker.
-        reranked: the reranker's scores, [0, 1]; None where it gave none.
+        reranked: the reranker's scores, [0, 1]; None if it gave none.
     """
 
     keys: Sequence[Key]

@@ -89,7 +89,7 @@ class CalibrationSignals(NamedTuple):
     """The best absolute relevance of each question.
 
     Attributes:
-        own: sentences of the base, each searched without the chunk it stands in.
+        own: sentences of the base, each searched without the chunk it is in.
         answered: questions that the base is known to answer: its headings and judged questions.
         outside: off-topic questions.
     """

@@ -72,7 +72,7 @@ class AdapterTrial:
 
     Attributes:
         ids: of the questions, by their places in the folds.
-        adapter: learnt from all; None where learning nothing was best.
+        adapter: learnt from all; None if learning nothing was best.
         measures: the one that decides first.
         before: of each question searched for with the model alone.
         after: while all that answers it was held out, after as many rounds as the adapter.
@@ -113,7 +113,7 @@ class AdapterTrial:
 
     @property
     def refusal(self) -> str | None:
-        """Why it is not to be put in force; None where it is better beyond noise and loses nothing beyond noise."""
+        """Why it is not to be put in force; None if it is better beyond noise and loses nothing beyond noise."""
         if self.adapter is None:
             return "on questions held out the model alone is best"
         measure = self.measures[0]

@@ -69,7 +69,7 @@ class BlendTrial:
 
     @property
     def refusal(self) -> str | None:
-        """Why it is not to be used; None where it is better beyond noise and recall is not worse beyond noise."""
+        """Why it is not to be used; None if it is better beyond noise and recall is not worse beyond noise."""
         measure = self.measures[0]
         gain, recall = self.difference(measure), self.difference("R@10")
         if not (gain.beyond_noise and gain.mean > 0.0):

@@ -32,7 +32,7 @@ class OwnStart(NamedTuple):
     """The result of learning from own pairs.
 
     Attributes:
-        maps: None where pairs held aside are found no better, beyond noise.
+        maps: None if pairs held aside are found no better, beyond noise.
         kinds: how many pairs of each kind.
         rounds: how long was learnt.
         choosing: pairs held aside for whom so many rounds are best.

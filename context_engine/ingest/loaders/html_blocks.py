@@ -37,7 +37,7 @@ _MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECA
 _NAVIGATION: Final = "navigation, page heads and feet"
 _HIDDEN_TEXT: Final = "hidden text"
 CONTROLS: Final = frozenset(("img", "area", "input", "textarea", "select"))
-"""Elements whose text stands in their attributes, or is chosen from several."""
+"""Elements whose text is in their attributes, or is chosen from several."""
 _PRESSED: Final = frozenset(("submit", "button", "reset", "image"))
 _NOT_SHOWN: Final = frozenset(("hidden", "password", "file"))
 _NAMES_A_FILE: Final = re.compile(r"\S+\.\w{3,4}")

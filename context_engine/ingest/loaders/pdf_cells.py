@@ -211,7 +211,7 @@ class _Finder:
         ]
 
     def may_hold(self, line: PdfLine, turn: int) -> bool:
-        """Whether words of a line may stand in a grid."""
+        """Whether words of a line may be in a grid."""
         return line.turn != turn or any(
             line.bottom < grid.heights[0] and line.top > grid.heights[-1] and line.left < grid.edges[-1]
             for _, grid in self._grids

@@ -244,7 +244,7 @@ class SheetPlace:
         title: the title of the sheet; "" for a file.
         part: the sheet, if there are several.
         row: what messages call a row: "row" or "line".
-        ids: whether a column of ids identifies its records; False if an entity may stand in two tables.
+        ids: whether a column of ids identifies its records; False if an entity may be in two tables.
         heads: rows known to be heads.
         seen: hashes of the ids met so far.
     """

@@ -4,7 +4,7 @@ Read: the tables, pairs and texts of each visible sheet (told apart by `sheet_la
 5 % as "5%", USD 5 as "USD 5"; a formula's saved value, or the formula itself if none was saved (reported); the value of
 merged cells in each of their rows; comments with their cells, text boxes, the text of charts, page headers and footers.
 Hidden sheets, rows and columns as `hidden_cells` says; what is left out is counted and reported. Where several tables
-have a column of ids, a record is known by its sheet and row instead, because one entity may stand in each. Not read:
+have a column of ids, a record is known by its sheet and row instead, because one entity may be in each. Not read:
 pictures, links to other workbooks (never followed). Refused: macros (`.xlsm`, or a macro part inside), passwords, zip
 bombs, XML with a document type, more shared texts than fit into memory.
 """

@@ -103,7 +103,7 @@ def json_answer(status: int, value: Any) -> AppResponse:
 
 
 def route_of(target: str, method: str) -> Route | None:
-    """Return where a call goes, None where nothing answers: an unknown path, a malformed id, a trailing slash.
+    """Return where a call goes, None if nothing answers: an unknown path, a malformed id, a trailing slash.
 
     A method that the path does not have gives another method's route.
     """

@@ -79,7 +79,7 @@ class FakeDataset:
         doc_form: "hierarchical_model" for parent-child, "qa_model" for question and answer.
         embedding_model: provider and model of a high-quality dataset.
         reranker: provider and model; the saved retrieval model is then hybrid search with this reranker.
-        retrieval_model: the saved retrieval model, as it is in Dify; None where none was ever saved.
+        retrieval_model: the saved retrieval model, as it is in Dify; None if none was ever saved.
         enable_api: False answers 403.
         built_in_fields: whether Dify adds document_name, uploader and dates to the metadata.
         fields: metadata fields that are declared, with their type; those of the documents are added to them.

@@ -100,7 +100,7 @@ class FakeRequest:
     Attributes:
         path: with the query string.
         headers: names in lower case; the values of authorization, cookie and x-api-key are "***".
-        body: the parsed JSON, None where there is none or it is broken.
+        body: the parsed JSON; None if it is missing or broken.
         authorized: whether the key was right; the key itself is not kept.
     """
 

@@ -50,7 +50,7 @@ class HiddenTexts:
 
         Args:
             claim: the classification that each of them claims.
-            foreign: it stands in another source than the open texts, so that their ids and claims may be its own.
+            foreign: it is in another source than the open texts, so that their ids and claims may be its own.
         """
         number = self._draw.randint(1, _MOST_CHUNKS)
         return tuple(self._chunk(document_id, place, claim, foreign=foreign) for place in range(number))
@@ -156,8 +156,8 @@ class HiddenChange:
 
     Attributes:
         number: from 0 on; makes the content hash another each time.
-        gone: the document that was there; None where there was none.
-        now: the document that stands there afterwards; None where there is none.
+        gone: the document that was there, or None.
+        now: the document that stands there afterwards, or None.
     """
 
     number: int

@@ -62,7 +62,7 @@ class AdapterKeeping:
 
         Args:
             domain: None: of all domains.
-            access: of who asks; None: everything. One is left out that was learnt from what may not be read.
+            access: of the caller; None: everything. One is left out that was learnt from what may not be read.
 
         Raises:
             StoreError: there is no base, or it cannot be read.
@@ -72,7 +72,7 @@ class AdapterKeeping:
             return adapter_store.read_all(connection, keys, domain)
 
     def read_adapter(self, domain: str, adapter_id: str, *, access: AccessScope | None = None) -> DomainAdapter | None:
-        """Return an adapter that is kept; None where it is damaged, for other vectors, or not there for the caller.
+        """Return an adapter that is kept; None if it is damaged, for other vectors, or not there for the caller.
 
         Raises:
             StoreError: there is no base, or it cannot be read.
@@ -85,7 +85,7 @@ class AdapterKeeping:
         """Return the scorer id of a domain's cosines: the model, or the model and the adapter in use.
 
         Args:
-            access: of who searches; None: everything.
+            access: of the caller; None: everything.
 
         Returns:
             "" where the base holds no vectors.

@@ -86,7 +86,7 @@ def named(
 
 
 def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> bytes | None:
-    """Return the maps of a stored adapter (`DomainAdapter.as_bytes`), None where they are not as they were written."""
+    """Return the maps of a stored adapter (`DomainAdapter.as_bytes`), None if they are not as they were written."""
     row = connection.execute(
         "SELECT domain, adapter_id, model_id, learnt_from, evidence, made_at, maps, digest FROM adapters"
         " WHERE domain = ? AND adapter_id = ?",
@@ -209,7 +209,7 @@ def asked_of(domain: str, partitions: Collection[int], model: Model) -> dict[str
 
 
 def listed(partitions: Iterable[int]) -> str:
-    """Return a set of partitions as it stands in the rows."""
+    """Return a set of partitions in the form that the rows hold."""
     return json.dumps(sorted(partitions))
 
 

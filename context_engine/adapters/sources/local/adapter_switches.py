@@ -50,7 +50,7 @@ _FOR_ANY_VECTORS: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} {_WIDEST}"
 
 
 def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection[int], model: Model) -> str | None:
-    """Return the id of the adapter that searches of a domain use, None where they use none.
+    """Return the id of the adapter that searches of a domain use, None if they use none.
 
     Of several that were learnt from what may be read, the one learnt from the most partitions, then the one that was
     switched on last.
@@ -64,7 +64,7 @@ def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection
 
 
 def switched_on(connection: sqlite3.Connection, domain: str, partitions: Collection[int]) -> str | None:
-    """Return the id of the adapter that would be in force if it were for the base's vectors, None where none is
+    """Return the id of the adapter that would be in force if it were for the base's vectors, None if none is
     switched on.
 
     Args:
@@ -209,7 +209,7 @@ class AdapterReader:
         return ChosenAdapter(unusable=name) if adapter is None else ChosenAdapter(adapter)
 
     def _read(self, connection: sqlite3.Connection, domain: str, adapter_id: str, model: Model) -> DomainAdapter | None:
-        """Return a stored adapter of the base's model, None where it is damaged."""
+        """Return a stored adapter of the base's model, None if it is damaged."""
         key = (domain, adapter_id, model.model_id)
         with self._lock:
             kept = self._kept.get(key)

@@ -98,7 +98,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
 
         Args:
             path: folder of the base.
-            create: make an empty one where there is none.
+            create: make an empty one if missing.
             now, embedder, options, place: see the class.
 
         Raises:
@@ -127,7 +127,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         return schema.exists(self.path)
 
     def writer(self) -> BaseWriter:
-        """Return the one writer, making the base where there is none; it moves what stands elsewhere (`repartition`).
+        """Return the one writer, making the base if missing; it moves what stands elsewhere (`repartition`).
 
         Raises:
             StoreLocked: another writer is at work.

@@ -126,7 +126,7 @@ def shortened(embedder: Embedder, dimensions: int | None) -> Embedder:
 
 
 def numbers_kept(stored: str, wanted: str, dimension: int) -> int | None:
-    """Return how many numbers of a vector by one model make one by another, None where they do not make it.
+    """Return how many numbers of a vector by one model make one by another, None if they do not make it.
 
     Args:
         held: name of the model that made the vectors.

@@ -48,7 +48,7 @@ async def explanation(request: Request, record_id: RecordId) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **_PROBLEMS},
 )
 async def proof(request: Request, record_id: RecordId) -> Response:
-    """Give the proof that a record stands in the log: `check_proof.py` checks it without this service."""
+    """Give the proof that a record is in the log: `check_proof.py` checks it without this service."""
     text = await service_of(request).call(
         request, lambda deployment, caller: proof_of_record(deployment, caller, record_id)
     )
