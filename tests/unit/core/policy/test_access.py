@@ -224,3 +224,13 @@ def test_the_views_and_scopes_of_1024_principals_are_kept(domains):
         both(principal)
     anew = both(everyone[0])
     assert anew[0] is not view and anew[1] is not scope
+
+
+def test_the_rules_of_a_source_are_kept_as_this_text(spec_of):
+    """It is stored with the documents: another text for the same rules would have them moved."""
+    rule = AccessRule(roles=("prüfer", "desk"), clearance=INTERNAL)
+    domain = DomainSpec(version=1, domain="D", sources=(spec_of(2, access=rule),), access=AccessRule(groups=("risk",)))
+    assert ManifestPolicy({"D": domain}).rules_of("t2") == (
+        '{"domains":[{"clearance":null,"groups":["risk"],"roles":[]}],'
+        '"source":{"clearance":"internal","groups":[],"roles":["desk","prüfer"]}}'
+    )

@@ -425,3 +425,12 @@ def test_a_field_that_repeats_a_label_is_read_once():
     chunk = Chunk(content="x", title="Fees of 2025", metadata={"path": "Fees", "a": "desk", "b": "desk", "c": ""})
     assert label_kinds(chunk, kinds_of=lambda text: read.append(text) or ("tag", "fence")) == ("tag", "fence")
     assert read == ["Fees of 2025", "desk"]
+
+
+def test_a_mark_that_ends_where_two_texts_meet_or_begins_there_is_of_one_of_them():
+    assert split_kinds("The end <|im_start|>", "and") == split_kinds("The end", "<|im_start|> and") == ()
+
+
+def test_a_class_without_phrases_of_a_script_finds_none_of_it():
+    assert PhraseClass(["clerk"]).in_text("ü clerk") == [(2, 7)]
+    assert PhraseClass(["助手"]).in_text("a clerk 助手") == [(8, 10)]

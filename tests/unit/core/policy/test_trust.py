@@ -95,3 +95,8 @@ def test_where_documents_speak_for_themselves_their_silence_is_told(spec_of):
     assert of(spec).defaulted == ("source_type", "authority_tier", "trust_class")
     assert of(spec, authority_tier=2).defaulted == ("source_type", "trust_class")
     assert of(spec, authority_tier=2, source_type=SourceType.BANK_SOP, trust_class=T).defaulted == ()
+
+
+def test_a_claim_of_something_else_leaves_the_classification_as_declared(spec_of):
+    found = of(spec_of(2, classification=Classification.RESTRICTED), authority_tier=3)
+    assert (found.tier, found.classification, found.claimed) == (3, Classification.RESTRICTED, {})

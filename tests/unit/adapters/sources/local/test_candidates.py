@@ -8,19 +8,23 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase, candidates, search
+from context_engine.adapters.sources.local.adapter_keeping import held_vectors
 from context_engine.adapters.sources.local.candidates import (
+    LocalQuery,
+    SearchScope,
     _best,
     _boosts,
     _cited_first,
     _covering,
     _FirstRows,
     _Hits,
+    _ScopeRows,
     _smoothed,
     _together,
     _whole,
 )
 from context_engine.adapters.sources.local.options import SearchOptions
-from context_engine.adapters.sources.local.queries import TextQuery, text_query
+from context_engine.adapters.sources.local.queries import TextQuery, rows, text_query
 from context_engine.adapters.sources.local.view import RowChunk
 from context_engine.core.models import Chunk, ScoreKind
 
@@ -162,3 +166,31 @@ def test_a_search_by_text_reads_no_documents_unless_neighbours_count(
         for weight, docs in ((0.0, 0), (0.1, 1)):
             hits = candidates._read(view, query, 10, SearchOptions(neighbour_weight=weight))
             assert (len(hits.text), len(hits.group), len(hits.doc)) == (1, 1, docs)
+
+
+def test_a_scope_without_rows_has_none_to_compare(base: LocalBase, fill: Callable[..., None]) -> None:
+    fill({"a": "limit of the desk"})
+    with base._viewer.view() as view:
+        scope = SearchScope(rows([1_000_000]), None, True, "sop")
+        scope_rows = _ScopeRows(view, LocalQuery(query_of("limit"), [1.0], PLAIN), scope)
+        assert (scope_rows.count(), scope_rows.all(0)) == (0, [])
+        assert list(scope_rows.among([])) == []
+
+
+def test_rows_that_a_scope_was_asked_for_keep_their_text_scores(base: LocalBase, fill: Callable[..., None]) -> None:
+    fill({"a": "limit of the desk", "b": "fee of the desk", "c": "limit of the book"})
+    with base._viewer.view() as view:
+        first, second, third = (rid for (rid,) in view.connection.execute("SELECT rid FROM chunks ORDER BY rid"))
+        scope = SearchScope(rows([first, second]), None, True, "sop")
+        scope_rows = _ScopeRows(view, LocalQuery(query_of("limit"), [1.0], PLAIN), scope)
+        assert (scope_rows.count(), sorted(scope_rows.all(2))) == (2, [first, second])
+        inside = scope_rows.among([first, second, third])
+        assert first in inside and second in inside and third not in inside
+        assert scope_rows.read.text[first] > scope_rows.read.text[second] == 0.0
+
+
+def test_without_an_embedder_no_vectors_are_held(base: LocalBase, fill: Callable[..., None]) -> None:
+    fill({"a": "limit of the desk"})
+    with base._viewer.view() as view:
+        held = held_vectors(view, ["sop"])
+    assert (held.chunks, held.parts.shape, held.lengths.tolist()) == ([], (0, 0), [])
