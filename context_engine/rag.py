@@ -72,21 +72,21 @@ _MISTAKES_OF_ADAPTERS: Final = (NoticeCode.CHUNK_UNREADABLE, NoticeCode.KEY_MISS
 
 
 class ChunkList(list[dict[str, Any]]):
-    """The ranked chunk dicts; `result` is the whole SearchResult, None if the domain is not registered."""
+    """The ranked chunk dicts; `result` is the whole SearchResult, or None if the domain is not registered."""
 
     result: SearchResult | None = None
 
 
 def create_rag_pipeline(config: Mapping[str, Any] | None = None) -> RagPipeline:
-    """Return {"retrieve", "rerank", "get_config", "get_chunking_strategy"} with overrides of their own.
+    """Return {"retrieve", "rerank", "get_config", "get_chunking_strategy"} with configuration overrides.
 
         with create_rag_pipeline({"stage2_top_k": 10}) as pipeline:
             chunks = pipeline["retrieve"]("NPA classification criteria", domain="NPA")
 
-    `rerank` takes the pipeline's `stage2_top_k` where it is called without a `top_k`.
+    `rerank` without `top_k` uses the pipeline's `stage2_top_k`.
 
     Args:
-        config: keys of `rag-pipeline.json`; they win over files and environment and belong to this pipeline alone.
+        config: keys of `rag-pipeline.json`; they override files and environment for this pipeline only.
 
     Raises:
         ConfigError: an unknown key or a value out of range.
@@ -99,13 +99,13 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
 
     Args:
         query: 1 to 10 000 characters.
-        domain: a registered domain; any name where an adapter is given.
+        domain: a registered domain; any name if an adapter is given.
         options: `adapter` (a function of query, domain, top_k that returns chunk dicts, an object with such a method
-            `search`, or `dify_kb_adapter`; asked instead of the domain's sources), `stage1_top_k`, `stage2_top_k`,
+            `search`, or `dify_kb_adapter`; used instead of the domain's sources), `stage1_top_k`, `stage2_top_k`,
             `min_relevance`, `out_of_scope` (True: nothing is returned unless something reaches the scope threshold),
-            `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`, `strict`, `principal` (who asks, as the
-            program has authenticated it: a `Principal`, or a dict of id, roles, groups and clearance; it decides what
-            may be searched), `caller` (who asks, as a description; it grants nothing), `request_id` and every key of
+            `filters`, `as_of`, `persona`, `require_tiers`, `require_sources`, `strict`, `principal` (the caller as
+            authenticated by the program: a `Principal`, or a dict of id, roles, groups and clearance; it decides what
+            may be searched), `caller` (a description of the caller; it grants nothing), `request_id` and every key of
             the configuration that `config show` lists under "search".
 
     Returns:
@@ -113,8 +113,8 @@ def retrieve(query: str, domain: str = "NPA", options: Mapping[str, Any] | None 
         empty list and a warning.
 
     Raises:
-        InvalidRequest: a query or option that cannot be used.
-        ConfigError: a configuration that cannot be used.
+        InvalidRequest: an invalid query or option.
+        ConfigError: an invalid configuration.
         AuditUnavailable: the answer could not be recorded, and `audit_mode` is `required`.
         AllSourcesFailed: no source answered.
     """
@@ -131,7 +131,7 @@ def rerank(query: str, chunks: Iterable[Mapping[str, Any]], top_k: int = 8) -> C
         top_k: most chunks returned, 1 to 1000.
 
     Raises:
-        InvalidRequest: a query, chunk or top_k that cannot be used.
+        InvalidRequest: an invalid query, chunk or top_k.
         AuditUnavailable: the ranking could not be recorded, and `audit_mode` is `required`.
     """
     with RagPipeline({}) as pipeline:
@@ -151,13 +151,13 @@ def dify_kb_adapter(
         chunks = retrieve("risk assessment framework", domain="NPA", options={"adapter": adapter})
 
     Args:
-        config_dir, stage: where manifests and connections are; found as everywhere if None.
+        config_dir, stage: where manifests and connections are; None for the usual places.
         timeout_s: seconds for one call of the function.
-        principal: who asks, as for `retrieve`; nobody if None.
+        principal: the caller, as for `retrieve`; None for nobody.
 
     Raises:
-        ConfigError: a configuration that cannot be used.
-        InvalidRequest: a principal that cannot be read.
+        ConfigError: an invalid configuration.
+        InvalidRequest: an invalid principal.
     """
     return _over_dify(load_setup(config_dir=config_dir, stage=stage), timeout_s, _principal(principal))
 

@@ -1,13 +1,13 @@
-"""The one filter that outputs, errors and log records pass, so that no key that is in use shows in any of them.
+"""The filter that all outputs, errors and log records pass, so that they never show a key in use.
 
-A connection names its key here when it is read. A server may echo the key in a header, a status line or an error, and
-the transport logs what it receives: whatever is shown afterwards is searched for the key as it is, as a URL, JSON, HTML
-or base64 (and so HTTP Basic) writes it, and cut off at either end. In errors and logs, what has the form of a key is
-hidden without being known; in what documents say it is not, for "the bearer of the bond" is no token.
+A connection registers its key here when it is read. A server may echo the key in a header, a status line or an error,
+and the transport logs what it receives. So all output is searched for the key verbatim, in its URL, JSON, HTML and
+base64 (HTTP Basic) forms, and truncated at either end. In errors and logs, unknown text in the form of a key is hidden
+too; in documents it is not, because "the bearer of the bond" is not a token.
 
-The keys are the process's, because the transport's loggers are: one engine's key is hidden in the texts of another too,
-which shows nothing and hides only what nobody may see. A key of fewer than eight characters is hidden where it stands
-behind `Bearer` or the like, for it may well be part of a word.
+Keys are registered per process, because the transport's loggers are: a key of one engine is hidden in the output of
+another too, which is harmless. A key of fewer than eight characters is hidden only after `Bearer` or the like, because
+it may be part of a word.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _KNOWN_FORM: Final = re.compile(
     r"(?:bearer|basic)\s.*|(?:akia|asia)[a-z0-9]{16}|[0-9a-f]{32,}|.*eyJ[\w-]{8,}\.[\w-]*.*", re.IGNORECASE | re.DOTALL
 )
 _RANDOM: Final = 0.5
-"""Share of neighbours of another kind (small, capital, digit) from which a text is no name; at random it is .62."""
+"""Share of neighbours of another kind (small, capital, digit) from which a text counts as random; random text: .62."""
 
 _NO_WORD: Final = 20
-"""Letters in one run behind a key's prefix from which small and capital ones together are no name."""
+"""Length from which a run of small and capital letters after a key's prefix counts as random."""
 
 _KEY_LIKE: Final = re.compile(
     r"\b(?:dataset|app)-[A-Za-z0-9_-]{8,}"
@@ -51,7 +51,7 @@ _OURS: Final = "context_engine"
 
 
 class _Keys:
-    """The keys in use, the last ones that were named; safe for several threads."""
+    """The most recently registered keys. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,19 +84,19 @@ _NOT_SHOWN: Final = "(not shown: personal data in it could not be masked)"
 
 
 def keep_secret(secret: str) -> None:
-    """Name a key that is in use from now on; naming it again costs nothing."""
+    """Register a key, which is hidden from now on; repeated calls are cheap."""
     if len(secret) >= _SHORTEST:
         _KEYS.add(secret)
     _filter_logs()
 
 
 def mask_logs(name: str, mask: Callable[[str], str]) -> None:
-    """Have the log records of this package and of the transport masked from now on; of one name the last one counts.
+    """Mask the log records of this package and of the transport from now on.
 
     A record that cannot be masked is kept without its text.
 
     Args:
-        name: masks of one name mask alike.
+        name: identifies the mask; a later mask of the same name replaces it.
         mask: returns a text without personal data.
     """
     with _installed:
@@ -107,35 +107,34 @@ def mask_logs(name: str, mask: Callable[[str], str]) -> None:
 
 
 def hide(text: str) -> str:
-    """Return a text in which every key in use is masked; what every output passes."""
+    """Return a text in which every key in use is masked; applied to all output."""
     return _KEYS.hide(text)
 
 
 def hide_in_error(text: str) -> str:
-    """Return a message in which every key in use is masked, and what a person may have pasted that looks like one."""
+    """Return a message in which every key in use is masked, and pasted text that looks like a key."""
     return _PREFIXED.sub(lambda match: MASK if looks_like_key(match[0]) else match[0], _KEYS.hide(text))
 
 
 def shown_in_logs(text: str) -> str:
-    """Return a text as log records of this package show it: without keys, and masked as `mask_logs` says.
+    """Return a text as shown in this package's log records: without keys, and masked by `mask_logs`.
 
-    Records pass this when they are made; the fields that they are given beside their message pass it where they are
-    written.
+    Messages are masked when a record is created; its extra fields are masked when they are written.
     """
     return _masked(hide_in_error(text))
 
 
 def redacted(text: str) -> str:
-    """Return words of a server in which every key in use, token, cookie, URL's user and Dify key is masked."""
+    """Return a server's text in which keys in use, tokens, cookies, users in URLs and Dify keys are masked."""
     text = _COOKIE.sub(lambda match: (match[1] or match[2]) + MASK, _KEYS.hide(text))
     return _KEY_LIKE.sub(MASK, text)
 
 
 def looks_like_key(text: str) -> bool:
-    """Return whether a text has the form of a key, where the name of a variable or the path of a file belongs.
+    """Return whether a text given as the name of a variable or the path of a file looks like a key.
 
-    That is a bearer or JSON Web Token, a known prefix with letters and digits behind it, or a long run of both that is
-    no name. Of a path every part is looked at, and a prefix needs more behind it.
+    That is a bearer or JSON Web Token, a known prefix followed by letters and digits, or a long random run of both. In
+    a path every part is checked, and a prefix must be followed by more characters.
 
     >>> looks_like_key("dataset-4Kq9wLk3"), looks_like_key("DIFY_API_KEY_2"), looks_like_key("/run/secrets/dataset-key")
     (True, False, False)
@@ -153,8 +152,8 @@ def _key_part(text: str, *, whole: bool) -> bool:
 
 
 def _is_random(piece: str, *, prefixed: bool) -> bool:
-    """Whether letters and digits stand in a piece as in no word."""
-    if piece.isalpha():  # a key of Dify has no digit once in seventy times
+    """Whether a piece looks random: its letters and digits are mixed as in no word."""
+    if piece.isalpha():  # one in seventy Dify keys has no digit
         return prefixed and len(piece) >= _NO_WORD and not (piece.islower() or piece.isupper() or piece.istitle())
     if piece.isdigit():
         return False
@@ -164,7 +163,7 @@ def _is_random(piece: str, *, prefixed: bool) -> bool:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield how a key may be written, itself first."""
+    """Yield the forms in which a key may appear, itself first."""
     yield secret
     yield from (quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1], html.escape(secret))
     for ahead in range(3):  # base64 of the key and of anything before it: three bytes make four characters
@@ -174,7 +173,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _without_parts(text: str, secret: str) -> str:
-    """Return the text without a key that was cut off at its end or its beginning."""
+    """Mask keys in the text that are truncated at either end."""
     prefix = re.match(_PREFIX, secret)
     body = secret[prefix.end() :] if prefix else secret
     if len(body) < _LONG_ENOUGH_TO_CUT:
@@ -183,7 +182,7 @@ def _without_parts(text: str, secret: str) -> str:
 
 
 def _without_start(text: str, body: str) -> str:
-    """Return the text without beginnings of a key; longer ones where the key begins as a word or a host's name does."""
+    """Mask beginnings of a key; only longer ones if the key begins like a word or a host name."""
     seed = body[:_SHORTEST]
     telling = any(map(str.isdigit, seed)) or (seed != seed.lower() and seed != seed.upper())
     least = _SHORTEST if telling else _LONG_ENOUGH_TO_CUT
@@ -201,10 +200,10 @@ _installed = threading.Lock()
 
 
 def _filter_logs() -> None:
-    """Have the records of this package and of the transport pass the filter; done once.
+    """Filter the log records of this package and of the transport; installed once.
 
-    A filter on a logger sees nothing of the loggers below it, and every handler is somebody else's; so it is the maker
-    of records that is wrapped, for these names alone.
+    A filter on a logger does not see records of its child loggers, and handlers belong to the application; so the
+    record factory is wrapped, for these names only.
     """
     with _installed:
         make = logging.getLogRecordFactory()
@@ -213,7 +212,7 @@ def _filter_logs() -> None:
 
 
 class _MaskingRecordFactory:
-    """Makes log records as before, and hides keys in those of this package and of the transport."""
+    """Wraps a log record factory to hide keys in the records of this package and of the transport."""
 
     def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
         self._make = make
@@ -231,7 +230,7 @@ def _masked(text: str) -> str:
     for mask in tuple(_masks.values()):
         try:
             text = mask(text)
-        except Exception:  # noqa: BLE001  whatever it is: what was not masked is not shown
+        except Exception:  # noqa: BLE001  unmasked text must not be shown, whatever the error
             return _NOT_SHOWN
     return text
 
@@ -239,7 +238,7 @@ def _masked(text: str) -> str:
 def _clean(record: logging.LogRecord, hidden: Callable[[str], str]) -> None:
     try:
         text = record.getMessage()
-    except Exception:  # noqa: BLE001  arguments that do not fit are for the handler to complain about
+    except Exception:  # noqa: BLE001  the handler reports arguments that do not fit
         return
     shown = hidden(text)
     if shown != text:
@@ -247,5 +246,5 @@ def _clean(record: logging.LogRecord, hidden: Callable[[str], str]) -> None:
     if record.exc_info and record.exc_info[1] is not None:
         trace = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
         shown = hidden(trace)
-        if shown != trace:  # the exception itself would show it to a handler that looks
+        if shown != trace:  # drop the exception, which a handler could format again
             record.exc_text, record.exc_info = shown, None

@@ -1,1 +1,1 @@
-"""What a Dify plugin needs of the engine, without Dify's SDK: settings out of form fields, answers in Dify's shapes."""
+"""The engine's side of the Dify plugin, without Dify's SDK: settings from form fields, answers in Dify's shapes."""

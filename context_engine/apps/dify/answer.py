@@ -1,4 +1,4 @@
-"""What the tools give back: a text, the whole as JSON, and variables for the next nodes."""
+"""The output of the tools: a text, the full result as JSON, and variables for the next nodes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class ToolOutput:
 
     Attributes:
         text: never empty.
-        json: the whole result, its texts as a model may read them.
-        variables: name -> value, as the tool's output schema declares them. An Answer node prints the texts among
-            them alone; a list that a person may want to read has a twin, `NAME_text`.
+        json: the full result, with its texts made safe for a model.
+        variables: name -> value, as the tool's output schema declares them. An Answer node prints only texts, so each
+            list that a person may want to read also has a text, `NAME_text`.
     """
 
     text: str
@@ -55,16 +55,16 @@ def search_answer(
     Args:
         result: the search result; its `context_max_tokens` is the budget of the text.
         form: of the text.
-        demo: the knowledge is the fictitious bank's, and everything says so.
-        notices: begin `result` with a passage about missing sources if the search is incomplete.
-        register_required: the decision is `incomplete` where a tier-1 source failed.
-        mask: masks personal data where the domain sets `mask_contexts`.
-        read: makes what a model reads, and records it: `Engine.context`. None: it is made with the mask alone.
+        demo: whether the knowledge is the fictitious bank's; every part of the answer is then labelled.
+        notices: whether `result` begins with a passage about missing sources if the search is incomplete.
+        register_required: whether the decision is `incomplete` if a tier-1 source failed.
+        mask: masks personal data if the domain sets `mask_contexts`.
+        read: makes and records the text for a model: `Engine.context`. None: it is only masked.
 
     Raises:
-        InvalidRequest: the domain does, and no mask is given.
+        InvalidRequest: the domain requires masking, and no mask is given.
         MaskingError: a masker failed.
-        AuditUnavailable: the text could not be recorded, and must not be given without.
+        AuditUnavailable: the text could not be recorded and so must not be returned.
     """
     read = read or partial(from_result, mask=mask)
     result = without_register(result) if register_required else result

@@ -1,4 +1,4 @@
-"""The backend that answers the plugin's calls, shared by credentials, and the retrieval endpoint over it."""
+"""The backends of the plugin, shared by calls with the same credentials, and the retrieval endpoint."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class Backend(Protocol):
 
         Args:
             tool: its name.
-            fields: of its form.
-            caller: the app and the user as Dify's runtime names them.
+            fields: of the tool's form.
+            caller: the app and the user as named by Dify's runtime.
             ask: calls a rerank model that is set up in Dify.
 
         Raises:
-            ContextEngineError: a field that cannot be used, or whatever else went wrong.
+            ContextEngineError: an invalid field, or any other failure.
         """
         ...
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, display title) of each domain that a caller may know."""
+        """Return (name, display title) of each domain that the caller may know."""
         ...
 
     def check(self) -> None:
         """Try the form's settings with real calls.
 
         Raises:
-            ContextEngineError: what is wrong with it, and how to mend it.
+            ContextEngineError: the problem and how to fix it.
         """
         ...
 
@@ -63,12 +63,12 @@ class Backend(Protocol):
         """Answer a request of the External Knowledge API that carries an endpoint's access token.
 
         Raises:
-            ContextEngineError: it could not be answered.
+            ContextEngineError: the request failed.
         """
         ...
 
     def close(self) -> None:
-        """Close everything that is open; called once."""
+        """Release all resources; called once."""
         ...
 
 
@@ -78,10 +78,10 @@ def open_backend(credentials: Credentials, *, root: Path, env: Mapping[str, str]
     Args:
         credentials: the form.
         root: the plugin's folder.
-        env: the process's own if None.
+        env: the environment; None for that of the process.
 
     Raises:
-        ConfigError: something in the form cannot be used.
+        ConfigError: the form has an invalid value.
     """
     remote = open_remote(credentials)
     return remote or open_engine(load_plugin(credentials, root=root, env=env))
@@ -92,7 +92,7 @@ class Engines(Generic[T]):
 
     Args:
         make: opens a backend; called once for each set of credentials, and again after a failure.
-        most: how many are kept; the least recently used one is dropped first.
+        most: maximum number kept; the least recently used one is dropped first.
     """
 
     def __init__(self, make: Callable[[Credentials], T], *, most: int = _MOST_KEPT) -> None:
@@ -105,7 +105,7 @@ class Engines(Generic[T]):
         """Yield the backend of these credentials; it stays open at least until the end of the block.
 
         Raises:
-            ConfigError: the credentials cannot be used.
+            ConfigError: invalid credentials.
         """
         shared, dropped = self._joined(credentials)
         try:
@@ -116,7 +116,7 @@ class Engines(Generic[T]):
             shared.leave()
 
     def _joined(self, credentials: Credentials) -> tuple[Shared[T], list[Shared[T]]]:
-        """Return the joined backend, and those dropped for it, to be closed outside the lock because closing waits."""
+        """Return the backend, and those dropped for it, to be closed outside the lock because closing waits."""
         key = credentials.fingerprint
         with self._lock:
             if key not in self._kept:
@@ -133,15 +133,15 @@ _NO_TOKEN: Final = "the access token is missing or wrong; in the endpoint's sett
 def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: bytes, use: Use) -> ExternalAnswer:
     """Answer a request as the principal of its access token.
 
-    403 is a wrong token, 400 a request that cannot be used. An unknown domain, as is one that the principal may not
-    know, and a search that failed are a 200 with one record that says so; without notice records they are a 400 and a
-    424. Dify asks none of these again.
+    A wrong token gives a 403, an invalid request a 400. An unknown domain (a domain that the principal may not know
+    counts as unknown) and a failed search give a 200 with one record that reports it, or without notice records a 400
+    and a 424. Dify does not repeat a request after any of these.
 
     Args:
         settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.
-        header: Authorization.
+        header: the value of Authorization.
         body: of the request.
-        use: opens what answers with these settings.
+        use: opens the backend for these settings.
     """
     due = time.monotonic() + DEADLINE_S
     if not authorised(settings.get("access_token"), header):

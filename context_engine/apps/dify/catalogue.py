@@ -41,11 +41,11 @@ class PartHealth(NamedTuple):
     """The health of one part of a source, such as a dataset; of the source itself if it has no parts.
 
     Attributes:
-        dataset_id: None where the source has no parts.
-        state: ok, empty (there is nothing in it), failed.
-        problem: what is wrong and how to fix it, where it failed.
-        name: the dataset's name in Dify, where Dify says it.
-        documents: how many can be found, None where not known.
+        dataset_id: None if the source has no parts.
+        state: ok, empty, failed.
+        problem: of a failed part, and how to fix it.
+        name: the dataset's name in Dify, if known.
+        documents: number of searchable documents, None if unknown.
     """
 
     domain: str
@@ -58,10 +58,10 @@ class PartHealth(NamedTuple):
 
 
 def refuse_unhealthy(deployment: Deployment) -> None:
-    """Try every source once, whatever the access rules: whoever saves the credentials has access to everything.
+    """Try every source once, regardless of access rules: the person who saves the credentials has access to all.
 
     Raises:
-        ConfigError: something cannot be searched; lists what, with the reason and how to fix it.
+        ConfigError: lists the sources that cannot be searched, with the reason and the remedy.
     """
     setup = deployment.setup
     broken = [str(problem) for problem in setup.registry.problems]
@@ -84,8 +84,8 @@ def health(
     """Return the health of every source of the domains, in the order of the manifests.
 
     Args:
-        decisions: what those may search who are told of it, by domain; a domain without one is told of to the operator.
-        timeout_s: seconds for all of it.
+        decisions: by domain, what the reader of the report may search; none for a domain reported to the operator.
+        timeout_s: seconds for all sources together.
     """
     clock = SystemClock()
     due = clock.monotonic() + timeout_s
@@ -143,7 +143,7 @@ def _part(domain: DomainSpec, spec: SourceSpec, part: Examination, problem: str 
 
 
 def _failed(domain: DomainSpec, spec: SourceSpec, problem: str) -> list[PartHealth]:
-    """Return the failed health of a whole source: each of its datasets has failed."""
+    """Report each dataset of the source as failed."""
     return [PartHealth(domain.domain, spec.id, dataset, "failed", problem) for dataset in spec.dataset_ids or (None,)]
 
 
@@ -189,12 +189,12 @@ def catalogue(
     """Return the domains with their sources (tier, freshness limit, health), and the personas.
 
     Args:
-        principal: who asks; what it may not search is not there. How many documents a dataset holds is told to those
-            who may read every one of them.
-        domain: this one alone; all if None.
-        check: ask every source; else its health is "unchecked".
+        principal: the caller; sources that it may not search are omitted. The number of documents in a dataset is
+            shown only to those who may read all of them.
+        domain: only this domain; None for all.
+        check: whether to probe every source; otherwise its health is "unchecked".
         caller: for the record.
-        audit: whether answers are recorded; None: as the settings say.
+        audit: the audit mode to report; None for that of the settings.
 
     Raises:
         UnknownDomain: the domain is not registered.

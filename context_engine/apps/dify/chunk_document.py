@@ -28,12 +28,11 @@ def chunk_document(fields: Mapping[str, Any], reading: FileReading | None = None
 
     Args:
         fields: of the form.
-        reading: how files are fetched and cut; None: as they usually are.
+        reading: how files are fetched and cut; None for the defaults.
 
     Raises:
-        InvalidRequest: a field that cannot be used, a document that has nothing for the structure, or chunks that
-            Dify cannot take.
-        FileNotFetched, FileNotRead, Overloaded: the document could not be had; see `file_documents`.
+        InvalidRequest: an invalid field, a document with nothing for the structure, or chunks beyond Dify's limits.
+        FileNotFetched, FileNotRead, Overloaded: see `file_documents`.
     """
     reading = reading or FileReading()
     form = read_chunk_form(fields, reading.options)
@@ -93,7 +92,7 @@ _SET_ASIDE: Final = frozenset(
         NoticeCode.SYMBOLS_LEFT_OUT,
     }
 )
-"""Notices about passages that are in a document and in no chunk."""
+"""Notices about passages of a document that are in no chunk."""
 
 _MOST_NAMED: Final = 5
 
@@ -107,9 +106,9 @@ def chunk_report(
 
     Args:
         cut_file: the file's documents.
-        cuts: its documents, cut, with the metadata stated in the form.
-        form: how they were to be cut.
-        made: the chunks as they are given back.
+        cuts: the file's documents, cut, with the metadata stated in the form.
+        form: the requested way to cut.
+        made: the chunks as returned.
         count: counts tokens.
     """
     documents = [document for _, document, _ in cuts]
@@ -142,7 +141,6 @@ def chunk_report(
 
 
 def report_text(report: Mapping[str, Any]) -> str:
-    """Return a report as readable text."""
     noun = _WHAT[report["structure"]]
     made = f"{report['chunks']:,} {noun}{'s' * (report['chunks'] != 1)}"
     if report["structure"] == "parent_child":
@@ -169,13 +167,12 @@ def _asks(document: PreparedDocument) -> str:
 
 
 def _each(words: Iterable[str]) -> str:
-    """Return the first few distinct words."""
     different = list(dict.fromkeys(words))
     return "; ".join(different[:_MOST_NAMED]) + (" …" if len(different) > _MOST_NAMED else "")
 
 
 def _sections(cuts: Sequence[CutDocument]) -> int:
-    """Return how many headings have text below them."""
+    """Return the number of headings with text below them."""
     return len(
         {
             (number, chunk.heading_path)

@@ -34,13 +34,13 @@ Structure = Literal["general", "parent_child", "qa"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkForm:
-    """The form of `chunk_document`, read.
+    """The parsed form of `chunk_document`.
 
     Attributes:
-        structure: of the chunks: that of the knowledge base.
-        parent_mode: what a parent is: "paragraph" (a section) or "full-doc".
+        structure: of the knowledge base for which the chunks are made.
+        parent_mode: the parent is a section ("paragraph") or the document ("full-doc").
         chunk_line: whether a chunk begins with a line about its origin.
-        rule: how it is cut; None: as the document says or shows.
+        rule: how to cut; None to decide by the document.
         options: sizes.
         said: chunk fields stated in the form; they override the document's own.
     """
@@ -62,10 +62,10 @@ def read_chunk_form(fields: Mapping[str, Any], own: IngestOptions) -> ChunkForm:
 
     Args:
         fields: of the form.
-        own: the bank's table and limit; sizes of the form go before them.
+        own: the bank's table and limit; sizes in the form override them.
 
     Raises:
-        InvalidRequest: a field that cannot be used; says which, and what is allowed.
+        InvalidRequest: an invalid field; the message says which, and what is allowed.
     """
     doc_type = choice_field(fields, "document_type", _TYPES, AUTO)
     return ChunkForm(
@@ -139,7 +139,7 @@ _RECORD: Final = re.compile(r"^## ", re.MULTILINE)
 _NOT_OF_A_DOCUMENT: Final = frozenset(("file_name", "structure", "documents", "title", "doc_type"))
 
 UNNAMED: Final = "document"
-"""The path of a text of which no file is known."""
+"""The path of a text without a known file."""
 
 _MOST_PAGES: Final = 100_000
 
@@ -148,10 +148,10 @@ def given_text(fields: Mapping[str, Any]) -> tuple[LoadedDocument, ...]:
     """Return the documents in the fields `text`, `title`, `metadata` and `pages`; none if there is no text.
 
     Args:
-        fields: of the form; the last three as `read_document` gives them, or left out.
+        fields: of the form; the last three as returned by `read_document`, or omitted.
 
     Raises:
-        InvalidRequest: a field of another kind.
+        InvalidRequest: a field of the wrong type.
     """
     text = fields.get("text")
     text = "" if text is None else plain_text(checked_type(text, "text", str, "a text"))

@@ -28,11 +28,11 @@ VARIABLES: Final[dict[Structure, str]] = {
 }
 """The variable that each structure fills."""
 
-_NO_TEXT: Final = "no chunk is left: the document holds pictures alone. Run a text recognition (OCR) over it first"
+_NO_TEXT: Final = "no chunk is left: the document holds only pictures. Run a text recognition (OCR) over it first"
 
 _NO_QUESTIONS: Final = (
-    "this is no document of questions and answers. Expected are records with the fields 'question' and 'answer', lines "
-    "that begin with 'Q:' and 'A:', or headings that end in a question mark, and little beside them; cut other "
+    "this is not a document of questions and answers. Expected are records with the fields 'question' and 'answer', "
+    "lines that begin with 'Q:' and 'A:', or headings that end in a question mark, and little beside them; cut other "
     "documents with the structure 'general' or 'parent_child'"
 )
 
@@ -43,8 +43,8 @@ class Structured(NamedTuple):
     Attributes:
         value: of the structure's variable.
         embedded: the texts that Dify embeds, in order: chunks, children or questions.
-        made: parents, or chunks or questions.
-        notices: what of the document is not in them, or was split.
+        made: number of parents, chunks or questions.
+        notices: about passages that are in no chunk, or were split.
     """
 
     value: Any
@@ -56,13 +56,8 @@ class Structured(NamedTuple):
 def structured(cuts: Sequence[CutDocument], form: ChunkForm, count: Count) -> Structured:
     """Return documents in the structure chosen in the form.
 
-    Args:
-        cuts: the documents with their chunks.
-        form: structure, parents, line.
-        count: counts tokens.
-
     Raises:
-        InvalidRequest: nothing of them fits the structure.
+        InvalidRequest: nothing in them fits the structure.
     """
     if form.structure == "qa":
         return _questions(cuts, form)
@@ -102,7 +97,7 @@ def _sections(cuts: Sequence[CutDocument], count: Count, notices: list[Notice]) 
 
 
 def _whole(cuts: Sequence[CutDocument], form: ChunkForm, count: Count, notices: list[Notice]) -> Parent:
-    """Return one parent for all documents, because Dify shows only the first parent of a full document."""
+    """Return all documents as one parent, because Dify shows only the first parent of a full document."""
     parents = [whole_document(document, chunks or ()) for _, document, chunks in cuts]
     content = "\n\n".join(parent.chunk.content for parent in parents)
     tokens = count(content)
@@ -165,7 +160,7 @@ MOST_SERIALISED: Final = 4 * 1024 * 1024
 """Most bytes of the chunks as one message: Dify ends a plugin that writes a line of more than 5 MiB."""
 
 MOST_EMBEDDED: Final = 65_535
-"""Most bytes of one text that is embedded, or of an answer: what the vector stores of Dify have room for."""
+"""Most bytes of an embedded text or of an answer: the limit of Dify's vector stores."""
 
 _NAMES: Final[dict[Structure, str]] = {"general": "chunk", "parent_child": "child chunk", "qa": "question"}
 
@@ -181,12 +176,8 @@ _MOST_WORDS: Final = 60
 def refuse_too_large(made: Structured, structure: Structure) -> None:
     """Refuse chunks that exceed Dify's limits.
 
-    Args:
-        made: the chunks.
-        structure: theirs.
-
     Raises:
-        InvalidRequest: one is too long, or all of them are too much; names it and says what to do.
+        InvalidRequest: a chunk, or all chunks together, are too large; the message says which and what to do.
     """
     _refuse_long(made.embedded, _NAMES[structure], _MEND[structure])
     if structure == "qa":

@@ -1,4 +1,4 @@
-"""Dify's metadata conditions, read into a filter of ours: its eighteen operators."""
+"""Dify's metadata conditions with their eighteen operators, parsed into a filter of the engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPERATORS: Final = {
     "before": FilterOp.LT,
     "after": FilterOp.GT,
 }
-"""Dify's words and ours."""
+"""Dify's operators and the engine's."""
 
 _MOST_BITS: Final = 64
 _DATES: Final = ("before", "after")
@@ -43,11 +43,11 @@ _JOINS: Final[Mapping[str, Callable[[tuple[Filter, ...]], Filter]]] = {"and": An
 def read_conditions(value: Any) -> Filter | None:
     """Return the filter of a `metadata_condition`, or None if it has no condition.
 
-    A condition that Dify itself would pass over (no value, a list where one value is wanted) is refused: what it leaves
-    out may be what the reader must not see.
+    A condition that Dify itself would ignore (no value, or a list instead of one value) is refused: it may exclude
+    text that the reader must not see.
 
     Raises:
-        InvalidFilter: a part that cannot be read; names it and what is allowed.
+        InvalidFilter: an invalid part; the message names it and what is allowed.
     """
     return _group(value, "metadata_condition", DEEPEST)
 
@@ -57,8 +57,8 @@ def _group(value: Any, where: str, levels: int) -> Filter | None:
 
     Args:
         value: `logical_operator` and `conditions`.
-        where: it stands, for messages.
-        levels: of groups in one another that are still read.
+        where: its position, for messages.
+        levels: of nested groups that are still allowed.
     """
     if value is None:
         return None
@@ -115,7 +115,7 @@ def _condition(condition: Any) -> Filter:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidFilter(f"{name!r} {word}: the value must be a text or a number, got {type(value).__name__}")
     if not _usable(value):
-        raise InvalidFilter(f"{name!r} {word}: the value is no number or text that can be compared")
+        raise InvalidFilter(f"{name!r} {word}: the value is not a comparable number or text")
     if word in _DATES:
         return _dated(name, op, value)
     return Condition(name, op, value)
@@ -143,7 +143,7 @@ def _dated(name: str, op: FilterOp, value: str | int | float) -> Filter:
     moment = to_moment(seconds if seconds is not None else text)
     if moment is None:
         raise InvalidFilter(
-            f"{name!r}: {str(value)[:40]!r} is no date: give unix seconds, or a date such as 2025-06-30"
+            f"{name!r}: {str(value)[:40]!r} is not a date: give unix seconds, or a date such as 2025-06-30"
         )
     iso = moment.isoformat() if moment != _midnight(moment) else moment.date().isoformat()
     return Or((Condition(name, op, iso), Condition(name, op, moment.timestamp())))

@@ -1,4 +1,4 @@
-"""The credentials a plugin is set up with, and certificates typed into a form field."""
+"""The plugin's credentials, and certificates pasted into a form field."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_certificates(text: str, *, key: str = "ca_certificate") -> str:
         key: the field's name, for messages.
 
     Raises:
-        ConfigError: no certificate can be read in it, or it holds a private key.
+        ConfigError: no readable certificate, or a private key.
     """
     if len(text) > _MOST_CHARACTERS:
         raise ConfigError("is too long for certificates", key=key)
@@ -90,12 +90,12 @@ class Credentials:
 
     Attributes:
         variables: `${NAME}` -> value.
-        domains: the line with the domains.
+        domains: the settings line.
         max_connections: calls to Dify at once, 1 to 1000.
-        demo_bank: whether the fictitious bank is to be searched.
-        access_token: of an endpoint; it opens no other engine.
-        server_url: of a server that answers in the place of an engine of the plugin's own.
-        server_token: shown to that server.
+        demo_bank: whether to search the fictitious bank.
+        access_token: of an endpoint; not part of the engine's identity.
+        server_url: of a server that answers instead of an engine in the plugin's process.
+        server_token: for that server.
     """
 
     base_url: str | None = None
@@ -116,8 +116,8 @@ class Credentials:
         demo_bank, access_token, server_url and server_token.
 
         Raises:
-            ConfigError: a field is no text, `variables` no JSON object of names and texts, or `max_connections` out of
-                its range.
+            ConfigError: a field is not text, `variables` is not a JSON object of names and texts, or `max_connections`
+                is out of range.
         """
         return cls(
             base_url=_text(fields, "dify_base_url"),
@@ -146,7 +146,7 @@ class Credentials:
 
     @property
     def redactor(self) -> Redactor:
-        """A redactor for these credentials."""
+        """Masks these credentials in texts."""
         typed = (self.api_key, self.access_token, self.server_token, self.proxy, _user_of(self.proxy))
         return Redactor((*typed, *self.variables.values()))
 
@@ -166,7 +166,7 @@ class Redactor:
         return f"Redactor({len(self._secrets)} secrets)"
 
     def hide(self, text: str) -> str:
-        """Return the text with each secret, and every key in use, replaced by a mask."""
+        """Replace each secret, and every key in use, by a mask."""
         for secret in self._secrets:
             text = text.replace(secret, MASK)
         return hide(text)
@@ -183,7 +183,7 @@ def read_flag(value: Any, otherwise: bool) -> bool:
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a field's text, None if absent or blank; a number counts as text. Its value is never shown."""
+    """Return a field's text, None if absent or blank; a number counts as text. Errors never show the value."""
     value = fields.get(name)
     if value is None:
         return None
@@ -203,7 +203,6 @@ def _flag(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def _count(fields: Mapping[str, Any], name: str) -> int | None:
-    """Return a whole number in any form that Dify sends."""
     raw = fields.get(name)
     digits = "" if raw is None else str(raw).strip().removesuffix(".0")
     if not digits:
@@ -215,7 +214,6 @@ def _count(fields: Mapping[str, Any], name: str) -> int | None:
 
 
 def _user_of(url: str | None) -> str | None:
-    """Return the password in a URL, or None."""
     try:
         return None if url is None else urlsplit(url).password
     except ValueError:
@@ -231,7 +229,7 @@ def _variables(text: str | None) -> dict[str, str]:
     except (ValueError, RecursionError):
         readable = False
     if not readable:
-        raise ConfigError('is no JSON object: write {"NAME": "value", ...} on one line', key="variables")
+        raise ConfigError('is not a JSON object: write {"NAME": "value", ...} on one line', key="variables")
     for name, variable in value.items():
         if isinstance(variable, bool) or not isinstance(variable, str | int | float):
             raise ConfigError("must be a text or a number", key=f"variables.{name}")

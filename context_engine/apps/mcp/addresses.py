@@ -1,7 +1,7 @@
 """Checks the Host and Origin headers of requests, against DNS rebinding.
 
-A hostile page can make its own domain name resolve to this machine and then send requests to it. Such a request carries
-that name as its Host, which is not one of ours.
+A hostile page can make its domain name resolve to this machine and then send requests to it. Such a request has that
+name as its Host, which is not a name of this service.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.%]+\]|[^:\[\]/@\s]+)(?::\d{1,
 
 
 def check_host(host: str | None, allowed: Sequence[str], local_address: str | None) -> None:
-    """Let a request go on if it was sent to a name of this service.
+    """Accept a request only if it was sent to a name of this service.
 
     Args:
-        host: the header, NAME or NAME:PORT; a port may be any.
-        allowed: the names that are right, with a port where only that one is; empty: those of this machine.
-        local_address: where the connection came in.
+        host: the header, NAME or NAME:PORT, with any port.
+        allowed: NAME, or NAME:PORT to allow only that port; empty: the names of this machine.
+        local_address: of the connection.
 
     Raises:
-        NotPermitted: to another name, or to none.
+        NotPermitted: the name is missing or not allowed.
     """
     match = _HOST.fullmatch(host or "")
     name = match["name"].casefold() if match else ""
@@ -36,27 +36,27 @@ def check_host(host: str | None, allowed: Sequence[str], local_address: str | No
     right = (name in names or (host or "").casefold() in names) if names else name in _own_names(local_address)
     if not match or not right:
         raise NotPermitted(
-            "the request was sent to a name (Host) that is none of this service: use one of its own, or have its "
+            "the request was sent to a name (Host) that is not one of this service: use one that is, or have the "
             "operator add the name to server_allowed_hosts"
         )
 
 
 def check_origin(origin: str | None, allowed: Sequence[str]) -> None:
-    """Let a request go on if no page of a browser sends it, or one that may.
+    """Accept a request only if no web page sent it, or an allowed one.
 
     Args:
-        origin: the header, SCHEME://HOST[:PORT]; None where no page sends it.
+        origin: the header, SCHEME://HOST[:PORT]; None unless a page sent the request.
         allowed: the pages; empty: those of this machine.
 
     Raises:
-        NotPermitted: another page.
+        NotPermitted: the page is not allowed.
     """
     if origin is None:
         return
     right = origin.casefold() in [page.casefold().rstrip("/") for page in allowed] if allowed else _is_local(origin)
     if not right:
         raise NotPermitted(
-            "the request comes from a web page (Origin) that may not ask here: its operator has to add the page to "
+            "the request comes from a web page (Origin) that is not allowed: the operator has to add the page to "
             "server_allowed_origins"
         )
 

@@ -1,4 +1,4 @@
-"""The arguments of the tools: read leniently; a refusal says what to send instead."""
+"""The arguments of the tools: parsed leniently; errors say what to send instead."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from context_engine.errors import InvalidRequest, nearest
 
 LEAST_TOKENS: Final = 256
 MOST_TOKENS: Final = 7000
-"""Both forms of an answer, text and structured, hold the passages: twice this and the rest stay below 25,000."""
+"""An answer holds the passages twice, as text and as structured content: twice this and the rest stay below 25,000."""
 
 _MOST_PROBLEMS: Final = 5
 
 A = TypeVar("A", bound=BaseModel)
 Nothing = SkipJsonSchema[None]
-"""A value that may be null without the schema saying so: clients read one type of each argument."""
+"""Null, but not in the schema: clients expect one type for each argument."""
 
 
 def _written_day(value: Any) -> Any:
@@ -43,66 +43,64 @@ class _Arguments(BaseModel):
 
 
 class SearchArguments(_Arguments):
-    """A question, or the cursor of an answer that goes on."""
+    """A question, or a cursor that continues an answer."""
 
     question: Words | Nothing = Field(
         None, description="The question in full words, in the language of the documents. Needed unless cursor is given."
     )
     query: Words | Nothing = Field(
-        None, description="The same as question, for clients that call it so; the text of the answer is JSON then."
+        None, description="Alias of question, for clients that use this name; the text of the answer is then JSON."
     )
     domain: Name | Nothing = Field(
-        None, description="The domain to search, as `domains` lists it; may be left out where there is only one."
+        None, description="The domain to search, from `domains`; may be omitted if there is only one."
     )
     top_k: Annotated[int, Field(ge=1, le=50)] = Field(8, description="Most passages.")
     detail: Literal["brief", "full"] = Field(
         "brief",
         description="brief: passages with what is needed to cite and judge them. full: also their metadata, scores and "
-        "provenance, and what each source did.",
+        "provenance, and the outcome of each source.",
     )
-    persona: Name | Nothing = Field(
-        None, description="A profile of search settings, as `domains` lists them; usually left out."
-    )
+    persona: Name | Nothing = Field(None, description="A profile of search settings, from `domains`; usually omitted.")
     filters: dict[str, Any] | str | Nothing = Field(
         None,
         description="Conditions on metadata, such as 'doc_type=sop_document; year>=2024' or {\"year_gte\": 2024}.",
     )
     as_of: Day | Nothing = Field(
-        None, description="The day the answer must be true for, such as 2025-06-30; left out: today."
+        None, description="The day for which the answer must hold, such as 2025-06-30; default: today."
     )
     max_tokens: Tokens = Field(
-        4000, description="Most tokens of the passages; what does not fit is given by `cursor` or by `fetch`."
+        4000, description="Most tokens of the passages; get what does not fit with `cursor` or `fetch`."
     )
     cursor: Annotated[str, StringConstraints(min_length=1, max_length=200)] | Nothing = Field(
-        None, description="`cursor` of the answer before: gives the passages that did not fit into it."
+        None, description="`cursor` of the previous answer: returns the passages that did not fit into it."
     )
 
 
 class FetchArguments(_Arguments):
-    """Which passage or document is wanted."""
+    """The passage or document to read."""
 
-    id: Id | Nothing = Field(None, description="`id` of a result of `search`; names domain, source and passage.")
-    chunk_id: Id | Nothing = Field(None, description="`chunk_id` of a passage, in place of id.")
+    id: Id | Nothing = Field(None, description="`id` of a result of `search`; identifies domain, source and passage.")
+    chunk_id: Id | Nothing = Field(None, description="`chunk_id` of a passage, instead of id.")
     document_id: Id | Nothing = Field(
-        None, description="`document_id` of a result: gives the whole document, in parts where it is long."
+        None, description="`document_id` of a result: returns the whole document, in parts if it is long."
     )
     domain: Name | Nothing = Field(
-        None, description="The domain of chunk_id or document_id; may be left out where there is only one."
+        None, description="The domain of chunk_id or document_id; may be omitted if there is only one."
     )
     source: Name | Nothing = Field(
-        None, description="The source of chunk_id or document_id; left out, every source of the domain is looked in."
+        None, description="The source of chunk_id or document_id; default: all sources of the domain."
     )
     version: Name | Nothing = Field(
-        None, description="The version of document_id; left out, the one that came into force last."
+        None, description="The version of document_id; default: the one that came into force last."
     )
-    max_tokens: Tokens = Field(MOST_TOKENS, description="Most tokens of the text; the rest is given by `cursor`.")
+    max_tokens: Tokens = Field(MOST_TOKENS, description="Most tokens of the text; get the rest with `cursor`.")
     cursor: Annotated[str, StringConstraints(min_length=1, max_length=200)] | Nothing = Field(
-        None, description="`cursor` of the answer before, with the same other arguments: gives the text after it."
+        None, description="`cursor` of the previous answer, with the same other arguments: returns the text after it."
     )
 
 
 class ExplainArguments(_Arguments):
-    """Whose account is wanted."""
+    """The answer to explain."""
 
     search_id: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] = Field(
         description="`search_id` of an answer of `search`."
@@ -110,14 +108,14 @@ class ExplainArguments(_Arguments):
 
 
 class DomainsArguments(_Arguments):
-    """Nothing: the list is the caller's."""
+    """No arguments."""
 
 
 def read_arguments(model: type[A], arguments: Mapping[str, Any] | None) -> A:
-    """Return the arguments of a call; null and "" stand for what is left out.
+    """Return the arguments of a call; null and "" count as omitted.
 
     Raises:
-        InvalidRequest: some cannot be used; says which, why, and what to send.
+        InvalidRequest: invalid arguments; the message says which, why, and what to send.
     """
     values = {name: value for name, value in (arguments or {}).items() if value is not None and value != ""}
     try:
@@ -131,7 +129,7 @@ def read_arguments(model: type[A], arguments: Mapping[str, Any] | None) -> A:
 
 
 def _problem(model: type[BaseModel], error: Any) -> str:
-    """Return one problem with the argument's name; never the value, which may be long or secret."""
+    """Return a problem with the argument's name, but not its value, which may be long or secret."""
     name = str(error["loc"][0])[:100] if error["loc"] else "arguments"
     if error["type"] == "extra_forbidden":
         return f"there is no argument {name!r}.{nearest(name, model.model_fields)}"

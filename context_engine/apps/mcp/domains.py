@@ -12,11 +12,11 @@ from context_engine.core.models import DomainSpec
 
 _WHOLE: Final = (10_000, 10_000)
 _FEWER: Final = ((10_000, 10), (300, 2), (40, 0))
-"""Most domains, and most sources of each, where all of them are too long for a model."""
+"""Most domains, and most sources of each, if the full list is too long for a model."""
 
 
 def domains(call: Call, _asked: DomainsArguments) -> Reply:
-    """Return the domains and sources that the caller may know; there are no others to it."""
+    """Return the domains and sources that the caller may know; others are not mentioned."""
     known = call.deployment.known_to(call.caller.principal)
     specs = [known.domains[name] for name in known.names if name in known.domains]
     reply = _reply(call, specs, *_WHOLE)

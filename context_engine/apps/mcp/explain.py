@@ -12,30 +12,31 @@ from context_engine.service.explaining.explain import explain as explained
 from context_engine.service.explaining.words import explanation_text
 
 _FEWER: Final = (20, 8, 3, 0)
-"""Most entries of each list where all of them are too long for a model."""
+"""Most entries of each list, if the full explanation is too long for a model."""
 
 
 def explain(call: Call, asked: ExplainArguments) -> Reply:
-    """Return how an answer came to be: one of the caller's own, to an operator any that was recorded.
+    """Explain one of the caller's answers, or for an operator any recorded answer.
 
     Raises:
-        RecordNotFound: it is neither kept nor recorded, or is somebody else's: these look alike.
+        RecordNotFound: the answer is unknown, or belongs to another caller; the two are deliberately
+            indistinguishable.
         ContextEngineError: see `context_engine.service.explaining.explain`.
     """
-    explanation = explained(call.deployment, call.caller, asked.search_id)
-    told = Explanation.model_validate(inert_values(explanation.model_dump(mode="json")))
-    reply = Reply(told, explanation_text(told))
+    full = explained(call.deployment, call.caller, asked.search_id)
+    explanation = Explanation.model_validate(inert_values(full.model_dump(mode="json")))
+    reply = Reply(explanation, explanation_text(explanation))
     for most in _FEWER:
         if reply.fits:
             break
-        less = _shortened(told, most)
+        less = _shortened(explanation, most)
         reply = Reply(less, explanation_text(less))
     return reply
 
 
-def _shortened(told: Explanation, most: int) -> Explanation:
-    """Return an explanation with the first entries of each list, and the way of no chunk in steps."""
-    compared = told.comparison
+def _shortened(explanation: Explanation, most: int) -> Explanation:
+    """Return the explanation with only the first entries of each list and without the steps of chunks."""
+    compared = explanation.comparison
     if compared is not None:
         changes = {
             name: tuple(
@@ -45,5 +46,5 @@ def _shortened(told: Explanation, most: int) -> Explanation:
         }
         compared = compared.model_copy(update={**changes, "same": compared.same[:most]})
     lists = ("sources", "shown", "not_shown", "swaps", "settings", "notices", "missing")
-    cut = {name: getattr(told, name)[:most] for name in lists}
-    return told.model_copy(update={**cut, "comparison": compared})
+    cut = {name: getattr(explanation, name)[:most] for name in lists}
+    return explanation.model_copy(update={**cut, "comparison": compared})

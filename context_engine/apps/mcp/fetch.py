@@ -24,7 +24,7 @@ _ONE_OF: Final = "send one of id, chunk_id and document_id"
 
 
 class _Wanted(NamedTuple):
-    """Where to look, and for what."""
+    """The passage or document to fetch."""
 
     domain: str | None
     source: str | None
@@ -40,9 +40,9 @@ def fetch(call: Call, asked: FetchArguments) -> Reply:
     """Return a text by the id of its passage or document, as far as the caller may read it.
 
     Raises:
-        InvalidRequest: arguments that cannot be used, or nothing there that the caller may read.
-        SourceError: a source that may have it could not be looked in.
-        CursorExpired: the text has changed since the part before.
+        InvalidRequest: invalid arguments, or nothing found that the caller may read.
+        SourceError: a source that may have it could not be read.
+        CursorExpired: the text has changed since the previous part.
     """
     wanted = _wanted(asked)
     fetched = fetch_passages(
@@ -72,7 +72,7 @@ def _wanted(asked: FetchArguments) -> _Wanted:
     domain, _, rest = asked.id.partition("/")
     source, _, chunk_id = rest.partition("/")
     if not (domain and source and chunk_id):
-        raise InvalidRequest("id is none of a result: send it as search gave it, DOMAIN/SOURCE/PASSAGE")
+        raise InvalidRequest("id is not one of a result: send it as returned by search, DOMAIN/SOURCE/PASSAGE")
     return _Wanted(domain, source, chunk_id, None)
 
 
@@ -83,7 +83,7 @@ def _check_found(fetched: Fetched, wanted: _Wanted) -> None:
         raise error
     raise InvalidRequest(
         f"there is no {'passage' if wanted.chunk_id else 'document'} {wanted.name!r} that you may read: ids come from "
-        "results of search, and what has been replaced since is found by searching again"
+        "results of search; search again to find replaced documents"
     )
 
 
@@ -108,7 +108,7 @@ def _answer(document: FetchedDocument, cursor: str | None, budget: int, *, demo:
 
 
 def _json(answer: FetchAnswer) -> str:
-    """Return the answer as JSON for clients that fetch by `id`: they look for `text`."""
+    """Return the answer as JSON for clients that fetch by `id`; they expect the key `text`."""
     named = {"text" if name == "content" else name: value for name, value in answer.model_dump(mode="json").items()}
     return json.dumps(named, ensure_ascii=False, separators=(",", ":"))
 
@@ -121,7 +121,7 @@ def _text(answer: FetchAnswer) -> str:
     lines += [f"{answer.title} (id {' '.join(answer.id.split())})", facts, answer.url, "", answer.content, ""]
     lines.append(f"Characters {answer.begins} to {answer.ends} of {answer.of}.")
     if answer.cursor is not None:
-        lines.append(f"It goes on: call fetch with the same arguments and cursor {answer.cursor!r}.")
+        lines.append(f"More text: call fetch with the same arguments and cursor {answer.cursor!r}.")
     return "\n".join(lines)
 
 
@@ -145,8 +145,9 @@ class FetchedDocument:
     """Passages of one document, or one passage.
 
     Attributes:
-        text: as it is; for a model only by `for_a_model`.
-        fenced: whether a model reads it in a fence; `suspected`: because it wants to be obeyed.
+        text: raw; a model gets it only from `for_a_model`.
+        fenced: whether a model gets it in a fence.
+        suspected: whether the text or its labels look like instructions to a model.
     """
 
     id: str
@@ -159,31 +160,31 @@ class FetchedDocument:
     suspected: bool
 
     def for_a_model(self, start: int, end: int) -> str:
-        """Return a part of the text; untrusted text is fenced with a nonce that it cannot know."""
+        """Return a part of the text; untrusted text is fenced with a nonce that its author cannot know."""
         part = self.text[start:end]
         return quoted(part, content_sha256(self.text)[:16], suspected=self.suspected) if self.fenced else part
 
     def within(self, start: int, end: int) -> Sequence[PassagePlace]:
-        """Return the passages of which some text stands there."""
+        """Return the passages that overlap characters [start, end)."""
         return [place for place in self.places if place.start < end and place.end > start]
 
 
 def fetched_document(fetched: Fetched, version: str | None, *, whole: bool) -> FetchedDocument:
-    """Return what was fetched as one text: of several versions the one asked for, else the one in force last.
+    """Return fetched passages as one text: of several versions the requested one, else the newest in force.
 
     Args:
-        found: at least one passage.
-        whole: a document was asked for, not a passage.
+        fetched: at least one passage.
+        whole: whether a document was requested, not a passage.
 
     Raises:
-        InvalidRequest: there is no such version.
+        InvalidRequest: the requested version does not exist.
     """
     versions: dict[tuple[str, str | None], list[FetchedPassage]] = {}
     for passage in fetched.passages:
         versions.setdefault((passage.source_id, passage.chunk.document_version), []).append(passage)
     chosen = _chosen(versions, version)
     passages = versions[chosen] if whole else versions[chosen][:1]
-    others = [{"source": source, "version": held} for source, held in versions if (source, held) != chosen]
+    others = [{"source": source, "version": other} for source, other in versions if (source, other) != chosen]
     return _document(fetched.domain, passages, others)
 
 
@@ -193,8 +194,8 @@ def _chosen(
     if version is not None:
         of_version = next((key for key in versions if key[1] == version), None)
         if of_version is None:
-            there = ", ".join(str(held) for _, held in versions)
-            raise InvalidRequest(f"there is no version {version!r} of it: there is {there}")
+            known = ", ".join(str(other) for _, other in versions)
+            raise InvalidRequest(f"there is no version {version!r} of it, only {known}")
         return of_version
 
     def newest(key: tuple[str, str | None]) -> tuple[bool, date, str]:
@@ -235,26 +236,22 @@ def _metadata(domain: str, passage: FetchedPassage, others: list[dict[str, Any]]
         "other_versions": others,
         "fields": json_value(passage.chunk.metadata),
     }
-    told = {name: inert_values(value) for name, value in known.items() if value not in (None, [], {})}
-    if ApproxTokenCounter().count(json.dumps(told, ensure_ascii=False, default=str)) > _FIELD_TOKENS:
-        told.pop("fields", None)
-    return told
+    shown = {name: inert_values(value) for name, value in known.items() if value not in (None, [], {})}
+    if ApproxTokenCounter().count(json.dumps(shown, ensure_ascii=False, default=str)) > _FIELD_TOKENS:
+        shown.pop("fields", None)
+    return shown
 
 
 _DIGEST: Final = 12
 
 _MOST_PER_TOKEN: Final = 40
-"""Characters; no text but white space has as many."""
+"""Characters; only white space has as many."""
 
 _counter: Final = ApproxTokenCounter()
 
 
 class TextPart(NamedTuple):
-    """Characters [start, end) of a text.
-
-    Attributes:
-        cursor: of what comes after; None at the end.
-    """
+    """Characters [start, end) of a text; `cursor` continues after them and is None at the end."""
 
     start: int
     end: int
@@ -262,10 +259,10 @@ class TextPart(NamedTuple):
 
 
 def part_of(text: str, cursor: str | None, most_tokens: int) -> TextPart:
-    """Return the part that begins where a cursor says, else the first; it ends between lines or words where it can.
+    """Return the part at a cursor, or the first part; it ends between lines or words if possible.
 
     Raises:
-        CursorExpired: the cursor is of another text: this one has changed since.
+        CursorExpired: the text has changed since the cursor was made.
     """
     start = 0 if cursor is None else _start(text, cursor)
     end = _end(text, start, most_tokens)
@@ -282,7 +279,7 @@ def _start(text: str, cursor: str) -> int:
 
 
 def _end(text: str, start: int, most_tokens: int) -> int:
-    """Return where a part ends: the count never falls as a text grows, so the place is found by halving."""
+    """Return where a part ends, by bisection: the token count never falls as a text grows."""
     least, most = start + 1, min(len(text), start + _MOST_PER_TOKEN * most_tokens)
     while least < most:
         middle = (least + most + 1) // 2

@@ -1,4 +1,4 @@
-"""The tools over streamable HTTP, without sessions: each request has its own caller."""
+"""The tools over streamable HTTP, without sessions: each request is authenticated separately."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from context_engine.apps.mcp.protocol import Desk, mcp_server
 from context_engine.core.models import Settings
 
 _MOST_BYTES: Final = 100_000_000
-"""What is in front keeps to `server_max_body_bytes`, which is never more."""
+"""The service in front enforces `server_max_body_bytes`, which is never more."""
 
 
 class McpEndpoint:
-    """An ASGI app for one address. Whatever is in front of it has said who calls.
+    """An ASGI app for one address; the service in front of it authenticates the caller.
 
     Args:
         manager: of the SDK, running.
-        settings: those in force.
+        settings: returns the settings in force.
     """
 
     def __init__(self, manager: StreamableHTTPSessionManager, settings: Callable[[], Settings]) -> None:
@@ -34,8 +34,8 @@ class McpEndpoint:
         """Answer one request.
 
         Raises:
-            NotPermitted: it was sent to a name, or by a page, that is not allowed.
-            HTTPException: 405 for what is no POST: nothing is streamed, and there is no session to end.
+            NotPermitted: its Host or Origin is not allowed.
+            HTTPException: 405 for other methods than POST: there are no streams and no sessions.
         """
         settings, headers = self._settings(), _headers(scope)
         local_address = (scope.get("server") or (None,))[0]
@@ -48,13 +48,13 @@ class McpEndpoint:
 
 @asynccontextmanager
 async def mcp_endpoint(desk: Desk, settings: Callable[[], Settings]) -> AsyncIterator[McpEndpoint]:
-    """Yield the endpoint while it may be asked; what is at work in the end is ended with it.
+    """Yield the endpoint; requests still in progress at the end are cancelled.
 
     Args:
         desk: works on the calls.
-        settings: those in force, asked at every request.
+        settings: returns the settings in force; called for every request.
     """
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of each request
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request
     manager = StreamableHTTPSessionManager(
         mcp_server(desk), json_response=True, stateless=True, max_request_body_size=_MOST_BYTES
     )

@@ -1,6 +1,6 @@
-"""The tools behind the protocol: every revision that the SDK speaks, of whichever transport.
+"""The tools as a server of the protocol, in every revision of the SDK, for any transport.
 
-Only what runs a server of the protocol imports this module: it needs the extra `mcp`.
+This module needs the extra `mcp`, so only modules that run a server import it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ logger = logging.getLogger(__name__)
 NAME: Final = "context-engine"
 _LIST_TTL_MS: Final = 3_600_000
 _LONGEST_ERROR: Final = 2000
-_LATER: Final = "Try again in a moment; if that does not help, tell that nothing could be looked up."
+_LATER: Final = "Try again in a moment; if that does not help, say that the search is unavailable."
 
 Work = Callable[[Deployment, Authenticated], SentReply]
 Context = ServerRequestContext[Any, Any]
 
 
 Desk = Callable[[Any, Work], Awaitable[SentReply]]
-"""Where the calls of a transport are worked on: given the HTTP request of a call (None on stdio), which has its own
-Authorization, it returns what the work returns, called in a thread with the deployment in force and who calls."""
+"""Runs the calls of a transport: it takes the HTTP request of a call (None on stdio), with its Authorization, and the
+work, and returns the work's result, called in a thread with the deployment in force and the caller."""
 
 
 def mcp_server(desk: Desk) -> Server[Any]:
@@ -68,7 +68,7 @@ def mcp_server(desk: Desk) -> Server[Any]:
 
 
 async def _called(desk: Desk, request: Any, params: CallToolRequestParams) -> CallToolResult:
-    """Return the answer of a tool; what went wrong is an answer too, which a model can read and mend."""
+    """Return the answer of a tool; errors are answers too, so that a model can read and correct them."""
     try:
         tool = tool_named(params.name)
         request_id = None if request is None else request.scope.get("state", {}).get("request_id")
@@ -81,12 +81,12 @@ async def _called(desk: Desk, request: Any, params: CallToolRequestParams) -> Ca
         return _failed(f"{_words(error)} [{error.code}]")
     except Exception:
         logger.exception("mcp: the tool %s failed", params.name[:100])
-        return _failed("the tool failed inside; the log of the service says why. Try again, or ask its operator.")
+        return _failed("the tool failed; see the log of the service for the reason. Try again, or ask its operator.")
     return CallToolResult(content=[TextContent(type="text", text=reply.text)], structured_content=reply.structured)
 
 
 def _words(error: ContextEngineError) -> str:
-    """Return an error as a model reads it: what it can correct, or what to do instead."""
+    """Return an error for a model: what it can correct, or what to do instead."""
     message = inert(str(error))[:_LONGEST_ERROR]
     return message if isinstance(error, InvalidRequest | AuditError | NotPermitted) else f"{message} {_LATER}"
 
@@ -109,7 +109,7 @@ def _published(tool: Tool) -> PublishedTool:
 
 
 def _plain(schema: Any) -> Any:
-    """Return a schema without the titles that pydantic makes of names, and without null as a default."""
+    """Return a schema without the titles that pydantic generates, and without null defaults."""
     if isinstance(schema, list):
         return [_plain(item) for item in schema]
     if not isinstance(schema, dict):

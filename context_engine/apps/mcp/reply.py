@@ -13,18 +13,14 @@ from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 MOST_REPLY_TOKENS: Final = 18_000
-"""Clients cut answers of more than 25,000 tokens; other scripts take up to 1.38 times the estimate."""
+"""Clients truncate answers above 25,000 tokens; non-Latin scripts take up to 1.38 times the estimate."""
 
 _LONGEST_LABEL: Final = 300
 _counter: Final = ApproxTokenCounter()
 
 
 class Call(NamedTuple):
-    """Who calls a tool, and where it works.
-
-    Attributes:
-        request_id: of the HTTP request; None on stdio.
-    """
+    """The context of a tool call; `request_id` is that of the HTTP request, None on stdio."""
 
     deployment: Deployment
     caller: Authenticated
@@ -71,19 +67,19 @@ class Reply:
 
     @property
     def fits(self) -> bool:
-        """Whether no client has to cut it."""
+        """Whether it is short enough for all clients."""
         return self.tokens <= MOST_REPLY_TOKENS
 
 
 def labelled(text: str | None) -> str:
-    """Return a title, section or address as one short line without marks; "" for None."""
+    """Return a title, section or address as one short line without markup; "" for None."""
     line = " ".join((text or "").split())
     return inert_line(line if len(line) <= _LONGEST_LABEL else f"{line[:_LONGEST_LABEL]} …")
 
 
 def passage_id(domain: str, source_id: str, chunk_id: str) -> str:
-    """Return the id under which `fetch` finds a passage; neither a domain's name nor a source's id has a slash.
+    """Return the id by which `fetch` finds a passage; domain names and source ids contain no slash.
 
-    One that wants to be obeyed is broken as every text of a source is, and finds nothing.
+    An id that looks like an instruction is defused like all text of sources, and then finds nothing.
     """
     return inert_line(f"{domain}/{source_id}/{chunk_id}")

@@ -1,4 +1,4 @@
-"""The `search` tool: passages that answer a question, with labels to cite and what may be concluded."""
+"""The `search` tool: passages that answer a question, with citation labels and a conclusion."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def search(call: Call, asked: SearchArguments) -> Reply:
     """Search what the caller may search, or continue one of their answers.
 
     Raises:
-        InvalidRequest: arguments that cannot be used.
-        CursorExpired: the answer is not kept any more, or is somebody else's.
+        InvalidRequest: invalid arguments.
+        CursorExpired: the answer is no longer kept, or belongs to another caller.
         ContextEngineError: see `Engine.search`.
     """
     deployment, principal = call.deployment, call.caller.principal
@@ -93,7 +93,7 @@ def _question(asked: SearchArguments) -> str:
 
 
 def _reply(deployment: Deployment, result: SearchResult, asked: SearchArguments, place: _Place) -> Reply:
-    """Return the passages of a part; what takes more tokens than a client reads is left out, and named."""
+    """Return the passages of a part; those beyond a client's token limit are omitted and listed."""
     engine = deployment.engine
     context = engine.context(result, counter=ApproxTokenCounter(), budget=place.budget, part=place.part)
     answer = search_answer(
@@ -108,15 +108,15 @@ def _reply(deployment: Deployment, result: SearchResult, asked: SearchArguments,
 
 
 _IN_BOTH_FORMS: Final = 2.6
-"""Tokens of an answer without details for each token of its passages, about: as text, and as JSON with its names."""
+"""Approximate tokens of an answer without details per token of its passages: as text and as JSON."""
 
-_NO_ROOM: Final = "The details of some passages are left out, for the answer is long: ask with a smaller max_tokens."
+_NO_ROOM: Final = "The details of some passages are omitted because the answer is long: use a smaller max_tokens."
 
 _CONCLUSIONS: Final = {
     "answered": "the passages below answer the question",
     "no_match": "nothing relevant was found; say so instead of answering from memory",
-    "out_of_scope": "the question is none for this domain; say so instead of answering from memory",
-    "incomplete": "evidence that is required is missing; say so with the answer",
+    "out_of_scope": "the question is not one for this domain; say so instead of answering from memory",
+    "incomplete": "required evidence is missing; say so with the answer",
 }
 
 
@@ -125,9 +125,8 @@ def search_answer(result: SearchResult, context: Context, *, full: bool, more: s
 
     Args:
         result: as a model may read it (`for_a_model`).
-        context: of the result.
-        full: with metadata, scores, provenance and what each source did.
-        more: the cursor of what did not fit, given where there is such.
+        full: with metadata, scores, provenance and the outcome of each source.
+        more: the cursor, used if some passages did not fit.
     """
     ranked = {chunk.rank: chunk for chunk in result.chunks}
     details = _Details(result.search_id, context.tokens) if full else None
@@ -166,18 +165,18 @@ def shorter(answer: SearchAnswer) -> SearchAnswer | None:
 
 
 def _goes_on(result: SearchResult, context: Context) -> bool:
-    """Whether there is a part after this one; a passage of which no word fits has a part to itself."""
+    """Whether a part follows; a passage of which no word fits gets a separate part."""
     return result.decision is not Decision.OUT_OF_SCOPE and len(context.left_out) > (0 if context.blocks else 1)
 
 
 class _Details:
-    """Published forms of passages, as many as there is room for beside the passages themselves.
+    """Published forms of passages, as many as fit in addition to the passages.
 
     Args:
         tokens: of the passages.
 
     Attributes:
-        left_out: how many found no room.
+        left_out: number of those that did not fit.
     """
 
     def __init__(self, search_id: str, tokens: int) -> None:

@@ -29,7 +29,7 @@ from context_engine.apps.mcp.reply import SentReply
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
-_TERMINATED: Final = 143
+_TERMINATED: Final = 143  # 128 + SIGTERM, as shells report it
 
 _THREADS: Final = 4
 
@@ -37,16 +37,16 @@ _ANSWERED_EVERY_S: Final = 0.02
 
 
 def serve_stdio(deployment: Deployment, caller: Authenticated) -> bool:
-    """Answer on stdout what comes on stdin, until it is closed and everything is answered, or a signal ends it.
+    """Answer messages from stdin on stdout, until stdin is closed and everything is answered, or a signal arrives.
 
-    Nothing but the protocol goes to stdout: what anything else writes there goes to stderr. SIGTERM and SIGINT end it
-    in order, within `server_stop_s` seconds; a second signal ends the process at once.
+    Only the protocol goes to stdout: other output to it is redirected to stderr. SIGTERM and SIGINT stop it gracefully,
+    within `server_stop_s` seconds; a second signal ends the process at once.
 
     Args:
-        caller: who runs this process; every call is theirs.
+        caller: of every call: the user who runs this process.
 
     Returns:
-        Whether stdin was closed; False: a signal ended it.
+        True if stdin was closed, False after a signal.
     """
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="context-engine-mcp")
     try:
@@ -86,7 +86,7 @@ async def _answer(server: Any, wire: _StdioWire) -> None:
 
 
 class _Ended:
-    """Set by a signal, or when the reader of stdout is gone."""
+    """Set by a signal, or when stdout is closed by its reader."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, within_s: float) -> None:
         self._loop, self._within_s, self._event = loop, within_s, asyncio.Event()
@@ -111,10 +111,10 @@ class _Ended:
 
 
 class _StdioWire:
-    """Both directions of the wire; what is no message is answered here, for the SDK would say nothing to it.
+    """Both directions of the connection; answers invalid messages, which the SDK would ignore.
 
     Args:
-        wait_s: seconds that answers may take after the other side has closed its end.
+        wait_s: seconds that answers may take after stdin is closed.
     """
 
     def __init__(self, reader: LineReader, writer: LineWriter, wait_s: float) -> None:
@@ -122,7 +122,7 @@ class _StdioWire:
         self._unanswered = 0
 
     async def messages(self) -> AsyncIterator[str]:
-        """Yield each message that the SDK can read."""
+        """Yield each valid message."""
         async for line in self._reader:
             message = self._read(line)
             if message is None or line is None:
@@ -160,9 +160,9 @@ class _StdioWire:
             if any(
                 problem["type"] == "json_invalid" for problem in error.errors(include_input=False, include_url=False)
             ):
-                self._refuse(PARSE_ERROR, "the line is no JSON: send one message as JSON on one line")
+                self._refuse(PARSE_ERROR, "the line is not JSON: send one message as JSON on one line")
             else:
-                self._refuse(INVALID_REQUEST, "the line is no single JSON-RPC message; batches are not taken")
+                self._refuse(INVALID_REQUEST, "the line is not a single JSON-RPC message; batches are not supported")
         return None
 
     def _refuse(self, code: int, message: str) -> None:
@@ -175,12 +175,12 @@ _READ_BYTES: Final = 65_536
 _WAITING: Final = 64
 
 Line = bytes | None
-"""A line without its end; None stands for one that was too long."""
+"""A line without its end; None if it was too long."""
 
 
 @contextmanager
 def claimed() -> Iterator[tuple[int, int]]:
-    """Yield the descriptors of stdin and stdout; meanwhile nobody else reads the one, and the other leads to stderr."""
+    """Yield private descriptors of stdin and stdout; meanwhile the standard ones are empty and stderr."""
     own = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -190,13 +190,12 @@ def claimed() -> Iterator[tuple[int, int]]:
         yield own
     finally:
         for private, standard in zip(own, (0, 1)):
-            os.dup2(
-                private, standard
-            )  # the private one stays open: a thread may wait in it as long as the process lives
+            # The private one stays open: a thread may block in it for the life of the process.
+            os.dup2(private, standard)
 
 
 class LineReader:
-    """Lines of a descriptor, read by a thread of its own, which may wait in it for ever without holding anything up.
+    """Lines of a descriptor, read by a separate daemon thread, which may block for ever without delaying the exit.
 
     Args:
         most_bytes: of a line.
@@ -228,7 +227,7 @@ class LineReader:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, None)
 
     def _split(self) -> Iterator[Line]:
-        """Yield lines; of one that is too long no more is kept than there may be."""
+        """Yield lines; of a line that is too long at most `most_bytes` are kept in memory."""
         pending, too_long = bytearray(), False
         while data := os.read(self._descriptor, _READ_BYTES):
             *ended, rest = data.split(b"\n")
@@ -244,10 +243,10 @@ class LineReader:
 
 
 class LineWriter:
-    """Writes lines to a descriptor in a thread of its own, one whole line after the other.
+    """Writes whole lines to a descriptor in a separate thread.
 
     Args:
-        on_broken: called once in that thread where nobody reads any more.
+        on_broken: called once in that thread if the reader has closed its end.
     """
 
     def __init__(self, descriptor: int, on_broken: Callable[[], None]) -> None:
@@ -257,11 +256,11 @@ class LineWriter:
         self._thread.start()
 
     def put(self, line: bytes) -> None:
-        """Have a line written."""
+        """Queue a line for writing."""
         self._waiting.put(line + b"\n")
 
     def close(self, timeout_s: float) -> None:
-        """Wait until everything is written, at most so many seconds."""
+        """Wait until everything is written, at most `timeout_s` seconds."""
         self._waiting.put(None)
         self._thread.join(timeout_s)
 

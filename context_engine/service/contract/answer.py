@@ -1,4 +1,4 @@
-"""The answer contract: a model's answer with the sources it was given and how they were found."""
+"""The answer contract: a model's answer, its sources, and how they were found."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ ANSWER_VERSION: Final = "context_engine.answer.v1"
 
 
 class _Section(BaseModel):
-    """Fields that a later minor version adds are kept as they are."""
+    """A section that keeps fields added by later minor versions."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class AnswerSection(_Section):
-    """What the model answered."""
+    """The model's answer."""
 
-    text: str | None = Field(description="The answer in words; null where none was generated.")
-    cited: tuple[str, ...] = Field(description="The labels in the text that `sources` holds, in the text's order.")
+    text: str | None = Field(description="The answer in words; null if none was generated.")
+    cited: tuple[str, ...] = Field(
+        description="The labels in the text that are in `sources`, in the order of the text."
+    )
 
 
 class RetrievalSummarySection(_Section):
-    """How the sources were found."""
+    """The retrieval of the sources."""
 
     query: str
     domain: str
@@ -58,10 +60,10 @@ class RetrievalSummarySection(_Section):
 
 
 class UnknownsSection(_Section):
-    """What the answer does not rest on."""
+    """Gaps in the evidence for the answer."""
 
     labels_without_source: tuple[str, ...] = Field(
-        description="Labels in the answer's text that no source has: statements to be checked by hand."
+        description="Labels in the answer's text without a source: check these statements by hand."
     )
     sources_without_answer: tuple[str, ...] = Field(description="Sources that failed, wholly or in part.")
     out_of_scope: bool = Field(description="The question is not one for this domain.")
@@ -70,11 +72,11 @@ class UnknownsSection(_Section):
 
 
 class ProvenanceSection(_Section):
-    """Where the answer comes from."""
+    """The origin of the answer."""
 
-    search_id: str = Field(description="Names the record of the search.")
+    search_id: str = Field(description="Id of the record of the search.")
     request_id: str | None
-    retrieved_at: str | None = Field(description="When the last source answered, UTC; null where nothing was found.")
+    retrieved_at: str | None = Field(description="When the last source answered, UTC; null if nothing was found.")
     status: str
     decision: str
     part: Rank
@@ -98,8 +100,8 @@ class AnswerJson(_Section):
         """Return the contract of an answer.
 
         Args:
-            response: what the model was given; of an answer in parts, the part.
-            answer: what the model said; None where none was asked.
+            response: what the model was given; for an answer in parts, the part.
+            answer: of the model, or None.
         """
         chunks = response.chunks
         labels = {chunk.citation_label for chunk in chunks}
@@ -116,15 +118,15 @@ class AnswerJson(_Section):
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """Return the contract that a JSON text holds; fields of later minor versions are kept.
+        """Parse a contract from JSON; fields of later minor versions are kept.
 
         Raises:
-            InvalidRequest: no JSON object, another version, or a field that is missing or wrong; the message names it.
+            InvalidRequest: not a JSON object, another version, or a missing or invalid field, named in the message.
         """
         try:
             data = json.loads(text)
         except ValueError:
-            raise InvalidRequest("this is no JSON: an answer contract is one JSON object") from None
+            raise InvalidRequest("this is not JSON: an answer contract is one JSON object") from None
         version = data.get("version") if isinstance(data, dict) else None
         if version != ANSWER_VERSION:
             raise InvalidRequest(f"version must be {ANSWER_VERSION!r}, got {version!r}: this version reads no other")
@@ -198,7 +200,7 @@ def _provenance(response: RAGPipelineResponse) -> ProvenanceSection:
 
 
 def _is_trusted(chunk: RetrievalChunk) -> bool:
-    """Whether its text stands in the context without a fence."""
+    """Whether its text is in the context without a fence."""
     return chunk.provenance.get("trust_class") == "TRUSTED" and INJECTION_SUSPECTED not in chunk.flags
 
 
@@ -213,7 +215,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 def cited_labels(text: str) -> list[str]:
-    """Return the labels in a text, each once, in its order; "[1, 3]" names two. A link's "[1](address)" is none.
+    """Return the labels in a text, each once, in order; "[1, 3]" has two, and a link "[1](address)" has none.
 
     >>> cited_labels("Within a day [2][1]; the chair first [1, 3].")
     ['[2]', '[1]', '[3]']

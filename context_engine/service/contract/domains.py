@@ -1,4 +1,4 @@
-"""Published forms of the lists of domains and personas."""
+"""Contracts of the lists of domains and personas."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ class _Listed(BaseModel):
 class SourceEntry(_Listed):
     """A source of a domain: a namespace."""
 
-    source_id: str = Field(description="What `namespaces` of a request names.")
+    source_id: str = Field(description="For `namespaces` of a request.")
     title: str
     authority_tier: int = Field(ge=1, le=5, description="1 is the system of record, 5 the general web.")
     source_type: str
 
 
 class DomainEntry(_Listed):
-    """A domain, with the sources of it that the caller may search."""
+    """A domain, with the sources that the caller may search."""
 
-    domain: str = Field(description="What `domain` of a request names.")
+    domain: str = Field(description="For `domain` of a request.")
     title: str
     description: str
-    usable: bool = Field(description="False: its configuration cannot be used, and a search of it is an error.")
+    usable: bool = Field(description="False: its configuration is invalid, and searching it is an error.")
     sources: tuple[SourceEntry, ...]
 
 
 class DomainsResponse(_Listed):
-    """What the caller may search; there is nothing else for them."""
+    """The domains that the caller may search; others are not mentioned."""
 
     domains: tuple[DomainEntry, ...]
-    personas: tuple[str, ...] = Field(description="What `persona_key` of a request may name.")
-    demo: bool = Field(description="The knowledge is the fictitious bank's.")
+    personas: tuple[str, ...] = Field(description="For `persona_key` of a request.")
+    demo: bool = Field(description="The documents are those of a fictitious bank.")
 
 
 class PersonaEntry(BaseModel):
-    """A named profile of settings, with the values that a search with it has where its domain says nothing else."""
+    """A named profile of settings, with the effective values unless a domain overrides them."""
 
     model_config = ConfigDict(frozen=True)
 
     key: str = Field(description="For persona_key of a request.")
-    description: str = Field(description="What it is for; empty where that is not written down.")
-    origin: str = Field(description="The file that it stands in; built-in where there is none.")
-    similarity_threshold: float | None = Field(description="Least cosine of a chunk; null: none is asked for.")
+    description: str = Field(description="Its purpose, or empty.")
+    origin: str = Field(description="The file that defines it, or built-in.")
+    similarity_threshold: float | None = Field(description="Least cosine of a chunk; null: no minimum.")
     max_results: int
     min_results: int
-    rerank: bool = Field(description="Runs the model reranker, where one is configured.")
-    rerank_by: str | None = Field(description="Which of the configured rerankers; null: the usual one.")
+    rerank: bool = Field(description="Runs the model reranker, if one is configured.")
+    rerank_by: str | None = Field(description="Which of the configured rerankers; null: the default.")
     namespaces: tuple[str, ...] | None = Field(
-        description="Sources that it searches, those that the caller may know; null: all of the domain."
+        description="Sources that it searches, among those the caller may know; null: all of the domain."
     )
-    settings: dict[str, Any] = Field(description="All that it sets, by the names of the settings.")
+    settings: dict[str, Any] = Field(description="All settings of the persona, by name.")
 
 
 class PersonasResponse(BaseModel):

@@ -1,4 +1,4 @@
-"""How an answer came to be, as it is published."""
+"""Contract of the explanation of an answer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class _Told(BaseModel):
 
 
 class ExplainedSource(_Told):
-    """What a source did."""
+    """The outcome of a source."""
 
     source_id: str
     title: str
-    authority_tier: int | None = Field(description="Null where the record does not say it any more.")
+    authority_tier: int | None = Field(description="Null if erased from the record.")
     state: str = Field(description="ok, empty, partial or failed.")
     candidates: int
     elapsed_ms: float
@@ -35,7 +35,7 @@ class ExplainedStage(_Told):
 
 
 class ChunkNotShown(_Told):
-    """A candidate that is not in the answer, and what became of it."""
+    """A candidate that is not in the answer, and the reason."""
 
     namespace: str
     chunk_id: str
@@ -43,14 +43,14 @@ class ChunkNotShown(_Told):
     outcome: str = Field(description="dropped, or merged into another.")
     stage: str
     reason: str
-    value: float | str | None = Field(description="The number that was tested, where one was ...")
-    limit: float | str | None = Field(description="... and what it was tested against.")
+    value: float | str | None = Field(description="The number that was tested, if any.")
+    limit: float | str | None = Field(description="The limit it was tested against.")
     into: str | None = Field(description="SOURCE/CHUNK that it was merged into.")
     why: str = Field(description="The same in words.")
 
 
 class ExplainedSwap(_Told):
-    """A pair whose order the authority tier turned round."""
+    """A pair whose order the authority tier reversed."""
 
     winner: str = Field(description="SOURCE/CHUNK that ranks above because of its tier.")
     loser: str
@@ -68,7 +68,7 @@ class ExplainedSetting(_Told):
 
 
 class ExplainedNotice(_Told):
-    """What a reader should know."""
+    """A notice for the reader."""
 
     code: str
     subject: str
@@ -76,29 +76,31 @@ class ExplainedNotice(_Told):
 
 
 class Explanation(_Told):
-    """How an answer came to be: the question, the funnel, what was shown and what was not, and why."""
+    """The explanation of an answer: the question, the funnel, what was shown or not shown, and why."""
 
     version: Literal["v1"] = "v1"
     search_id: str
     time: str = Field(description="UTC.")
     domain: str
     question: str | None
-    question_missing: str = Field(description="Why there is no question; empty where there is one.")
+    question_missing: str = Field(description="Why the question is missing, or empty.")
     persona: str | None
-    as_of: str | None = Field(description="The day the answer was to be true for.")
+    as_of: str | None = Field(description="The day for which the answer was to hold.")
     status: str
     decision: str
-    recorded: bool = Field(description="Searches are recorded here; without that this is known for some minutes only.")
+    recorded: bool = Field(description="Whether searches are recorded; otherwise this is kept for a few minutes only.")
     sources: tuple[ExplainedSource, ...]
     funnel: tuple[ExplainedStage, ...]
-    outcomes: dict[str, int] = Field(description="How many candidates were returned, merged and dropped.")
+    outcomes: dict[str, int] = Field(description="Number of candidates returned, merged and dropped.")
     scope_threshold: float | None = Field(description="Best absolute relevance below which a question is out of scope.")
     shown: tuple[ChunkShown, ...]
-    not_shown: tuple[ChunkNotShown, ...] = Field(description="Those that came closest, ten at most.")
-    swaps: tuple[ExplainedSwap, ...] = Field(description="Ten at most.")
+    not_shown: tuple[ChunkNotShown, ...] = Field(description="The closest ones, at most ten.")
+    swaps: tuple[ExplainedSwap, ...] = Field(description="At most ten.")
     swap_count: int
-    settings: tuple[ExplainedSetting, ...] = Field(description="Those of the search that differ from the default.")
+    settings: tuple[ExplainedSetting, ...] = Field(
+        description="The settings of the search that differ from the default."
+    )
     notices: tuple[ExplainedNotice, ...]
-    comparison: Difference | None = Field(description="From the candidates by relevance alone to the answer.")
-    missing: tuple[str, ...] = Field(description="Parts of the record that were erased.")
-    demo: bool = Field(description="The knowledge is the fictitious bank's.")
+    comparison: Difference | None = Field(description="Between the candidates by relevance only and the answer.")
+    missing: tuple[str, ...] = Field(description="Erased parts of the record.")
+    demo: bool = Field(description="The documents are those of a fictitious bank.")

@@ -1,4 +1,4 @@
-"""Published forms of the RAG API's questions and answers."""
+"""Contracts of the RAG API's requests and responses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from context_engine.service.contract.comparison import Comparison
 
 
 class Asked(BaseModel):
-    """A request: what it does not know, it refuses."""
+    """A request; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Answered(BaseModel):
-    """An answer, or a part of one."""
+    """A response, or a part of one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,7 +35,7 @@ def _with_text(chunk: dict[str, Any]) -> dict[str, Any]:
 
 
 def _written(day: Any) -> Any:
-    """Refuse what pydantic would take for seconds since 1970."""
+    """Refuse numbers, which pydantic would take for seconds since 1970."""
     if isinstance(day, int | float):
         raise ValueError("a day is text: write it as 2025-06-30")
     return day
@@ -55,8 +55,8 @@ GivenChunks = Annotated[
     tuple[Annotated[dict[str, Any], AfterValidator(_with_text)], ...],
     Field(
         max_length=1000,
-        description="Chunks as an answer of this API holds them, or as `context_engine.rag` does; each needs "
-        "`content`, every other field may be left out.",
+        description="Chunks as returned by this API or by `context_engine.rag`; each needs `content`, all other fields "
+        "are optional.",
         examples=[[{"content": "Losses above USD 10,000 are reported within a day.", "chunk_id": "sop-1#3"}]],
     ),
 ]
@@ -73,14 +73,14 @@ Milliseconds = Annotated[float, Field(ge=0.0)]
 
 
 class RAGQueryRequest(Asked):
-    """A question for one domain; what is left out has the persona's value, then the settings', then the default."""
+    """A question for one domain; omitted values come from the persona, then the settings, then the default."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "Who approves a new product?", "domain": "NPA", "top_k": 5}]}
     )
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)] = Field(description="The question, in words.")
-    domain: Name | None = Field(None, description="A registered domain; may be left out where there is only one.")
+    domain: Name | None = Field(None, description="A registered domain; may be omitted if there is only one.")
     persona_key: Name | None = Field(None, description="A persona: GET /api/v1/rag/personas lists them.")
     namespaces: Annotated[tuple[Name, ...], Field(max_length=200)] | None = Field(
         None, description="Ids of the sources to search; null: those of the persona, else all of the domain."
@@ -93,12 +93,12 @@ class RAGQueryRequest(Asked):
     top_k: TopK | None = Field(None, description="Most chunks returned.")
     similarity_threshold: Unit | None = Field(
         None,
-        description="Least cosine of a chunk; chunks of sources that give none pass, and are marked. Refused where no "
-        "source gives any.",
+        description="Least cosine of a chunk; chunks of sources without cosines pass, and are marked. Refused if no "
+        "source has cosines.",
     )
-    enable_reranking: Flag | None = Field(None, description="Run the model reranker, where one is configured.")
-    rerank_top_n: TopK | None = Field(None, description="How many of the best candidates the reranker reads.")
-    include_context_string: Flag = Field(True, description="Give the context string that a model is to read.")
+    enable_reranking: Flag | None = Field(None, description="Run the model reranker, if one is configured.")
+    rerank_top_n: TopK | None = Field(None, description="Number of the best candidates that the reranker reads.")
+    include_context_string: Flag = Field(True, description="Return the context string for a model.")
     max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] | None = Field(
         None, description="Most tokens of the context string, and of the chunks of one part of the answer."
     )
@@ -106,9 +106,9 @@ class RAGQueryRequest(Asked):
         None, description="Most characters of the context string."
     )
     cursor: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        None, description="Of the part before: gives the next part of the same answer; the rest is ignored."
+        None, description="Of the previous part: returns the next part of the same answer; other fields are ignored."
     )
-    as_of: Day | None = Field(None, description="The day the answer must be true for; null: today.")
+    as_of: Day | None = Field(None, description="The day for which the answer must hold; null: today.")
     require_tiers: Annotated[tuple[Annotated[int, Field(strict=True, ge=1, le=5)], ...], Field(max_length=5)] = Field(
         (), description="Without a chunk of each of these tiers the decision is `incomplete`."
     )
@@ -116,14 +116,16 @@ class RAGQueryRequest(Asked):
         (), description="Without a chunk of each of these sources the decision is `incomplete`."
     )
     strict: Flag = Field(False, description="Refuse an incomplete answer with 409.")
-    compare: Flag | None = Field(None, description="Give the baseline beside the answer; null: as `compare_mode` says.")
+    compare: Flag | None = Field(
+        None, description="Return the baseline with the answer; null: as set by `compare_mode`."
+    )
     settings: Annotated[dict[Name, Any], Field(max_length=200)] = Field(
-        {}, description="Settings of this search alone, by their own names."
+        {}, description="Settings for this search only, by name."
     )
 
 
 class ContextString(Answered):
-    """What a model is to read."""
+    """The context for a model."""
 
     formatted_context: str
     num_chunks: int
@@ -133,23 +135,23 @@ class ContextString(Answered):
 
 
 class RetrievalStatistics(Answered):
-    """The account of a search in numbers."""
+    """Counts, scores and times of a search."""
 
     total_retrieved: int = Field(description="Candidates of all sources.")
-    total_reranked: int = Field(description="Candidates that the model reranker gave a score.")
+    total_reranked: int = Field(description="Candidates scored by the model reranker.")
     total_returned: int = Field(description="Chunks of the answer.")
     top_score: float | None = Field(description="Highest final_score; null without chunks.")
     average_score: float | None = Field(description="Mean final_score; null without chunks.")
     namespaces_searched: tuple[str, ...] = Field(description="Sources that answered, at least in part.")
     filters_applied: dict[str, Any] | None = Field(description="As a tree of and, or, not and conditions.")
-    embedding_time_ms: Milliseconds = Field(description="For the vector of the query, where this service made it.")
+    embedding_time_ms: Milliseconds = Field(description="For the vector of the query, if this service computed it.")
     search_time_ms: Milliseconds = Field(description="For the sources, without the vector.")
     rerank_time_ms: Milliseconds
     total_time_ms: Milliseconds = Field(description="For all of it: search, ranking, context string.")
 
 
 class PersonaThresholds(Answered):
-    """The values that a persona may set, as they were in force."""
+    """The effective values that a persona may set."""
 
     similarity_threshold: float | None
     max_results: int
@@ -159,14 +161,14 @@ class PersonaThresholds(Answered):
 
 
 class EffectiveValue(Answered):
-    """A value and where it came from: the request, a persona, a file, a variable, the default."""
+    """A value and its origin: the request, a persona, a file, a variable, the default."""
 
     value: Any
     origin: str
 
 
 class SourceReport(Answered):
-    """What one source did."""
+    """The outcome of one source."""
 
     source_id: str
     title: str
@@ -177,20 +179,20 @@ class SourceReport(Answered):
 
 
 class AnswerPart(Answered):
-    """Where a part stands in an answer that is too large for the budget."""
+    """The position of a part in an answer that is too large for the budget."""
 
     number: int = Field(ge=1)
     of: int = Field(ge=1)
-    cursor: str | None = Field(description="Asks for the next part; null in the last one.")
+    cursor: str | None = Field(description="For the next part; null in the last one.")
 
 
 class RAGPipelineResponse(Answered):
     """The answer to a `RAGQueryRequest`."""
 
     version: Literal["v1"] = API_VERSION
-    status: str = Field(description="complete, or degraded where a source or a stage is missing from the answer.")
-    decision: str = Field(description="What may be concluded: answered, no_match, out_of_scope, incomplete.")
-    search_id: str = Field(description="Names the record of this search.")
+    status: str = Field(description="complete, or degraded if a source or a stage is missing from the answer.")
+    decision: str = Field(description="The conclusion: answered, no_match, out_of_scope, incomplete.")
+    search_id: str = Field(description="Id of the record of this search.")
     request_id: str | None
     query: str
     domain: str
@@ -206,5 +208,5 @@ class RAGPipelineResponse(Answered):
     sources: tuple[SourceReport, ...]
     warnings: tuple[str, ...]
     part: AnswerPart
-    demo: bool = Field(description="The knowledge is the fictitious bank's.")
-    comparison: Comparison | None = Field(None, description="Baseline beside enhanced, where it was asked for.")
+    demo: bool = Field(description="The documents are those of a fictitious bank.")
+    comparison: Comparison | None = Field(None, description="The baseline and the enhanced answer, if requested.")
