@@ -83,7 +83,7 @@ class TestCredentials:
             ({"domains": None}, "no domain is configured"),
             ({"domains": "{"}, "is not JSON"),
             ({"ca_certificate": "no pem"}, "ca_certificate: is neither PEM nor base64"),
-            ({"variables": "[]"}, "variables: is no JSON object"),
+            ({"variables": "[]"}, "variables: is not a JSON object"),
             ({"demo_bank": True}, "demo bank is ticked and domains are configured"),
         ],
     )
@@ -445,7 +445,7 @@ class TestEndpoint:
         status, body = plugin.endpoint(settings, retrieval("NPX"), AUTHORISED)
         (notice,) = body["records"]
         assert status == 200 and notice["metadata"]["notice"] is True and "Did you mean 'NPA'" in notice["content"]
-        assert any("'NPX' names nothing that can be searched" in line for line in logged(plugin))
+        assert any("'NPX' is not a searchable domain" in line for line in logged(plugin))
         status, body = plugin.endpoint({**settings, "notice_records": False}, retrieval("NPX"), AUTHORISED)
         assert status == 400 and body["error_code"] == 2001 and "Did you mean 'NPA'" in body["error_msg"]
 

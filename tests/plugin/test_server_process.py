@@ -81,8 +81,8 @@ def test_the_plugin_asks_the_server(plugin: Any, driver: Any, server: str) -> No
     assert plugin.validate(form) == [{"result": True}]
     for wrong, told in (
         ({"server_token": GATEWAY + "x"}, "refuses server_token"),
-        ({"server_url": f"{server}/api"}, "no context-engine is there"),
-        ({"demo_bank": True}, "nobody would read demo_bank"),
+        ({"server_url": f"{server}/api"}, "there is no context-engine"),
+        ({"demo_bank": True}, "the values of demo_bank have no effect"),
         ({"server_url": "http://127.0.0.1:1"}, "could not be reached"),
     ):
         with pytest.raises(driver.Failed, match=told):

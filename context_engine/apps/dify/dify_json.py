@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 DEEPEST: Final = 50
-"""Most objects and lists that stand in one another."""
+"""Most levels of nested objects and lists."""
 
 _MOST_BITS: Final = 64
 
@@ -18,9 +18,9 @@ _MOST_DIGITS_BITS: Final = 13_000  # below the 4300 digits that Python writes ou
 
 
 def plain(value: Any) -> Any:
-    """Return a value reduced to what JSON can express.
+    """Return a value reduced to valid JSON.
 
-    A lone surrogate becomes "?", a number that is none becomes None, an integer of more than 64 bits becomes text.
+    A lone surrogate becomes "?", NaN and infinity become None, an integer of more than 64 bits becomes text.
 
     >>> plain({"a": [float("nan"), -0.0, 2**70, "\\ud800x"]})
     {'a': [None, -0.0, '1180591620717411303424', '?x']}
@@ -74,11 +74,11 @@ _STEPS: Final[Sequence[_Step]] = (
     *((2**power, 20) for power in (7, 6)),
     (2**6, 5),
 )
-"""Most characters of a text and most entries of a list; each step cuts more than the one before."""
+"""Most characters of a text and most entries of a list; each step cuts more than the previous one."""
 
 
 class Fitted(NamedTuple):
-    """A value that fits, and a sentence about what was cut; None if nothing was."""
+    """A value that fits, and a sentence about the cuts, or None."""
 
     value: Any
     cut: str | None
@@ -113,12 +113,12 @@ class _Cuts:
 
 
 def json_size(value: Any) -> int:
-    """Return the upper bound of a value's size as JSON in bytes, however its characters are escaped."""
+    """Return an upper bound of a value's size as JSON in bytes, with any escaping of its characters."""
     return len(json.dumps(value, default=str))
 
 
 def fitted(name: str, value: Any, *, limit: int = MOST_BYTES) -> Fitted:
-    """Return a JSON value of at most `limit` bytes; very long texts are cut first, then very long lists, then more.
+    """Return a JSON value of at most `limit` bytes; very long texts are cut first, then long lists, then more.
 
     Args:
         name: of the value, for the sentence about the cut.

@@ -1,8 +1,8 @@
-"""Dify's External Knowledge API: what it asks, and what it must be answered.
+"""Dify's External Knowledge API: requests and answers.
 
-Dify drops records whose `metadata` is no object, sorts by `score`, and turns any status but 200 into "succeeded,
-nothing found"; after 429 and 5xx it asks three times more. So whatever is an answer is a 200, and what failed says so
-in a record. A registration is refused on 403, 404 and 502 alone: a wrong token is a 403.
+Dify drops records whose `metadata` is not an object, sorts by `score`, and turns any status but 200 into "succeeded,
+nothing found"; after 429 and 5xx it repeats the request three times. So every answer is a 200, and failures are
+reported in a record. Dify refuses a registration only on 403, 404 and 502, so a wrong token is a 403.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_SHOWN: Final = 40
 _MOST_DIGITS: Final = 4000
 _DEFAULT_TOP_K: Final = 4
 _FAILED_SCORE: Final = 0.01
-"""The score of a notice alone, below the results of other knowledge bases in the same node."""
+"""The score of a notice without passages, below the results of other knowledge bases in the same node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class ExternalRequest:
 
     Attributes:
         knowledge_id: a domain.
-        score_threshold: [0, 1], compared with the absolute signal, which means the same for every question; relevance
-            is relative to the other candidates of one search.
-        given: the request as it came.
+        score_threshold: [0, 1], compared with the absolute signal, which is comparable across questions; relevance is
+            relative to the other candidates of one search.
+        given: the request as received.
     """
 
     knowledge_id: str
@@ -74,7 +74,7 @@ class ExternalRequest:
 def authorised(token: Any, header: str | None) -> bool:
     """Return whether a request carries the token, compared in constant time.
 
-    A token shorter than 32 characters lets nobody in.
+    A token shorter than 32 characters is never accepted.
     """
     expected = token.strip() if isinstance(token, str) else ""
     scheme, _, shown = (header or "").strip().partition(" ")
@@ -90,8 +90,8 @@ def read_request(body: bytes) -> ExternalRequest | None:
     """Read a request; None for the probes of a registration, which have no body or an empty question.
 
     Raises:
-        InvalidRequest: it cannot be used.
-        InvalidFilter: a condition that cannot be read.
+        InvalidRequest: an invalid request.
+        InvalidFilter: an invalid condition.
     """
     if not body.strip():
         return None
@@ -161,12 +161,12 @@ def records_answer(
     """Return a result as records.
 
     Args:
-        notice_records: put a record first that names the sources that did not answer; a single one says that the
-            filter left nothing.
-        mask: masks personal data where the domain sets `mask_contexts`.
+        notice_records: whether to put a record first that names the sources that did not answer, or to return a single
+            record if the filter excluded everything.
+        mask: masks personal data if the domain sets `mask_contexts`.
 
     Raises:
-        InvalidRequest: the domain does, and no mask is given.
+        InvalidRequest: the domain requires masking, and no mask is given.
         MaskingError: a masker failed.
     """
     result = for_a_model(result, mask)
@@ -218,10 +218,10 @@ def failed_answer(title: str, problem: str, *, search_id: str = "", source_ids: 
     """Return a 200 with one record about the failure, because Dify shows any other status as "nothing found".
 
     Args:
-        title: of the record, in a few words.
-        problem: what failed, and what to do.
-        search_id: where a search was begun.
-        source_ids: those that did not answer.
+        title: of the record.
+        problem: the failure and the remedy.
+        search_id: if a search was begun.
+        source_ids: of the sources that did not answer.
     """
     metadata = notice_metadata(list(source_ids), search_id)
     record = {"content": f"{title}. {problem}", "score": _FAILED_SCORE, "title": title, "metadata": metadata}

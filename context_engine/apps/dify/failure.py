@@ -1,4 +1,4 @@
-"""Errors as the author of a workflow reads them: what failed, where, and what to do."""
+"""Errors for the author of a workflow: what failed, where, and what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NOT_RECORDED: Final = (
-    "the answer could not be recorded, and audit_mode is 'required': none is given unrecorded. The log of the "
+    "the answer could not be recorded, and audit_mode is 'required': unrecorded answers are withheld. The log of the "
     "plugin or the server says why; 'context-engine doctor' tries the ledger"
 )
 
@@ -43,9 +43,9 @@ class SourceMissing(EvidenceIncomplete):
 def failure(error: BaseException, redactor: Redactor) -> ToolFailure:
     """Return the error to raise instead: same name, message without secrets, no chained exception.
 
-    Raise it outside the `except` block, for Dify writes the whole traceback into its log.
+    Raise it outside the `except` block, because Dify logs the whole traceback.
     """
-    if isinstance(error, AuditUnavailable):  # why names the ledger's server, which is no caller's business
+    if isinstance(error, AuditUnavailable):  # the message names the ledger's server, which callers must not see
         logger.error("an answer could not be recorded: %s", redactor.hide(str(error)))
         return _named(type(error).__name__, _NOT_RECORDED)
     if isinstance(error, ContextEngineError):
@@ -53,21 +53,21 @@ def failure(error: BaseException, redactor: Redactor) -> ToolFailure:
     logger.error("a call failed with %s", type(error).__name__)
     logger.debug("the failure", exc_info=error)
     name = type(error).__name__
-    return _named("InternalError", f"the engine failed inside with {name}: report it with the version and the log")
+    return _named("InternalError", f"internal error {name}: report it with the version and the log")
 
 
 def guarded(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
     """Call with the credentials of a form.
 
     Raises:
-        ToolFailure: in the place of whatever was raised; see `failure`.
+        ToolFailure: instead of any other error; see `failure`.
     """
     redactor = Redactor()
     try:
         credentials = Credentials.read(fields)
         redactor = credentials.redactor
         return call(credentials)
-    except Exception as error:  # noqa: BLE001  an error of any kind may hold what nobody may see
+    except Exception as error:  # noqa: BLE001  any error may contain secrets
         failed = failure(error, redactor)
     raise failed
 
@@ -75,11 +75,11 @@ def guarded(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
 def guarded_tool(fields: Mapping[str, Any], call: Callable[[Credentials], T]) -> T:
     """Call as `guarded` does; a failure's message begins with its name.
 
-    Dify writes its own class into the fail branch's `error_type` and keeps our name in the message alone: there it
-    is, as its first word, for a condition on `error_message`.
+    Dify writes a class of its own into the fail branch's `error_type`. So the name is the first word of the message,
+    where a condition on `error_message` finds it.
 
     Raises:
-        ToolFailure: in the place of whatever was raised.
+        ToolFailure: instead of any other error.
     """
     try:
         return guarded(fields, call)
@@ -93,13 +93,13 @@ def refuse_incomplete(result: SearchResult) -> None:
     """Fail if a source did not answer, or answered in part.
 
     Raises:
-        SourceMissing: names the sources and what to do.
+        SourceMissing: names the sources and the remedy.
     """
     if result.status is Status.COMPLETE:
         return
     reasons = [_failure_of(source) for source in result.sources if source.error is not None] or list(result.warnings)
     raise SourceMissing(
-        f"search {result.search_id}: not every source answered: {'; '.join(reasons)}. Mend it, or set 'If a source is "
+        f"search {result.search_id}: not every source answered: {'; '.join(reasons)}. Fix it, or set 'If a source is "
         "missing' to 'Continue' to go on without it."
     )
 
@@ -117,7 +117,7 @@ def _named(name: str, message: str) -> ToolFailure:
 SERVER: Final = "context-engine"
 
 TOOLS_VERSION: Final = 1
-"""The API version that this plugin needs; a server states the version it offers."""
+"""The API version that this plugin needs; a server states its own."""
 
 _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -143,21 +143,17 @@ class NoServer(ContextEngineError):
 
 
 def renamed(message: str) -> str:
-    """Return a message about a connection in the words of the plugin's form."""
+    """Return a message about a connection with the field names of the plugin's form."""
     for name, field in _RENAMED.items():
         message = message.replace(name, field)
     return message
 
 
 def checked_hello(answer: HttpAnswer, url: str) -> None:
-    """Check a server's greeting; refuse a server that this plugin cannot use.
-
-    Args:
-        answer: to the question who it is.
-        url: of the server.
+    """Check a server's greeting.
 
     Raises:
-        ContextEngineError: another, and what to do.
+        ContextEngineError: this plugin cannot use the server; the message says why and what to do.
     """
     if answer.status != 200:
         raise refused_by(answer, url)
@@ -184,17 +180,19 @@ def refused_by(answer: HttpAnswer, url: str) -> ContextEngineError:
         return _engine_error(code, detail[:_LONGEST] + log)
     if answer.status in _NO_SERVER:
         return NoServer(
-            f"{url} answers {answer.status}: no context-engine is there, or one too old for this plugin. Give the "
-            "address that 'context-engine serve' prints, without a path of the API; an old server needs an upgrade"
+            f"{url} answers {answer.status}: there is no context-engine, or one that is too old for this plugin. Give "
+            "the address that 'context-engine serve' prints, without a path of the API; upgrade an old server"
         )
-    return ServerUnavailable(f"the server {url} answers {answer.status}, and not in a form of its own: see its log")
+    return ServerUnavailable(
+        f"the server {url} answers {answer.status} without an error of context-engine: see its log"
+    )
 
 
 def unusable_answer(url: str) -> ContextEngineError:
     """Return the error for an answer that is not a context-engine server's."""
     return NoServer(
-        f"{url} answers, but not as a context-engine server: correct server_url, and see that no proxy or sign-in page "
-        "answers in its place"
+        f"{url} answers, but not as a context-engine server: correct server_url, and check that no proxy or sign-in "
+        "page answers instead"
     )
 
 
@@ -208,7 +206,7 @@ def _engine_error(code: str, detail: str) -> ContextEngineError:
 
 def _errors(kind: type[ContextEngineError]) -> Iterator[type[ContextEngineError]]:
     for subclass in kind.__subclasses__():
-        # Classes of this package alone: a class that an adapter adds may share a code.
+        # Only classes of this package: a class added by an adapter may share a code.
         if subclass.__module__.startswith("context_engine.errors.") or subclass.__module__ == SourceMissing.__module__:
             yield subclass
         yield from _errors(subclass)

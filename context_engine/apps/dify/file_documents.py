@@ -1,6 +1,6 @@
-"""A file that Dify hands to a tool: downloaded, then read and cut in a process of its own.
+"""A file that Dify passes to a tool: downloaded, then parsed and cut in a separate process.
 
-The download address carries a signature that opens the file for some minutes: it appears in no error and no log."""
+The download address has a signature that opens the file for some minutes, so it appears in no error and no log."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ _ADDRESS: Final = (
 _DIFYS: Final = re.compile(
     r".*/files/(?:\w+/)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.\w+|/(?:file|image)-preview)"
 )
-"""The path of a file that Dify holds; any other address is a link that some user gave."""
+"""The path of a file that Dify stores; any other address is a link from a user."""
 
 _LINKED: Final = "It was given as a link: upload the file to Dify instead"
 
 _EXPIRED: Final = (
-    "The address is good for FILES_ACCESS_TIMEOUT seconds (300 in Dify as delivered): run the workflow again. If it is "
-    "refused again, something between the plugin and Dify refuses it"
+    "The address is valid for FILES_ACCESS_TIMEOUT seconds (Dify's default: 300): run the workflow again. If it is "
+    "refused again, a proxy between the plugin and Dify refuses it"
 )
 
 _REMEDIES: Final[Mapping[type[SourceError], str]] = {
     SourceForbidden: _EXPIRED,
-    SourceNotFound: f"If it was not deleted in Dify, the address leads to another place. {_ADDRESS}",
+    SourceNotFound: f"If it was not deleted in Dify, the address is that of another server. {_ADDRESS}",
     InsideAddress: _LINKED,
     Untrusted: "Enter the certificate of its authority as 'CA certificate' in the plugin's credentials",
 }
@@ -81,10 +81,10 @@ class GivenFile:
     """A file in a tool's form.
 
     Attributes:
-        name: its file name, as `shown_name` writes it; ends in `suffix`.
-        suffix: says what it is, in lower case with its dot; "" where nothing says so.
+        name: its file name, as written by `shown_name`; ends in `suffix`.
+        suffix: the format, in lower case with its dot, or "" if unknown.
         address: http or https URL, a secret.
-        size: in bytes, as Dify states it, or None.
+        size: in bytes, as stated by Dify, or None.
     """
 
     name: str
@@ -101,7 +101,7 @@ class GivenFile:
             name: of the field.
 
         Raises:
-            InvalidRequest: something else stands there, or several files.
+            InvalidRequest: the value is not a file, or is several files.
         """
         value = fields.get(name)
         if value is None or value == "" or value == []:
@@ -132,7 +132,7 @@ class GivenFile:
             authorities: PEM of certificates to trust beside the usual ones.
 
         Raises:
-            FileNotFetched: it could not be fetched, or is too large; says why and what to set.
+            FileNotFetched: the download failed, or the file is too large; the message says why and what to set.
         """
         self._refuse_size(self.size or 0)
         self._refuse_address()
@@ -179,7 +179,9 @@ class GivenFile:
         except ValueError:
             complete = False
         if not complete:
-            raise FileNotFetched(f"Dify gave no whole address for {self.name}, so it cannot be fetched. {_ADDRESS}.")
+            raise FileNotFetched(
+                f"Dify gave an incomplete address for {self.name}, so it cannot be fetched. {_ADDRESS}."
+            )
 
     def _origin(self) -> str:
         """Return the origin of the address, without path, query and user."""
@@ -189,7 +191,7 @@ class GivenFile:
 
 
 def _suffix(called: str, value: Mapping[str, Any]) -> str:
-    """Return the first suffix that a loader reads, from name, extension and type; else the first of them."""
+    """Return the first suffix with a loader among those of name, extension and type; otherwise the first of them."""
     extension, kind = str(value.get("extension") or ""), str(value.get("mime_type") or "")
     if extension and not extension.startswith("."):
         extension = f".{extension}"
@@ -199,19 +201,19 @@ def _suffix(called: str, value: Mapping[str, Any]) -> str:
 
 
 MOST_TEXT: Final = 4 * 1024 * 1024
-"""Most bytes of a text as JSON: Dify ends a plugin that writes a line of more than five of these megabytes."""
+"""Most bytes of a text as JSON: Dify stops a plugin that writes a line of more than 5 MiB."""
 
 _PATIENCE_S: Final = 80.0
-"""Of a call, until nothing more is waited for but one answer of a loader, 30 seconds at most: Dify's runtime ends it
-after 120."""
+"""Seconds of a call after which no further wait begins. The last wait, for a loader, takes at most 30 s, and Dify's
+runtime ends the call after 120 s."""
 
 _LIBRARIES: Final = ("lxml", "pdfplumber", "pypdfium2", "selectolax")
-"""Of the extra `documents`, which a package of the plugin may leave out."""
+"""Formats of the extra `documents`, which a plugin package may omit."""
 
 _WITHOUT: Final = (
     *(".csv", ".eml", ".erb", ".json", ".jsonl", ".markdown", ".md", ".ndjson", ".rtf", ".tmpl", ".tsv", ".txt"),
 )
-"""What is read without them."""
+"""Formats read without that extra."""
 
 _AT_ONCE: Final = 4
 
@@ -219,7 +221,7 @@ _readers = threading.BoundedSemaphore(_AT_ONCE)
 
 
 class FileNotRead(ContextEngineError):
-    """A file that yields no document, or more than a tool can return."""
+    """A file that has no document, or more than a tool can return."""
 
     code = "file_not_read"
 
@@ -235,9 +237,9 @@ class FileDocuments:
     """The documents of a file, cut.
 
     Attributes:
-        name: the file's, as it is shown.
+        name: the file's display name.
         documents: at least one, in the order of the file.
-        skipped: parts of the file that gave none.
+        skipped: parts of the file without a document.
     """
 
     name: str
@@ -246,7 +248,7 @@ class FileDocuments:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was guessed or left out, one sentence each."""
+        """Guesses and omissions, one sentence each."""
         several = len(self.documents) > 1
         sentences = (
             f"{document.document.loaded.place}: {sentence}" if several else sentence
@@ -263,18 +265,18 @@ def file_documents(
     options: IngestOptions | None = None,
     authorities: str | None = None,
 ) -> FileDocuments:
-    """Download a file, read it, and return its documents, cut.
+    """Download a file, parse it, and return its documents, cut.
 
     Args:
         file: the file.
-        rule: how it is cut; None takes that from the document.
-        options: how it is cut, and what it may cost; the usual if None.
-        authorities: PEM of certificates to trust when it is fetched, beside the usual ones.
+        rule: how to cut it; None to decide by the document.
+        options: the chunking table and the limits; None for the defaults.
+        authorities: PEM of certificates to trust for the download, beside the usual ones.
 
     Raises:
-        FileNotFetched: it could not be fetched.
-        FileNotRead: it gives no document, or too much; says why and what to do.
-        MissingFormat: this package of the plugin cannot read it.
+        FileNotFetched: the download failed.
+        FileNotRead: no document, or too much text; the message says why and what to do.
+        MissingFormat: this plugin package cannot read the format.
         Overloaded: too many files are being read.
     """
     _refuse_missing(file)
@@ -286,10 +288,10 @@ def file_documents(
 def text_documents(
     documents: Sequence[LoadedDocument], *, rule: DocumentRule | None = None, options: IngestOptions | None = None
 ) -> FileDocuments:
-    """Return documents that are already read (at least one, of one file), cut.
+    """Cut documents that are already parsed (at least one, of one file).
 
     Raises:
-        FileNotRead: they give nothing, or too much; says why and what to do.
+        FileNotRead: no text, or too much; the message says why and what to do.
         Overloaded: too many files are being read.
     """
     due = time.monotonic() + _PATIENCE_S
@@ -309,7 +311,7 @@ def _read(name: str, items: Generator[Item], due: float) -> FileDocuments:
             else:
                 skipped.append(item[1])
             if time.monotonic() > due:
-                raise FileNotRead(f"{name} takes longer than {_PATIENCE_S:g} s to be fetched and read: split it")
+                raise FileNotRead(f"{name} takes longer than {_PATIENCE_S:g} s to download and read: split it")
     lost = [skip for skip in skipped if skip.error and skip.line is None and skip.path == name]
     if lost or not documents:
         raise FileNotRead("; ".join(map(str, lost or skipped)) or f"{name}: has no text")
@@ -317,7 +319,7 @@ def _read(name: str, items: Generator[Item], due: float) -> FileDocuments:
 
 
 def text_size(text: str) -> int:
-    """Return the size of a text in bytes as Dify's runtime writes it: JSON in UTF-8.
+    """Return the size in bytes of a text as JSON in UTF-8, the form in which Dify's runtime writes it.
 
     >>> text_size('say "é"\\n')
     12
@@ -326,19 +328,15 @@ def text_size(text: str) -> int:
 
 
 def refuse_long(name: str, size: int) -> None:
-    """Refuse a text too long for one message of the plugin.
-
-    Args:
-        name: of the file.
-        size: bytes, as `text_size` counts them.
+    """Refuse a text of more bytes (by `text_size`) than fit into one message of the plugin.
 
     Raises:
-        FileNotRead: it does not.
+        FileNotRead: the text is too long.
     """
     if size > MOST_TEXT:
         most = MOST_TEXT // 1024 // 1024
         raise FileNotRead(
-            f"{name} gives more than {most} MiB of text, which Dify's plugin runtime cannot carry: split it"
+            f"{name} gives more than {most} MiB of text, which Dify's plugin runtime cannot transmit: split it"
         )
 
 
@@ -354,9 +352,11 @@ def _refuse_missing(file: GivenFile) -> None:
 
 @contextmanager
 def _turn(name: str, due: float) -> Iterator[None]:
-    """Wait for one of a few slots: reading a file may take half a gigabyte."""
+    """Wait for one of a few slots, because parsing a file may take half a gigabyte."""
     if not _readers.acquire(timeout=max(due - time.monotonic(), 0.0)):
-        raise Overloaded(f"{name} was not read: {_AT_ONCE} other files took all the time. Run the workflow again")
+        raise Overloaded(
+            f"{name} was not read: {_AT_ONCE} other files were being read for too long. Run the workflow again"
+        )
     try:
         yield
     finally:

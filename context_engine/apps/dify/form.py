@@ -30,7 +30,7 @@ def query_field(fields: Mapping[str, Any]) -> str:
     """Return the question, or "" if it is absent.
 
     Raises:
-        InvalidRequest: no text.
+        InvalidRequest: not a text.
     """
     value = fields.get("query")
     return "" if value is None else checked_type(value, "query", str, "a text")
@@ -58,7 +58,7 @@ def checked_type(value: Any, name: str, kind: Any, expected: str) -> Any:
     """Return a value if it has the type; a bool never has.
 
     Raises:
-        InvalidRequest: it is of another.
+        InvalidRequest: a value of another type.
     """
     if isinstance(value, bool) or not isinstance(value, kind):
         raise InvalidRequest(f"{name} must be {expected}, got {type(value).__name__}")
@@ -69,7 +69,7 @@ def flag_field(fields: Mapping[str, Any], name: str, otherwise: bool) -> bool:
     """Return whether a box is ticked, or `otherwise` if the field is absent or blank.
 
     Raises:
-        InvalidRequest: neither yes nor no.
+        InvalidRequest: not a boolean.
     """
     value = fields.get(name)
     if isinstance(value, list | Mapping):
@@ -81,7 +81,7 @@ def whole_field(fields: Mapping[str, Any], name: str, least: int, most: int) -> 
     """Return a field's whole number, or None if it is absent or blank.
 
     Raises:
-        InvalidRequest: no whole number, or out of range.
+        InvalidRequest: not a whole number, or out of range.
     """
     value = fields.get(name)
     if isinstance(value, bool):
@@ -102,7 +102,7 @@ def choice_field(fields: Mapping[str, Any], name: str, allowed: tuple[str, ...],
     """Return a field's choice, or `otherwise` if it is absent or blank.
 
     Raises:
-        InvalidRequest: there is no such choice; names the nearest.
+        InvalidRequest: an unknown choice; the message names the nearest.
     """
     value = text_field(fields, name) or otherwise
     if value not in allowed:
@@ -117,7 +117,7 @@ AUTHORITY: Final = {
     "external_official": 4,
     "everything": 5,
 }
-"""Each choice and the lowest tier it lets in."""
+"""Each choice and the lowest tier that it admits."""
 
 _MOST_CHUNKS: Final = 100
 
@@ -128,12 +128,12 @@ _MOST_BUDGET: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchForm:
-    """The search form, read.
+    """The parsed search form.
 
     Attributes:
         form: of the context.
         fail_if_missing: whether a source that does not answer fails the search.
-        register_required: whether the decision is `incomplete` where a tier-1 source failed.
+        register_required: whether the decision is `incomplete` if a tier-1 source failed.
         notices: whether `result` begins with a passage about missing sources.
     """
 
@@ -148,19 +148,19 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
     """Read the fields; an absent, None or empty field takes its default.
 
     Args:
-        fields: of the form; none of them identifies the caller, because anybody may have filled them in.
-        registry: as the principal may know it.
+        fields: of the form; none of them identifies the caller, because anyone may have filled them in.
+        registry: with only what the principal may know.
         caller: for the record.
-        principal: who asks.
+        principal: the caller's rights.
 
     Raises:
-        InvalidRequest: a field that cannot be used; says which, and what is allowed.
+        InvalidRequest: an invalid field; the message says which, and what is allowed.
         ConfigError: the domain lacks a variable.
     """
     name = chosen_domain(fields, registry)
     tier = AUTHORITY[choice_field(fields, "authority", tuple(AUTHORITY), "everything")]
     overrides: dict[str, Any] = whole_fields(fields)
-    if tier < 5 and name in registry.names:  # an unknown domain is the engine's to refuse, and to record
+    if tier < 5 and name in registry.names:  # the engine refuses and records an unknown domain
         overrides["sources"] = _sources_within(registry.domain(name), tier)
     request = SearchRequest(
         query=query_field(fields),
@@ -185,7 +185,7 @@ def chosen_domain(fields: Mapping[str, Any], registry: Registry) -> str:
     """Return the domain: `domain_name` if set, else `domain`.
 
     Raises:
-        InvalidRequest: both are empty; lists the domains.
+        InvalidRequest: both are empty; the message lists the domains.
     """
     name = text_field(fields, "domain_name") or text_field(fields, "domain")
     if name is None:
@@ -198,7 +198,7 @@ def whole_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings from `top_k` and `context_budget`.
 
     Raises:
-        InvalidRequest: no whole number, or out of range.
+        InvalidRequest: not a whole number, or out of range.
     """
     values = {
         "stage2_top_k": whole_field(fields, "top_k", 1, _MOST_CHUNKS),
@@ -211,13 +211,13 @@ def context_form(fields: Mapping[str, Any]) -> Form:
     """Return the form of the context.
 
     Raises:
-        InvalidRequest: there is no such form.
+        InvalidRequest: an unknown form.
     """
     return cast(Form, choice_field(fields, "context_form", ("markdown", "text"), "markdown"))
 
 
 def _sources_within(domain: DomainSpec, tier: int) -> tuple[str, ...]:
-    """Return the sources that can return chunks of that authority; the others need not be asked."""
+    """Return the sources that can have chunks of that authority; the others need not be searched."""
     allowed = tuple(source.id for source in domain.sources if source.tier <= tier or source.trust_document_metadata)
     if not allowed:
         best = min(source.tier for source in domain.sources)

@@ -1,4 +1,4 @@
-"""Passages from other nodes: a Knowledge Retrieval node's result, or chunk dicts of ours."""
+"""Passages from other nodes: a Knowledge Retrieval node's result, or chunk dicts of this engine."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ class Passages(NamedTuple):
 
 
 def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_metadata: bool) -> Passages:
-    """Read passages; for those from a source in a manifest, the manifest's tier is the highest possible.
+    """Parse passages; a passage from a source in a manifest gets at most the manifest's tier.
 
-    A notice among them is no passage: see `read_missing`.
+    Notices among them are not passages: see `read_missing`.
 
     Args:
         value: a list of passages, or JSON text of one.
         registry: the domains.
-        domain: look in this domain alone; in all if None.
-        trust_metadata: whether a passage of no registered source may say its own tier; else it is general web, tier 5.
+        domain: match sources of this domain only; None for all.
+        trust_metadata: whether a passage of an unregistered source may state its tier; otherwise it is tier 5.
 
     Raises:
-        InvalidRequest: no list of passages with text, or more than 1000 of them.
+        InvalidRequest: not a list of passages with text, or more than 1000.
         UnknownDomain: the domain is not registered.
     """
     rows = _rows(value)
@@ -88,11 +88,7 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
 def read_missing(value: Any, registry: Registry, domain: str | None) -> tuple[SourceSpec, ...]:
     """Return the sources that notices among the passages report as missing; unregistered ones count as one.
 
-    Args:
-        value, registry, domain: as for `read_passages`.
-
-    Raises:
-        InvalidRequest, UnknownDomain: as `read_passages`.
+    Arguments and errors are those of `read_passages`.
     """
     known = _Known(registry, domain)
     named = [known.named(row) or [_stranger_spec(trust_metadata=False)] for row in _rows(value) if _is_notice(row)]
@@ -110,7 +106,7 @@ def _stranger_spec(*, trust_metadata: bool) -> SourceSpec:
 
 
 class _Known:
-    """Finds the source of a passage."""
+    """Maps a passage to its source."""
 
     def __init__(self, registry: Registry, domain: str | None) -> None:
         names = [domain] if domain else [name for name in registry.names if name in registry.domains]
@@ -122,7 +118,7 @@ class _Known:
                 self._by_dataset.setdefault(dataset.lower(), spec)
 
     def source_of(self, row: Mapping[str, Any]) -> SourceSpec | None:
-        """Return the source by the dataset, which Dify writes; other metadata comes from documents, so is untrusted."""
+        """Return the source by the dataset, which Dify writes; other metadata comes from documents and is untrusted."""
         if _of_node(row):
             return self._by_dataset.get(str(row["metadata"].get("dataset_id", "")).lower())
         tag = row.get("_provenance")
@@ -158,14 +154,14 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _problem(row: Any) -> str | None:
-    """Return what is wrong with a passage, phrased to follow its number; None if it is readable."""
+    """Return the problem of a passage, phrased to follow its number; None if it is readable."""
     if not isinstance(row, Mapping) or not isinstance(row.get("content"), str) or not row["content"].strip():
         return "has no text in 'content'"
     if "\x00" in row["content"] or plain_text(row["content"]) != row["content"]:
         return "holds binary data (NUL or lone surrogates) in 'content'"
     for name in ("metadata", "_provenance"):
         if row.get(name) is not None and not isinstance(row[name], Mapping):
-            return f"has a '{name}' that is no object but {type(row[name]).__name__}"
+            return f"has a '{name}' that is not an object but {type(row[name]).__name__}"
     return unusable(row)
 
 
@@ -175,7 +171,7 @@ def _of_node(row: Mapping[str, Any]) -> bool:
 
 
 def _is_notice(row: Mapping[str, Any]) -> bool:
-    """Return whether a passage is our notice, by a field that Dify writes: a document could claim the same."""
+    """Return whether a passage is an engine's notice, by fields that Dify writes: a document could forge others."""
     if not _of_node(row) or not isinstance(row["metadata"].get("doc_metadata"), Mapping):
         return False
     metadata = row["metadata"]
@@ -220,7 +216,7 @@ def _chunk(row: Mapping[str, Any], spec: SourceSpec, notices: list[Notice]) -> C
 
 
 def _age(own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return when the content was retrieved from its origin, if an earlier search of ours states it."""
+    """Return when the content was retrieved from its origin, if an earlier search stated it."""
     moment, basis = to_moment(own.get("fetched_at")), own.get("fetched_at_basis")
     if moment is None or basis not in tuple(FetchedAtBasis):
         return {}
@@ -236,7 +232,7 @@ def _reader(spec: SourceSpec) -> MetadataReader:
 
 
 def _unfenced(content: str, own: Mapping[str, Any]) -> str:
-    """Return the text inside a fence that an earlier search of ours added."""
+    """Return the text inside a fence that an earlier search added."""
     search_id = own.get("search_id")
     if not isinstance(search_id, str) or "<<<untrusted" not in content:
         return content

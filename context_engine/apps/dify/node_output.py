@@ -31,8 +31,8 @@ def missing_sources(result: SearchResult) -> list[SourceStatus]:
 def without_register(result: SearchResult) -> SearchResult:
     """Return the result with the decision `incomplete` if a tier-1 source failed, wholly or in part.
 
-    What a system of record would have said is not known then, and may be the opposite. One that answered and found
-    nothing changes nothing.
+    The answer of a failed system of record is unknown and may contradict the others. A system of record that answered
+    and found nothing changes nothing.
     """
     if any(source.authority_tier == _REGISTER_TIER for source in missing_sources(result)):
         return replace(result, decision=Decision.INCOMPLETE)
@@ -40,7 +40,7 @@ def without_register(result: SearchResult) -> SearchResult:
 
 
 def missing_sources_warnings(result: SearchResult) -> list[str]:
-    """Return one sentence for each missing source, with those that failed alike in one sentence."""
+    """Return one sentence for each missing source; sources with the same failure share a sentence."""
     alone = [_sentence([source]) for source in missing_sources(result) if source.error is None]
     return alone + [_sentence(group) for group in result.failed_alike]
 
@@ -62,7 +62,7 @@ def of_missing_sources(missing: Sequence[SourceStatus], where: str) -> MissingKn
     """Return a title and text about missing sources.
 
     Args:
-        where: what they are missing from.
+        where: the output from which they are missing.
     """
     names = ", ".join(source.title or source.source_id for source in missing) or "a part of the search"
     title = f"Knowledge incomplete: {names} unavailable"
@@ -84,7 +84,7 @@ _STEP: Final = 1e-6
 _LONGEST_KEPT: Final = 500
 
 BELOW_NOTICE: Final = 1 - _STEP
-"""The highest score of a passage that stands below a notice."""
+"""The highest score of a passage below a notice."""
 
 NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
 """The dataset id of a notice, which no dataset has."""
@@ -93,11 +93,11 @@ NOTICE_DATASET: Final = str(uuid5(_NAMESPACE, "notice"))
 def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str, Any]]:
     """Return the chunks as the node's `result`, in our order; empty if the question is out of scope.
 
-    Untrusted text, and text that wants to be obeyed, stands in the same fence as in a context, for an LLM node reads
-    `content` as it is.
+    Untrusted text, and text that looks like instructions, is fenced as in a context, because an LLM node reads
+    `content` unchanged.
 
     Args:
-        notices: begin with a passage about missing sources if the search is incomplete.
+        notices: whether to begin with a passage about missing sources if the search is incomplete.
     """
     notice = missing_knowledge(result) if notices else None
     records = [] if notice is None else [_notice_record(notice, result)]
@@ -114,8 +114,8 @@ def node_records(result: SearchResult, *, notices: bool = True) -> list[dict[str
 def node_scores(result: SearchResult, *, most: float = 1.0) -> list[float]:
     """Return one score in (0, `most`] per chunk, strictly decreasing because Dify sorts by score.
 
-    score = final / (relevance weight + authority weight * tier 1's boost), which is final / 0.76 by default; where that
-    does not fall, a millionth less than the one before.
+    score = final / (relevance weight + authority weight * tier 1's boost), which is final / 0.76 by default; if that
+    does not fall, a millionth less than the previous score.
     """
     values = result.settings.values
     best = values.relevance_weight + values.authority_weight * values.authority_boosts.of(1)
@@ -132,7 +132,7 @@ def document_metadata(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
 
 
 def chunk_for_model(chunk: RankedChunk, search_id: str) -> dict[str, Any]:
-    """Return the published form of a chunk made safe for a model: an agent gets a tool's JSON unchanged."""
+    """Return the published form of a chunk made safe for a model, because an agent gets a tool's JSON unchanged."""
     published = {name: value for name, value in chunk.to_dict().items() if name != "content"}
     return {"content": content_for_model(chunk, search_id), **inert_values(published)}
 
@@ -149,7 +149,7 @@ def inert_values(value: Any) -> Any:
 
 
 def content_for_model(chunk: RankedChunk, search_id: str) -> str:
-    """Return the text made safe for a model: fenced if it is untrusted or looks like an injection."""
+    """Return the text, fenced if it is untrusted or looks like an injection."""
     suspected = INJECTION_SUSPECTED in chunk.flags
     if chunk.trust_class is TrustClass.TRUSTED and not suspected:
         return chunk.content
@@ -189,7 +189,7 @@ def _record(chunk: RankedChunk, score: float, place: int, source_title: str, sea
             "retriever_from": "workflow",
             "score": score,
             "child_chunks": [],
-            "segment_hit_count": 0,  # Dify does not count what is found over its API
+            "segment_hit_count": 0,  # Dify does not count hits of its API
             "segment_word_count": len(chunk.content),
             "segment_position": None if own.position is None else own.position + 1,
             "segment_index_node_hash": content_sha256(chunk.content),
@@ -200,7 +200,7 @@ def _record(chunk: RankedChunk, score: float, place: int, source_title: str, sea
 
 
 def _notice_record(notice: MissingKnowledge, result: SearchResult) -> dict[str, Any]:
-    """Return a notice as the first passage, so that citations show it too."""
+    """Return a notice as a passage, so that citations show it too."""
     return {
         "content": notice.content,
         "title": notice.title,
@@ -239,7 +239,7 @@ def notice_metadata(source_ids: list[str], search_id: str) -> dict[str, Any]:
 
 
 def _segment_id(chunk: RankedChunk) -> str:
-    """Return Dify's own id, else a UUID derived from ours: Dify looks it up in a column of UUIDs."""
+    """Return Dify's id, or a UUID derived from the chunk's id, because Dify looks it up in a column of UUIDs."""
     try:
         return str(UUID(chunk.chunk_id))
     except ValueError:

@@ -4,7 +4,7 @@ The domains come from the form field `domains` if it is filled, otherwise from t
 packed into the plugin. With `demo_bank` ticked they are the demo bank's, and any other domain is refused: the two are
 never mixed. The form's base URL, key, certificate, proxy and number of parallel calls override the connection `dify`.
 
-Each replica of a plugin stands alone and its folder is replaced on upgrade, so the audit ledger is in a server."""
+Replicas of a plugin share no files, and its folder is replaced on upgrade, so the audit ledger is on a server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NO_DOMAINS: Final = (
 )
 
 TWO_BANKS: Final = (
-    "the demo bank is ticked and domains are configured: untick it to search your own, or take the domains out"
+    "the demo bank is ticked and domains are configured: untick it to search your own, or remove the domains"
 )
 
 
@@ -49,9 +49,9 @@ class PluginSetup:
     """A configuration with the folder of its files.
 
     Attributes:
-        demo: the domains are the fictitious bank's.
+        demo: whether the domains are the fictitious bank's.
         data_dir: the folder of the embedded base; None for the usual one.
-        folder: holds what was typed in as files; removed with this value.
+        folder: has the form's values that are needed as files; removed with this object.
     """
 
     setup: Setup
@@ -61,15 +61,15 @@ class PluginSetup:
 
 
 def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> PluginSetup:
-    """Return the configuration a plugin runs with.
+    """Return the configuration of a plugin.
 
     Args:
         credentials: the form.
         root: the plugin's folder.
-        env: the process's own if None; the form's variables win.
+        env: the environment, None for that of the process; the form's variables override it.
 
     Raises:
-        ConfigError: something in it cannot be used; says what and how to fix it.
+        ConfigError: an invalid value; the message says which and how to fix it.
     """
     folder = tempfile.TemporaryDirectory(prefix="context-engine-plugin-")
     place = Path(folder.name)
@@ -90,15 +90,10 @@ def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] 
 def load_ingest(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> IngestOptions:
     """Return the ingest options of the configuration: chunking table, chunk limit and `ingest.json`.
 
-    A file may be silent for 30 seconds at most, whatever `file_timeout_s` says: Dify's runtime ends the call.
-
-    Args:
-        credentials: the form.
-        root: the plugin's folder.
-        env: the process's own if None; the form's variables win.
+    `file_timeout_s` is limited to 30 seconds, because Dify's runtime ends the call. Arguments: see `load_plugin`.
 
     Raises:
-        ConfigError: the configuration cannot be used.
+        ConfigError: an invalid configuration.
     """
     with tempfile.TemporaryDirectory(prefix="context-engine-plugin-") as folder:
         paths = _own_paths(_line(credentials), root, Path(folder))
@@ -116,12 +111,12 @@ def load_ingest(credentials: Credentials, *, root: Path, env: Mapping[str, str] 
 def _variables(credentials: Credentials, paths: ConfigPaths | None, env: Mapping[str, str] | None) -> dict[str, str]:
     variables = {**(os.environ if env is None else env), **credentials.variables}
     if paths is None or paths.origin != _PACKED:
-        variables.pop(STAGE_VARIABLE, None)  # a line is printed for a stage and holds no other
+        variables.pop(STAGE_VARIABLE, None)  # a settings line is for one stage only
     return variables
 
 
 def _own_paths(line: SettingsLine | None, root: Path, place: Path) -> ConfigPaths | None:
-    """Return the files of the line, written to a folder, else those packed into the plugin; None without either."""
+    """Return the line's files, written to a folder, or those packed into the plugin, or None."""
     if line is None:
         return _packed(root)
     line.write_files(place)
@@ -164,7 +159,7 @@ def _connected(
 
 
 def _form_connection(credentials: Credentials, place: Path, env: dict[str, str]) -> dict[str, Any]:
-    """Return the form's connection; its values are passed as variables, so that none is ever shown."""
+    """Return the form's connection; its values are passed as variables, so that none is shown."""
     connection: dict[str, Any] = {}
     fields = {"base_url": credentials.base_url, "api_key": credentials.api_key, "proxy": credentials.proxy}
     for key, value in fields.items():
@@ -181,7 +176,7 @@ def _form_connection(credentials: Credentials, place: Path, env: dict[str, str])
 
 
 def _demo_base(setup: Setup) -> Path:
-    """Return the demo's data folder, built on first use; in the temporary folder if no other is writable."""
+    """Return the demo's data folder, built on first use; it is in the temporary folder if no other is writable."""
     try:
         return demo.ensure_base(find_data_dir(env=setup.env, cwd=setup.cwd), setup.registry)
     except ConfigError:
@@ -194,8 +189,8 @@ class FileReading:
     """How files are downloaded and cut.
 
     Attributes:
-        options: the chunking table, the limit of a chunk, and what a file may cost.
-        authorities: PEM of certificates to trust when a file is fetched, beside the usual ones.
+        options: the chunking table, the limit of a chunk, and the limits of a file.
+        authorities: PEM of certificates to trust for downloads, beside the usual ones.
     """
 
     options: IngestOptions = field(default_factory=IngestOptions)
@@ -203,15 +198,10 @@ class FileReading:
 
 
 def reading_of(credentials: Credentials, *, root: Path, env: Mapping[str, str] | None = None) -> FileReading:
-    """Return how a plugin reads files.
-
-    Args:
-        credentials: the form.
-        root: the plugin's folder.
-        env: the process's own if None; the form's variables win.
+    """Return how a plugin reads files; arguments are those of `load_plugin`.
 
     Raises:
-        ConfigError: the certificate or the configuration cannot be used.
+        ConfigError: an invalid certificate or configuration.
     """
     typed = credentials.ca_certificate
     return FileReading(
@@ -226,7 +216,7 @@ _IN_SERVER: Final = (
 
 _NO_FILE: Final = "the plugin's folder is replaced on upgrade and each replica has its own, so records need a server"
 
-_NOT_PACKED: Final = "this package holds nothing that writes to a ledger: pack it with 'plugin pack --audit'"
+_NOT_PACKED: Final = "this package cannot write to a ledger: pack it with 'plugin pack --audit'"
 
 
 class PluginAudit(NamedTuple):
@@ -234,7 +224,7 @@ class PluginAudit(NamedTuple):
 
     Attributes:
         mode: in force.
-        problem: why a mode that is set is not.
+        problem: the reason if the configured mode is not in force.
     """
 
     mode: AuditMode
@@ -248,7 +238,7 @@ def plugin_audit(setup: Setup) -> PluginAudit:
     """Return whether searches are recorded.
 
     Raises:
-        ConfigError: records are required and there is no server for them, or the ledger is to be a file.
+        ConfigError: records are required without a server for them, or the ledger is a file.
     """
     mode = audit_mode(setup)
     if mode == "off":
@@ -266,11 +256,10 @@ def plugin_recorder(setup: Setup, *, rankings: bool = False) -> Recorder | None:
     """Return the recorder of the plugin's searches, or None.
 
     Args:
-        rankings: for passages that another node has found.
+        rankings: whether to record rankings of other nodes' passages instead.
 
     Raises:
-        ConfigError: see `plugin_audit`; a key that cannot be used; or the plugin was packed without what a ledger
-            needs.
+        ConfigError: see `plugin_audit`; also an invalid key, or a plugin packed without support for a ledger.
     """
     if plugin_audit(setup).mode == "off":
         return None

@@ -1,8 +1,8 @@
 """The tool `read_document`: a file as one Markdown text with its metadata.
 
-Dify fetches whatever a chunk shows as a picture. It takes any `![` and a later `](…)` on the same line for a picture,
-including a link after an exclamation mark and code. So pictures become their alternative text first, and remaining
-marks of this kind are separated by a blank."""
+Dify fetches every picture in a chunk. It treats any `![` and a later `](…)` on the same line as a picture, including a
+link after an exclamation mark, and code. So pictures are replaced by their alternative text first, and remaining marks
+of this kind are separated by a blank."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def without_pictures(text: str, pages: Sequence[tuple[int, int]] = ()) -> Paged:
     Paged(text='Limits Chart of limits apply', pages=((0, 1), (23, 2)))
     """
     paged = Paged(text, tuple(pages))
-    for _ in range(_MOST_ROUNDS):  # a picture among the words of another
+    for _ in range(_MOST_ROUNDS):  # pictures may be nested in the alternative text of others
         changes = [
             _Change(picture.start(), picture.end(), _words(picture)) for picture in _PICTURE.finditer(paged.text)
         ]
@@ -91,7 +91,7 @@ def _words(picture: re.Match[str]) -> str:
 
 
 def _marks(text: str) -> list[_Change]:
-    """Return changes that break up marks which Dify would still take for a picture."""
+    """Return changes that break up the remaining marks that Dify would treat as a picture."""
     changes: list[_Change] = []
     start = text.find(_MARK)
     while start >= 0:
@@ -136,12 +136,12 @@ def read_document(fields: Mapping[str, Any], reading: FileReading | None = None)
 
     Args:
         fields: of the form: `file`.
-        reading: how files are fetched and read; None: as they usually are.
+        reading: how files are fetched and read; None for the defaults.
 
     Raises:
-        InvalidRequest: no file is given, or something else.
-        FileNotFetched: it could not be fetched.
-        FileNotRead: it gives no text, or more than Dify's plugin runtime can carry.
+        InvalidRequest: not one file.
+        FileNotFetched: the download failed.
+        FileNotRead: no text, or more than Dify's plugin runtime can transmit.
         Overloaded: too many files are being read.
     """
     file = GivenFile.read(fields)
@@ -182,8 +182,8 @@ def _uncut(cut_file: FileDocuments) -> FileDocuments:
 def whole_text(documents: Sequence[PreparedDocument]) -> Paged:
     """Return the documents of a file as one text without pictures, with page offsets.
 
-    A file that is one text is that text. Of several documents each has a heading: records their first line, others
-    their title, where their text does not begin with one.
+    A single document is returned as it is. Of several, each begins with a heading: the first line of a record, or the
+    title of another document unless its text begins with a heading.
     """
     parts: list[str] = []
     pages: list[tuple[int, int]] = []
@@ -222,7 +222,7 @@ def _title(documents: Sequence[PreparedDocument]) -> str:
 
 
 def _metadata(cut_file: FileDocuments) -> dict[str, Any]:
-    """Return the file's metadata; of several documents, what their chunks have in common."""
+    """Return the file's metadata; of several documents, the values that their chunks share."""
     first = cut_file.documents[0].document
     base, structure = first.base, first.structure
     known: dict[str, Any] = {

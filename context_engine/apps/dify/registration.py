@@ -1,7 +1,7 @@
-"""What Dify would make of an External Knowledge API: its two registration probes and one retrieval, played from here.
+"""A simulation of Dify's calls to an External Knowledge API: two registration probes and one retrieval.
 
-Dify appends `/retrieval` to the address as it stands, waits five seconds, follows redirects, and asks three times more
-after a 429 or a 5xx; here each question is asked once. It asks with httpx as it comes, and so it is played with it.
+Dify appends `/retrieval` to the unchanged address, waits five seconds, follows redirects, and repeats a request three
+times after a 429 or a 5xx; here each request is sent once. Dify uses httpx with its defaults, and so does this module.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MOST_SHOWN: Final = 300
 
 
 class Played(NamedTuple):
-    """One of Dify's calls, and what Dify would make of the answer.
+    """A simulated call, and Dify's reaction to the answer.
 
     Attributes:
         step: registration, newer registration, retrieval.
-        status: HTTP; None where there was no answer.
-        verdict: in a sentence.
-        records: how many a retrieval gave.
+        status: HTTP; None without an answer.
+        verdict: Dify's reaction, in a sentence.
+        records: number of records of a retrieval.
     """
 
     step: str
@@ -41,12 +41,12 @@ class Played(NamedTuple):
 
 
 def play(address: str, token: str, *, domain: str | None, query: str) -> list[Played]:
-    """Play the registration probes, and a retrieval if a domain is given.
+    """Simulate the registration probes, and a retrieval if a domain is given.
 
     Args:
-        address: as it is registered in Dify: without `/retrieval`.
+        address: as registered in Dify, without `/retrieval`.
         token: the API key of the registration.
-        domain: the External Knowledge ID; None plays the probes alone.
+        domain: the External Knowledge ID; None for the probes only.
         query: of the retrieval.
     """
     url, headers = f"{address}/retrieval", {"Authorization": f"Bearer {token}"}
@@ -78,7 +78,7 @@ class _Sent(NamedTuple):
 def _sent(
     client: httpx.Client, url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None, *, follow: bool = False
 ) -> _Sent:
-    """Send as Dify does: the older probe has no body and no Content-Type."""
+    """Send a request as Dify does: the older probe has no body and no Content-Type."""
     started = time.monotonic()
     try:
         answer = client.post(url, headers=headers, json=body, timeout=TIMEOUT_S, follow_redirects=follow)
@@ -96,7 +96,7 @@ def _registered(step: str, sent: _Sent) -> Played:
     elif status in _REFUSED:
         ok, verdict = False, f"Dify refuses the registration: {_REFUSED[status]}"
     elif status in _ASKED_AGAIN:
-        ok, verdict = False, "Dify asks three times more, then refuses the registration"
+        ok, verdict = False, "Dify retries three times, then refuses the registration"
     elif status == 401:
         ok, verdict = False, "Dify registers it, though the token was refused: every search would find nothing"
     else:
@@ -120,7 +120,7 @@ def _judged(sent: _Sent) -> tuple[bool, str, int | None]:
     try:
         records = answer.json().get("records")
     except (ValueError, AttributeError, RecursionError):
-        return False, f"{nothing}: the answer is no JSON object: {_short(answer.text)}", None
+        return False, f"{nothing}: the answer is not a JSON object: {_short(answer.text)}", None
     if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
         return False, f"{nothing}: the answer has no list of 'records'", None
     return _of_records(records)
@@ -132,7 +132,9 @@ def _of_records(records: list[Mapping[str, Any]]) -> tuple[bool, str, int | None
     if notices:
         return False, f"the node gets a notice: {_short(notices[0])}", len(records)
     if len(kept) < len(records):
-        problem = f"the node drops {len(records) - len(kept)} of {len(records)} records: their 'metadata' is no object"
+        problem = (
+            f"the node drops {len(records) - len(kept)} of {len(records)} records: their 'metadata' is not an object"
+        )
         return False, problem, len(records)
     if any(not isinstance(record.get("content"), str) or record.get("score") is None for record in kept):
         return False, "a record lacks 'content' or 'score': the node cannot use or sort it", len(records)

@@ -1,4 +1,4 @@
-"""An engine in a server, `context-engine serve`, asked in the place of one of the plugin's own."""
+"""The engine of a server, `context-engine serve`, used instead of one in the plugin's process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from context_engine.settings.connections import Connection
 _API: Final = Api(good=frozenset(range(200, 300)) | frozenset(range(400, 600)), bounded_elsewhere=True)
 _PATH: Final = "api/v1/dify"
 _PATIENCE_S: Final = 110.0
-"""Of a tool's call: Dify's runtime ends it after 120."""
+"""Seconds of a tool's call: Dify's runtime ends it after 120."""
 
 _CHECK_S: Final = 15.0
 _ON_THE_WAY_S: Final = 0.3
@@ -57,11 +57,11 @@ _OF_AN_ENGINE: Final = {
 
 
 class RemoteEngine:
-    """A backend that asks a server.
+    """A backend that calls a server.
 
     Args:
-        connection: how it is reached.
-        folder: holds the certificate; removed when this is closed.
+        connection: to the server.
+        folder: has the certificate; removed when this object is closed.
     """
 
     def __init__(self, connection: Connection, folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -70,12 +70,12 @@ class RemoteEngine:
         self._client = ApiClient(_API, lambda: connection, self._clock)
 
     def call(self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, ask: Ask) -> ToolOutput:
-        """Return a tool's output; a rerank model is asked here, because the server cannot reach it."""
+        """Return a tool's output; a rerank model is called here, because the server cannot reach it."""
         more = {"rerank_scores": model_scores(fields, ask)} if tool == "rerank" else {}
         return self._called(tool, fields, caller, more, _PATIENCE_S)
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, display title) of each domain that a caller may know."""
+        """Return (name, display title) of each domain that the caller may know."""
         domains = self._called("domains", {"check_health": False}, caller, {}, _CHECK_S).json
         rows, demo = domains.get("domains"), domains.get("demo") is True
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row.get("domain") for row in rows):
@@ -87,12 +87,12 @@ class RemoteEngine:
         """Check the server's greeting.
 
         Raises:
-            ContextEngineError: it cannot be asked, refuses the token, or is too old for this plugin.
+            ContextEngineError: the server is unreachable, refuses the token, or is too old for this plugin.
         """
         checked_hello(self._asked(HttpCall("GET", _PATH), _CHECK_S), self._url)
 
     def retrieve(self, asked: Retrieval, token: str) -> ExternalAnswer:
-        """Have the server answer, in time; it acts as the principal of the server's token, not of the endpoint's."""
+        """Have the server answer in time; the principal is that of the server's token, not of the endpoint's."""
         how: dict[str, Any] = {"notice_records": str(asked.notice_records).lower()}
         how["deadline_s"] = round(max(asked.left_s - _ON_THE_WAY_S, _LEAST_S), 3)
         how |= {"persona": asked.persona} if asked.persona else {}
@@ -104,7 +104,7 @@ class RemoteEngine:
         raise unusable_answer(self._url) if answer.status == 200 else refused_by(answer, self._url)
 
     def close(self) -> None:
-        """Close connections, and remove the folder."""
+        """Close the connections and remove the folder."""
         self._client.close()
         self._folder.cleanup()
 
@@ -114,7 +114,7 @@ class RemoteEngine:
         """Return a tool's output.
 
         Raises:
-            ContextEngineError: the server's own error, by its name; or it gave no answer that can be used.
+            ContextEngineError: the server's error, by its name, or an unusable answer.
         """
         body = plain({"parameters": fields, **_ids(caller), **more})
         answer = self._asked(HttpCall("POST", f"{_PATH}/{tool}", body), seconds)
@@ -152,7 +152,7 @@ def open_remote(credentials: Credentials) -> RemoteEngine | None:
     """Return the backend for the form's server, or None if it names none.
 
     Raises:
-        ConfigError: a field that cannot be used, or one beside it that only an engine of the plugin's own reads.
+        ConfigError: an invalid field, or a filled one that only an engine in the plugin's process would read.
     """
     if credentials.server_url is None:
         if credentials.server_token is not None:
@@ -161,7 +161,7 @@ def open_remote(credentials: Credentials) -> RemoteEngine | None:
     filled = [name for name, attribute in _OF_AN_ENGINE.items() if getattr(credentials, attribute)]
     if filled:
         raise ConfigError(
-            f"a server answers, and so nobody would read {', '.join(filled)}: empty them, or empty server_url to "
+            f"with a server, the values of {', '.join(filled)} have no effect: clear them, or clear server_url to "
             "search from the plugin itself",
             key="server_url",
         )

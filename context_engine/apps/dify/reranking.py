@@ -37,7 +37,7 @@ from context_engine.settings.layers import with_layer
 
 
 class ModelChoice(NamedTuple):
-    """What a model selector gives: "langgenius/cohere/cohere" and "rerank-v3"."""
+    """The value of a model selector, e.g. "langgenius/cohere/cohere" and "rerank-v3"."""
 
     provider: str
     model: str
@@ -51,7 +51,7 @@ def read_model(value: Any) -> ModelChoice | None:
     """Return the chosen model, or None.
 
     Raises:
-        InvalidRequest: not what a model selector gives.
+        InvalidRequest: not the value of a model selector.
     """
     if not value:
         return None
@@ -65,13 +65,10 @@ def read_model(value: Any) -> ModelChoice | None:
 
 
 class ModelReranker:
-    """Asks a model once for all candidates.
+    """Calls a rerank model of Dify once for all candidates.
 
-    Scores outside [0, 1] are taken for logits and go through the logistic function, all of them.
+    If any score is outside [0, 1], all are treated as logits and go through the logistic function.
 
-    Args:
-        model: which.
-        ask: calls it.
     """
 
     def __init__(self, model: ModelChoice, ask: Ask) -> None:
@@ -82,14 +79,14 @@ class ModelReranker:
         """Return one score in [0, 1] per chunk.
 
         Raises:
-            RerankerError: the model cannot be asked, or does not score every chunk.
+            RerankerError: the call failed, or the model did not score every chunk.
         """
         problem = ""
         scores: dict[int, float] = {}
         try:
             scores = {int(index): float(score) for index, score in self._ask(self._model, query, _texts(chunks))}
-        except Exception as error:  # noqa: BLE001  whatever the model's plugin raises, the search goes on
-            problem = f"{self.name} could not be asked ({type(error).__name__}): check the model in Dify's settings"
+        except Exception as error:  # noqa: BLE001  any error of the model's plugin; the search continues
+            problem = f"{self.name} could not be called ({type(error).__name__}): check the model in Dify's settings"
         if not problem and (sorted(scores) != list(range(len(chunks))) or not all(map(isfinite, scores.values()))):
             problem = f"{self.name} scored {len(scores)} of {len(chunks)} passages"
         if problem:
@@ -107,14 +104,14 @@ _ERROR_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 def model_scores(fields: Mapping[str, Any], ask: Ask) -> dict[str, Any] | None:
     """Return the scores of a form's passages by the SHA-256 of their texts, or None if no model is chosen.
 
-    Where the model fails, `problem` is the name of the error: the server ranks without it, and says so.
+    If the model fails, `problem` is the name of the error, and the server ranks without the model and reports that.
 
     Args:
         fields: of the form: query, passages, rerank_model.
         ask: calls the model.
 
     Raises:
-        InvalidRequest: passages or a model that cannot be used.
+        InvalidRequest: invalid passages or model.
     """
     model = read_model(fields.get("rerank_model"))
     if model is None:
@@ -124,17 +121,17 @@ def model_scores(fields: Mapping[str, Any], ask: Ask) -> dict[str, Any] | None:
     try:
         pairs = [(int(index), float(score)) for index, score in ask(model, str(fields.get("query") or ""), texts)]
         return {"scores": {_digest(texts[index]): score for index, score in pairs if 0 <= index < len(texts)}}
-    except Exception as error:  # noqa: BLE001  whatever the model's plugin raises, the ranking goes on
+    except Exception as error:  # noqa: BLE001  any error of the model's plugin; the ranking continues
         name = type(error).__name__
     return {"scores": {}, "problem": name}
 
 
 def asked_beforehand(scores: Mapping[str, float], problem: str | None) -> Ask:
-    """Return a stand-in for the model that answers with the scores it gave before.
+    """Return a stand-in for the model that answers with its earlier scores.
 
     Args:
         scores: by the SHA-256 of the text.
-        problem: the name of the error that the model failed with; None where it did not.
+        problem: the name of the model's error, or None.
     """
 
     def ask(_model: ModelChoice, _query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
@@ -155,8 +152,8 @@ _RERANK: Final = "rerank"
 _MISSING: Final = "it did not answer the search that these passages come from"
 
 
-class _Given:
-    """A source that returns given passages."""
+class _PassageSource:
+    """A source that returns passages of another node."""
 
     score_kinds = frozenset(ScoreKind)
 
@@ -167,17 +164,17 @@ class _Given:
         self._answer = SourceAnswer(chunks=chunks, notes=notices, failures=(failure,) if missing else ())
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Return the given passages.
+        """Return the passages.
 
         Raises:
-            SourceUnavailable: a notice among the passages says that the source did not answer.
+            SourceUnavailable: a notice among the passages reports that the source did not answer.
         """
         if self._failure is not None:
             raise self._failure
         return self._answer
 
     def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing."""
 
 
 def rerank_passages(
@@ -191,21 +188,21 @@ def rerank_passages(
 ) -> tuple[SearchResult, Form]:
     """Rank the passages of the form's fields: dedup, filter, rerank, authority, provenance.
 
-    Whatever is given is ranked: who may see a passage was decided where it was found. A source that the principal may
-    not know tells nothing of itself: its passages count as those of no registered source.
+    All passages are ranked: the node that found them decided who may see them. Passages of a source that the principal
+    may not know count as those of an unregistered source.
 
     Args:
         fields: query, passages, domain_name or domain, rerank_model, unregistered, top_k, context_budget, context_form.
-        deployment: its manifests say which dataset has which tier.
+        deployment: its manifests state the tier of each dataset.
         caller: for the record.
-        principal: who asks.
+        principal: the caller's rights.
         ask: calls a rerank model that is set up in Dify.
         request_id: of the request to a server.
 
     Raises:
-        InvalidRequest: a field that cannot be used.
+        InvalidRequest: an invalid field.
         UnknownDomain: the domain is not registered.
-        AuditUnavailable: the ranking could not be recorded, and must not be given without.
+        AuditUnavailable: the ranking could not be recorded and so must not be returned.
     """
     known = deployment.known_to(principal)
     name = text_field(fields, "domain_name") or text_field(fields, "domain")
@@ -226,8 +223,8 @@ def rerank_passages(
         request_id=request_id,
         overrides=overrides,
     )
-    given = {
-        spec.id: _Given(spec.id, chunks, _notices(place, passages), missing=spec.id in missing)
+    sources = {
+        spec.id: _PassageSource(spec.id, chunks, _notices(place, passages), missing=spec.id in missing)
         for place, (spec, chunks) in _placed(passages)
     }
     registry = known.model_copy(update={"domains": {domain.domain: domain}})
@@ -235,7 +232,7 @@ def rerank_passages(
     resolve = partial(_resolve, deployment.setup.resolver, reranker)
     with Engine(
         registry,
-        lambda _domain, spec: given[spec.id],
+        lambda _domain, spec: sources[spec.id],
         resolve=resolve,
         reranker=reranker,
         mask=deployment.engine.mask,
@@ -282,5 +279,5 @@ def _placed(passages: Passages) -> Sequence[tuple[int, tuple[SourceSpec, tuple[C
 
 
 def _notices(place: int, passages: Passages) -> tuple[Notice, ...]:
-    """Return all notices with the last source, which is the unregistered one if there is any."""
+    """Return all notices for the last source, which is the unregistered one if there is one; none for other sources."""
     return passages.notices if place == len(passages.sources) - 1 else ()

@@ -1,6 +1,6 @@
-"""A request of the External Knowledge API answered by an engine, in the plugin's endpoint or in a server.
+"""Requests of the External Knowledge API, answered by an engine in the plugin's endpoint or in a server.
 
-Dify's node shows any status but 200 as "succeeded, nothing found": what could not be searched is said in a record.
+Dify's node shows any status but 200 as "succeeded, nothing found", so failures are reported in a record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from context_engine.service.deployment import Deployment
 logger = logging.getLogger(__name__)
 
 DEADLINE_S: Final = 4.5
-"""Dify waits five seconds, and then asks three times more."""
+"""Dify waits five seconds and then retries three times."""
 
 _LEAST_S: Final = 0.2
 _WIDER: Final = 40
@@ -45,7 +45,7 @@ _MEND_ID: Final = "Correct the External Knowledge ID of this knowledge base in D
 _MEND: Final = "Tell the reader that nothing could be looked up. An administrator can fix it."
 
 EXTERNAL_KNOWLEDGE: Final = Principal(id="external-knowledge")
-"""Who asks with an access token that `access.yaml` gives to no principal: without roles, cleared for what is public."""
+"""The principal of an access token that `access.yaml` gives to nobody: no roles, cleared for public text only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +53,11 @@ class Retrieval:
     """A request to search for, and how to answer it.
 
     Attributes:
-        due: when the answer must be given, on the monotonic clock.
-        notice_records: say in a record what is missing.
-        persona: of a request whose knowledge id names none.
-        hide: takes secrets out of a text.
-        request_id: names the request in the log of a server.
+        due: the deadline on the monotonic clock.
+        notice_records: whether a record reports missing knowledge.
+        persona: for a request whose knowledge id names none.
+        hide: removes secrets from a text.
+        request_id: of the request in the log of a server.
     """
 
     request: ExternalRequest
@@ -74,16 +74,15 @@ class Retrieval:
 
 
 def unauthorised(why: str) -> ExternalAnswer:
-    """Return a 403 for a wrong token: Dify would register an endpoint that answers 401 to its probe."""
+    """Return a 403 for a wrong token, because Dify would register an endpoint that answers 401 to its probe."""
     logger.warning("external knowledge: a request was refused, its access token is missing or wrong")
     return refused(403, _NOT_AUTHORISED, why)
 
 
 def read_retrieval(body: bytes) -> ExternalRequest | ExternalAnswer:
-    """Return a request read from its body, or its answer if there is nothing to search for.
+    """Return the request parsed from a body, or its answer if there is nothing to search for.
 
-    The probes of a registration get no records, and a request that cannot be used gets a 400, which Dify does not ask
-    again.
+    The probes of a registration get no records; an invalid request gets a 400, after which Dify does not retry.
     """
     try:
         request = read_request(body)
@@ -107,9 +106,9 @@ def answer_request(
     """Answer the body of a request as a principal; failures are in the answer.
 
     Args:
-        due: when the answer must be given, on the monotonic clock.
+        due: the deadline on the monotonic clock.
         notice_records, persona, request_id: see `Retrieval`.
-        most_records: given to anybody; who asks for more gets as many.
+        most_records: upper limit of `top_k`; larger values are reduced to it.
         most_query_chars: a longer question is refused.
     """
     request = read_retrieval(body)
@@ -121,7 +120,7 @@ def answer_request(
     asked = Retrieval(request=request, due=due, notice_records=notice_records, persona=persona, request_id=request_id)
     try:
         return search_records(asked, deployment, principal)
-    except Exception as error:  # noqa: BLE001  an error of any kind may hold what nobody may see
+    except Exception as error:  # noqa: BLE001  any error may contain secrets
         failed = failure(error, Redactor())
     return unanswered(failed, notice_records=notice_records)
 
@@ -129,13 +128,13 @@ def answer_request(
 def search_records(asked: Retrieval, deployment: Deployment, principal: Principal) -> ExternalAnswer:
     """Return the records of a search.
 
-    An unknown domain, as is one that the principal may not know, and a search in which no source answered are a 200
-    with one record that says so. Without notice records the first is a 400.
+    An unknown domain (or one that the principal may not know), and a search without an answer of any source, give a 200
+    with one record that reports it. Without notice records the unknown domain gives a 400.
 
     Raises:
         ContextEngineError: the search failed, or the request's persona is unknown.
     """
-    deployment.setup.resolver.base(persona=asked.persona)  # an unknown one is a mistake in these settings
+    deployment.setup.resolver.base(persona=asked.persona)  # refuses an unknown persona of the endpoint's settings
     try:
         domain, persona = _knowledge(asked.request.knowledge_id, deployment, principal)
     except InvalidRequest as error:
@@ -176,7 +175,7 @@ def _knowledge(knowledge_id: str, deployment: Deployment, principal: Principal) 
     """Return the domain and the persona of `domain` or `domain:persona`; no domain's name holds a colon.
 
     Raises:
-        InvalidRequest: there is such a domain, and no such persona.
+        InvalidRequest: the domain exists, but not the persona.
     """
     known, personas = deployment.known_to(principal).names, deployment.setup.config.personas
     before, colon, after = knowledge_id.rpartition(":")
@@ -205,14 +204,14 @@ def _search_request(asked: Retrieval, domain: str, persona: str | None, principa
 
 
 def _unknown(error: InvalidRequest, asked: Retrieval) -> ExternalAnswer:
-    logger.warning("external knowledge: %r names nothing that can be searched", asked.request.knowledge_id)
+    logger.warning("external knowledge: %r is not a searchable domain", asked.request.knowledge_id)
     if asked.notice_records:
         return failed_answer(_UNKNOWN_TITLE, _sentences(str(error), _MEND_ID))
     return refused(400, _UNKNOWN_KNOWLEDGE, str(error))
 
 
 def _unusable(error: InvalidRequest) -> ExternalAnswer:
-    logger.warning("external knowledge: a request cannot be used: %s", type(error).__name__)
+    logger.warning("external knowledge: an invalid request: %s", type(error).__name__)
     return refused(400, _BAD_REQUEST, str(error))
 
 

@@ -1,11 +1,11 @@
 """The domains of a plugin as one line of text, for a form field that keeps no line breaks.
 
-The line is JSON, or base64 of that JSON, and holds what the folders `config/` and `manifests/` hold:
+The line is JSON, or base64 of that JSON, with the contents of the folders `config/` and `manifests/`:
 
     {"version": 1, "manifests": [{"version": 1, "domain": "NPA", ...}, ...],
      "connections": {"dify": {...}, ...}, "config": {"rag-pipeline.json": {...}, ...}}
 
-Only `manifests` is needed; a manifest alone, or a list of them, will do too. Variables stay as written: `${NAME}`.
+Only `manifests` is required; a single manifest or a list of manifests is accepted too. Variables stay as `${NAME}`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SettingsLine:
     """The contents of a settings line.
 
     Attributes:
-        manifests: one mapping a domain, as in its file.
+        manifests: one mapping per domain, as in its file.
         connections: as in connections.yaml.
         config: file name -> its content; the files of `config/`, as JSON.
     """
@@ -68,14 +68,14 @@ def write_line(settings: SettingsLine, *, as_base64: bool = False) -> str:
 
 
 def read_line(text: str, *, key: str = "domains") -> SettingsLine:
-    """Read a line pasted into a field.
+    """Parse a line pasted into a field.
 
     Args:
-        text: the line; white space and line breaks that a form put in or took out do no harm.
+        text: the line; white space and line breaks that a form added or removed do no harm.
         key: the field's name, for messages.
 
     Raises:
-        ConfigError: it is neither JSON nor base64 of JSON, or holds something else.
+        ConfigError: neither JSON nor base64 of JSON, or other content.
     """
     if len(text) > _MOST_CHARACTERS:
         raise ConfigError(f"is longer than {_MOST_CHARACTERS} characters: these are not settings", key=key)

@@ -32,7 +32,7 @@ class Tools:
 
     Attributes:
         audit: the audit mode that `domains` reports.
-        request_id: of the request to a server; None: there is none.
+        request_id: of the request to a server, or None.
     """
 
     deployment: Deployment
@@ -42,17 +42,11 @@ class Tools:
     def call(
         self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, principal: Principal, ask: Ask
     ) -> ToolOutput:
-        """Return a tool's output.
+        """Return a tool's output; see `Backend.call`.
 
         Args:
-            tool: its name.
-            fields: of its form.
             caller: for the record.
-            principal: who asks.
-            ask: calls a rerank model that is set up in Dify.
-
-        Raises:
-            ContextEngineError: a field that cannot be used, or whatever else went wrong.
+            principal: the caller's rights.
         """
         if tool == "search":
             return self._search(fields, caller, principal)
@@ -95,7 +89,7 @@ class OpenEngine(Deployment):
     """A backend with an engine in the plugin's process.
 
     Attributes:
-        folder: holds what was typed in as files; removed with this value.
+        folder: has the form's values that are needed as files; removed with this object.
     """
 
     folder: tempfile.TemporaryDirectory[str]
@@ -106,7 +100,7 @@ class OpenEngine(Deployment):
         return tools.call(tool, fields, caller, self.principals.for_dify(caller.app, caller.principal), ask)
 
     def titles(self, caller: Caller) -> list[tuple[str, str]]:
-        """Return (name, display title) of each domain that a caller may know."""
+        """Return (name, display title) of each domain that the caller may know."""
         return domain_titles(self, self.principals.for_dify(caller.app, caller.principal))
 
     def check(self) -> None:
@@ -128,7 +122,7 @@ def open_engine(plugin: PluginSetup) -> OpenEngine:
     """Return an engine over a plugin's configuration.
 
     Raises:
-        ConfigError: an adapter or reranker that is not there, or records that can be kept nowhere.
+        ConfigError: a missing adapter or reranker, or required records without a ledger.
     """
     setup = plugin.setup
     recorder = plugin_recorder(setup)

@@ -234,7 +234,7 @@ class TestRetrieval:
         notice = self.only_notice(call(self.asked(knowledge_id="LAONS")))
         assert "unknown domain 'LAONS'" in notice["content"] and "Did you mean 'LOANS'" in notice["content"]
         assert "Correct the External Knowledge ID" in notice["content"]
-        assert "'LAONS' names nothing that can be searched" in caplog.text
+        assert "'LAONS' is not a searchable domain" in caplog.text
         status, body = call(self.asked(knowledge_id="LAONS"), notice_records=False)
         assert (status, body["error_code"]) == (400, 2001) and "unknown domain" in body["error_msg"]
 

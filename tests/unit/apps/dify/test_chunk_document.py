@@ -237,7 +237,7 @@ class TestQuestions:
 
     @pytest.mark.wording
     def test_a_book_in_which_one_heading_asks_is_no_document_of_questions(self) -> None:
-        with pytest.raises(InvalidRequest, match=r"no document of questions.* 1,295 characters stand outside"):
+        with pytest.raises(InvalidRequest, match=r"not a document of questions.* 1,295 characters stand outside"):
             answers(f"# Rules\n\n{SENTENCE * 18}\n\n## Why?\n\nBecause.")
 
     def test_a_document_that_asks_nothing_fails_and_says_what_was_expected(self) -> None:
@@ -265,7 +265,7 @@ class TestRefusals:
             ({"text": FAQ, "metadata": {"tags": NESTED}}, "metadata is nested more than 50 levels deep"),
             ({"text": FAQ, "pages": [{"offset": -1, "page": 1}]}, "'offset'"),
             ({"text": FAQ, "pages": [{"offset": 9, "page": 1}, {"offset": 0, "page": 2}]}, "order of the text"),
-            ({"text": "![](https://intranet.example/a.png)"}, "pictures alone"),
+            ({"text": "![](https://intranet.example/a.png)"}, "only pictures"),
         ],
     )
     def test_a_form_that_cannot_be_used(self, fields: dict[str, Any], told: str) -> None:

@@ -129,7 +129,7 @@ def test_no_condition(nothing: Any) -> None:
         ({"name": "tier", "comparison_operator": "is"}, "must be a text or a number"),
         ({"name": "tier", "comparison_operator": "is", "value": ["a"]}, "must be a text or a number"),
         ({"name": "tier", "comparison_operator": "in", "value": 5}, "'in' takes a list"),
-        ({"name": "day", "comparison_operator": "after", "value": "soon"}, "'soon' is no date"),
+        ({"name": "day", "comparison_operator": "after", "value": "soon"}, "'soon' is not a date"),
         ({"comparison_operator": "is", "value": 5}, "has no 'name'"),
         ("text", "must be an object"),
     ],

@@ -79,8 +79,8 @@ def test_the_longest_secret_goes_first_and_short_ones_are_no_secrets() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[]", "variables: is no JSON object"),
-        ("{", "variables: is no JSON object"),
+        ("[]", "variables: is not a JSON object"),
+        ("{", "variables: is not a JSON object"),
         ('{"A": []}', "variables.A: must be"),
     ],
 )

@@ -55,7 +55,7 @@ def test_nothing_is_chained() -> None:
 
 
 def test_a_form_that_cannot_be_read_fails_in_the_same_way() -> None:
-    with pytest.raises(ToolFailure, match="variables: is no JSON object"):
+    with pytest.raises(ToolFailure, match="variables: is not a JSON object"):
         guarded({"variables": "["}, lambda _: None)
 
 

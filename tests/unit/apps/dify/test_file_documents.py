@@ -66,7 +66,7 @@ class TestFetching:
     @pytest.mark.parametrize(
         ("status", "headers", "told"),
         [
-            (403, {}, "access was refused .403.. The address is good for FILES_ACCESS_TIMEOUT seconds"),
+            (403, {}, "access was refused .403.. The address is valid for FILES_ACCESS_TIMEOUT seconds"),
             (404, {}, "there is no such file .404.*INTERNAL_FILES_URL"),
             (302, {"Location": "http://169.254.169.254/"}, "a redirect .302., which is not followed.*FILES_URL"),
             (500, {}, "it answers with status 500"),
@@ -88,7 +88,7 @@ class TestFetching:
         "url", ["/files/1?sign=x", "", "ftp://api/x", "file:///etc/passwd", "http://", "http://[/"]
     )
     def test_an_address_that_is_not_whole_names_the_setting(self, url: str) -> None:
-        with pytest.raises(FileNotFetched, match=r"no whole address for limits.md.*INTERNAL_FILES_URL .or FILES_URL."):
+        with pytest.raises(FileNotFetched, match=r"incomplete address for limits.md.*INTERNAL_FILES_URL .or FILES_URL."):
             given(filename="limits.md", url=url).fetched().__enter__()
 
     def test_a_server_that_is_not_there_names_the_setting(self) -> None:

@@ -167,8 +167,8 @@ def test_names_of_older_versions_lose_their_key() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"metadata": [1]}, "passages: passage 1 has a 'metadata' that is no object but list"),
-        ({"_provenance": "x"}, "passages: passage 1 has a '_provenance' that is no object but str"),
+        ({"metadata": [1]}, "passages: passage 1 has a 'metadata' that is not an object but list"),
+        ({"_provenance": "x"}, "passages: passage 1 has a '_provenance' that is not an object but str"),
         ({"content": "a\ud800"}, "passages: passage 1 holds binary data"),
         ({"score": 10**5000}, "passages: passage 1 holds a number of thousands of digits"),
         ({"x": json.loads("[" * 60 + "]" * 60)}, "passages: passage 1 is nested more than 50 levels deep"),

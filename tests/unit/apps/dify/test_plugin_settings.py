@@ -244,7 +244,7 @@ def test_an_answer_that_cannot_be_recorded_fails_without_naming_the_server(
         with opened.engine:
             opened.engine.search(SearchRequest(query="limit", domain="NPA"))
 
-    with pytest.raises(ToolFailure, match="none is given unrecorded") as error:
+    with pytest.raises(ToolFailure, match="unrecorded answers are withheld") as error:
         guarded({}, search)
     assert type(error.value).__name__ == "AuditUnavailable"
     assert "127.0.0.1" not in str(error.value)

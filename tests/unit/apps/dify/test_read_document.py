@@ -182,7 +182,7 @@ def test_a_table_of_contents_stays_in_the_text(read: Any) -> None:
 
 def test_a_call_has_a_time_in_all(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("context_engine.apps.dify.file_documents._PATIENCE_S", 0.0)
-    with pytest.raises(FileNotRead, match=r"limits\.md takes longer than 0 s to be fetched and read"):
+    with pytest.raises(FileNotRead, match=r"limits\.md takes longer than 0 s to download and read"):
         read("limits.md", SOP)
     monkeypatch.setattr("context_engine.apps.dify.file_documents._readers", threading.BoundedSemaphore(1))
     with file_documents._readers, pytest.raises(Overloaded, match=r"limits\.md was not read: 4 other files"):

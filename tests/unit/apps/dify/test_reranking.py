@@ -47,7 +47,7 @@ def test_a_model_that_cannot_be_asked() -> None:
     def ask(*_: Any) -> Any:
         raise RuntimeError("secret words")
 
-    with pytest.raises(RerankerError, match=r"could not be asked \(RuntimeError\)") as raised:
+    with pytest.raises(RerankerError, match=r"could not be called \(RuntimeError\)") as raised:
         ModelReranker(MODEL, ask).rerank("q", CHUNKS)
     assert raised.value.__context__ is None and "secret" not in str(raised.value)
 
