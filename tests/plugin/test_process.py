@@ -342,7 +342,7 @@ class TestRerank:
         fields = {"query": "when is a new product classified", "passages": self.node_result(dify)}
         reply = plugin.invoke("rerank", {**fields, "rerank_model": model}, credentials, backwards=refuse)
         assert reply.variables["status"] == "degraded" and reply.json["chunks"]
-        assert any("rerank-v3.5 could not be asked" in one for one in reply.variables["warnings"])
+        assert any("rerank-v3.5 could not be called" in one for one in reply.variables["warnings"])
 
     def test_what_is_no_list_fails(self, plugin: Any, driver: Any, credentials: Any) -> None:
         with pytest.raises(driver.Failed, match="passage 1 has no text in 'content'"):

@@ -1,6 +1,6 @@
-"""A configuration as one value: what is baked into a package, or printed on one line for Dify's form.
+"""A configuration as one value, to put into a package or to print on one line for Dify's form.
 
-Secrets stay out of it: they are written as `${NAME}`, and the plugin fills them in.
+It has no secrets: they are written as `${NAME}`, and the plugin fills them in.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Bundle:
     """Parsed files, the stage's overlay applied.
 
     Attributes:
-        config: file name -> content; written as JSON, which YAML holds.
+        config: file name -> content; written as JSON, which is valid YAML.
         manifests: file name -> content.
         connections: name -> fields.
-        labels: file name -> what it is called in messages.
+        labels: file name -> its name in messages.
     """
 
     config: Mapping[str, dict[str, Any]]
@@ -70,15 +70,15 @@ class Bundle:
 
 
 def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None = None) -> Bundle:
-    """Read a configuration, check it for secrets and that the plugin can use it.
+    """Read a configuration, and check that it has no secrets and that the plugin can use it.
 
     Args:
-        paths: where it is.
-        env: the environment; names the stage where `stage` is None.
-        stage: the overlay whose connections and dataset ids count.
+        paths: of the files.
+        env: the environment; names the stage if `stage` is None.
+        stage: the overlay whose connections and dataset ids are used.
 
     Raises:
-        ConfigError: no manifest, a file that cannot be used, or a secret written out.
+        ConfigError: no manifest, an invalid file, or a secret in plain text.
     """
     if not paths.manifests():
         raise ConfigError("there is no manifest: a plugin without domains has nothing to search", key="manifests")
@@ -103,11 +103,11 @@ def settings_line(bundle: Bundle) -> SettingsLine:
     """Return the value for one line.
 
     Raises:
-        ConfigError: a `${file:...}`: that file is on this machine, not where the plugin runs.
+        ConfigError: a `${file:...}`, because that file is on this machine and not where the plugin runs.
     """
     for file, key, value in _texts(bundle):
         if _FILE.search(value):
-            raise ConfigError("names a file of this machine: write ${NAME} for a line to paste", file=file, key=key)
+            raise ConfigError("names a file on this machine: write ${NAME} for a line to paste", file=file, key=key)
     return SettingsLine(manifests=list(bundle.manifests.values()), connections=bundle.connections, config=bundle.config)
 
 
@@ -178,7 +178,7 @@ def _refuse_secrets(bundle: Bundle) -> None:
             raise ConfigError(problem, file=file, key=key)
         if bare and key.endswith(".sha256") and not _DIGEST.fullmatch(bare):
             problem = (
-                "is no SHA-256 and may be the token itself: write the hash that 'context-engine access token' prints"
+                "is not a SHA-256 and may be the token itself: write the hash that 'context-engine access token' prints"
             )
             raise ConfigError(problem, file=file, key=key)
 
@@ -186,7 +186,7 @@ def _refuse_secrets(bundle: Bundle) -> None:
 def _refuse_unusable(bundle: Bundle, env: Mapping[str, str]) -> None:
     """Check the files as the plugin will read them.
 
-    Variables and certificate files may be missing here, and what the plugin's form says of its connection.
+    Variables, certificate files and the connection of the plugin's form may be missing here.
     """
     rows = {
         name: {key: value for key, value in row.items() if key not in _LOCAL_FILES}

@@ -1,8 +1,8 @@
-"""The checks of a plugin: rules that the SDK's own load does not apply, and that load itself.
+"""The checks of a plugin: rules that the SDK does not apply when it loads a plugin, and that load itself.
 
-What the SDK misses, tried with 0.10.2 on a broken copy for each rule, and what would refuse it later:
+Faults that the SDK misses (tested with 0.10.2 on a broken copy for each rule), and where they show later:
 
-| rule | what it finds | where it would show otherwise |
+| rule | fault | shows otherwise in |
 |---|---|---|
 | pattern, length, range | malformed versions, authors, names and times; texts too long | Dify's daemon |
 | type, choice | 1 or "yes" for true; an unknown runner, method, tag or output type | Dify's daemon and API |
@@ -14,8 +14,8 @@ What the SDK misses, tried with 0.10.2 on a broken copy for each rule, and what 
 | permission, plugins, one-provider | rights without effect; kinds that exclude each other | nowhere |
 | output-schema | variables that overwrite Dify's own or cannot be picked | the workflow's editor |
 | stem, credentials, no-init | files and keys that the SDK passes over | nowhere |
-| no-print, no-event-loop, python | what breaks the protocol or the runtime; a broken `main.py` | the running plugin |
-| readme, privacy, ignore | what the marketplace asks for | its review |
+| no-print, no-event-loop, python | code that breaks protocol or runtime; a broken `main.py` | the running plugin |
+| readme, privacy, ignore | requirements of the marketplace | its review |
 | never-ships, size | keys and passwords; more than 50 MiB | nowhere; at the upload |
 | requirements, version, toml | requirements or a version unlike the carried package's | the installation |
 | yaml | an unreadable file, or a key twice | Dify's daemon |"""
@@ -52,7 +52,7 @@ _LOOPS: Final = ("asyncio", "anyio")
 
 
 def check_code(report: PluginReport) -> None:
-    """Check that none of the plugin's own files prints or starts an event loop."""
+    """Check that no file of the plugin itself prints or starts an event loop."""
     for path in filter(_is_own, report.files):
         tree = _parsed(report, path)
         if tree is not None:
@@ -95,14 +95,14 @@ def check_documents(report: PluginReport) -> None:
     """Check the files that are neither YAML forms nor code."""
     for path in report.files:
         if path in ("__init__.py", "dify_plugin/__init__.py"):
-            report.add(path, "", "no-init", "shadows Dify's SDK, whose import name is the same: take it out")
+            report.add(path, "", "no-init", "shadows Dify's SDK, whose import name is the same: remove it")
     _check_readmes(report)
     _check_privacy(report)
     ignore = report.files.get(".difyignore")
     if ignore is None:
         report.add(".difyignore", "", "file", "is missing: without it nothing is left out, .env and caches among it")
     for line in negations((ignore or b"").decode("utf-8", "replace")):
-        report.add(".difyignore", line, "ignore", "a line that begins with ! does nothing: take it out")
+        report.add(".difyignore", line, "ignore", "a line that begins with ! does nothing: remove it")
     for path, why in never_ships(report.files):
         report.add(path, "", "never-ships", f"{why}: leave it out with .difyignore")
     if sum(map(len, report.files.values())) > MAX_BYTES:
@@ -126,7 +126,7 @@ def _check_english(report: PluginReport, text: str) -> None:
         report.add("README.md", "", "readme", "is empty")
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _CHINESE.search(line):
-            message = f"holds {match.group()!r}: Chinese belongs into readme/README_zh_Hans.md"
+            message = f"holds {match.group()!r}: Chinese belongs in readme/README_zh_Hans.md"
             report.add("README.md", f"line {number}", "readme", message)
             return
 
@@ -168,9 +168,9 @@ class SdkRun:
     """The result of loading a plugin with the SDK.
 
     Attributes:
-        version: the SDK's.
-        tools, endpoints: what was loaded.
-        problem: why it failed; None: it did not.
+        version: of the SDK.
+        tools, endpoints: that were loaded.
+        problem: the reason of a failure, or None.
     """
 
     version: str | None
@@ -193,14 +193,14 @@ def write_files(files: Files, folder: Path) -> None:
 
 
 def load_with_sdk(files: Files, python: Path) -> SdkRun:
-    """Load a plugin as Dify does when starting it, and return the result.
+    """Load a plugin as Dify does at its start, and return the result.
 
     Args:
         files: the package.
-        python: an interpreter that has Dify's SDK and the plugin's requirements.
+        python: an interpreter with Dify's SDK and the plugin's requirements.
 
     Raises:
-        ConfigError: the interpreter cannot be started.
+        ConfigError: the interpreter does not start.
     """
     skipped = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if name not in skipped}
@@ -243,9 +243,9 @@ class CheckResult:
     """The findings of a check.
 
     Attributes:
-        files: what was checked.
-        findings: what breaks a rule.
-        sdk: how the load by Dify's SDK went; None: not run.
+        files: that were checked.
+        findings: broken rules.
+        sdk: the result of the load by Dify's SDK; None if not run.
     """
 
     files: Files
@@ -254,7 +254,7 @@ class CheckResult:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing is wrong."""
         return not self.findings
 
 
@@ -266,7 +266,7 @@ def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
         sdk_python: a Python 3.12 with Dify's SDK; with it the SDK loads the plugin too.
 
     Raises:
-        ConfigError: there is nothing that can be read.
+        ConfigError: no readable plugin there.
     """
     project = find_project(place) if place.is_dir() else None
     if place.is_dir():
@@ -284,11 +284,11 @@ def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
 
 
 def check_files(files: Files, project: Project | None = None) -> tuple[PluginFinding, ...]:
-    """Return what breaks a rule in the files of a package.
+    """Return the broken rules of a package.
 
     Args:
         files: the package.
-        project: the checkout it is made from, whose versions must be the manifest's.
+        project: the checkout of the package; its versions must equal the manifest's.
     """
     report = PluginReport(files)
     manifest = check_manifest(report)

@@ -18,7 +18,7 @@ IGNORE_FILES = (".difyignore", ".gitignore")
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """Patterns of one file, as (regular expression, matches folders alone)."""
+    """Patterns of one file, as (regular expression, matches only folders)."""
 
     patterns: tuple[tuple[re.Pattern[str], bool], ...] = ()
 
@@ -27,7 +27,7 @@ class Ignore:
 
         Args:
             path: relative to the plugin's folder, forward slashes.
-            folder: whether it is a folder.
+            folder: whether the path is a folder.
         """
         return any(pattern.fullmatch(path) for pattern, folders in self.patterns if folder or not folders)
 
@@ -86,7 +86,7 @@ Files = Mapping[str, bytes]
 """Path in the package (forward slashes) -> content."""
 
 MAX_BYTES: Final = 52_428_800
-"""50 MiB: the most that all files of a package may hold, uncompressed."""
+"""50 MiB: Dify's limit for the uncompressed size of a package."""
 
 _OUT_FOLDERS: Final = frozenset({"__pycache__", ".git", ".hg", ".svn", ".venv", "node_modules"})
 
@@ -107,7 +107,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     """Return the files of a plugin folder that its ignore file allows, without tool caches.
 
     Raises:
-        ConfigError: no such folder, or a link in it.
+        ConfigError: the folder does not exist or contains a link.
     """
     if not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}: name the plugin's folder with --plugin-dir")
@@ -126,7 +126,7 @@ def read_package(path: Path) -> dict[str, bytes]:
     """Return the files of a `.difypkg` in their order.
 
     Raises:
-        ConfigError: it is no zip archive, holds a path twice or one that leaves the package, or is too large.
+        ConfigError: not a zip archive, a duplicate path, a path outside of the package, or too large.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -202,12 +202,12 @@ _UNIX: Final = 3
 def write_archive(files: Files, *, comment: bytes = b"", last: tuple[str, ...] = ()) -> bytes:
     """Return the zip archive of the files: sorted by path, deflated, one date and one mode.
 
-    The bytes depend on the files and on the zlib of the Python that runs, and on nothing else.
+    The bytes depend only on the files and on the zlib of the running Python.
 
     Args:
         files: the package.
-        comment: the archive's comment; a signature stands there.
-        last: paths that stand behind the others.
+        comment: the archive's comment, used for a signature.
+        last: paths to place after all others.
     """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

@@ -1,4 +1,4 @@
-"""A finding names file, key and rule; a node is a value of a YAML file that knows where it stands."""
+"""The findings of the plugin check, and the YAML values (nodes, which know their file and key) that it examines."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class PluginFinding:
     """A broken rule.
 
     Attributes:
-        file: path in the package, or the file's name beside it.
-        key: the dotted key in it; "" for the file itself.
+        file: path in the package, or the name of a file beside it.
+        key: the dotted key in the file; "" for the file itself.
         rule: the rule's short name.
-        message: what is wrong and how to fix it.
+        message: the problem and how to fix it.
     """
 
     file: str
@@ -87,14 +87,14 @@ class Node:
         return Node(self.report, self.file, f"{self.key}.{name}" if self.key else name, value)
 
     def given(self) -> bool:
-        """Return whether there is a value; report it as missing if not."""
+        """Return whether there is a value, and report a missing one."""
         if self.value is None or self.value == "":
             self.fail("required", "must be given")
             return False
         return True
 
     def items(self) -> list[Node]:
-        """Return the items of a list, called by name or place; [] if there is none."""
+        """Return the items of a list, labelled by name or position; [] if absent."""
         out: list[Node] = []
         for index, value in enumerate(self.value if isinstance(self.value, list) else ()):
             name = value.get("name") if isinstance(value, Mapping) else None
@@ -102,11 +102,11 @@ class Node:
         return out
 
     def entries(self) -> list[Node]:
-        """Return the values of a mapping; [] if there is none."""
+        """Return the values of a mapping; [] if absent."""
         return [self.at(str(name)) for name in self.value] if isinstance(self.value, Mapping) else []
 
     def text(self, *, longest: int | None = None, pattern: str | None = None, example: str = "") -> str | None:
-        """Return a text that satisfies the rules, else None."""
+        """Return the text if it satisfies the rules, or None."""
         if not isinstance(self.value, str) or not self.value:
             return None
         if longest is not None and len(self.value) > longest:
@@ -118,7 +118,7 @@ class Node:
         return self.value
 
     def choice(self, valid: Iterable[str]) -> str | None:
-        """Return one of the valid words, else None."""
+        """Return the value if it is one of the valid words, or None."""
         text, words = self.text(), tuple(valid)
         if text is not None and text not in words:
             self.fail("choice", f"{text!r} is not accepted.{nearest(text, words)}")
@@ -126,7 +126,7 @@ class Node:
         return text
 
     def flag(self) -> None:
-        """Check that it is true, false or absent: the SDK accepts 1 and "yes" too, Dify does not."""
+        """Check that it is true, false or absent: unlike the SDK, Dify refuses 1 and "yes"."""
         if self.value is not None and not isinstance(self.value, bool):
             self.fail("type", f"must be true or false, got {self.value!r}"[:200])
 
@@ -136,14 +136,14 @@ class Node:
         return float(self.value) if is_number else None
 
     def languages(self) -> None:
-        """Check a text in several languages: zh_Hans needed beside en_US, 1023 characters each at most."""
+        """Check a text in several languages: en_US and zh_Hans are required, with at most 1023 characters each."""
         if not isinstance(self.value, Mapping):
             return
         self.at("zh_Hans").given()
         for entry in self.entries():
             name = entry.key.rsplit(".", 1)[-1]
             if name not in LANGUAGES:
-                entry.fail("language", f"is no language that Dify reads.{nearest(name, LANGUAGES)}")
+                entry.fail("language", f"is not a language that Dify reads.{nearest(name, LANGUAGES)}")
             else:
                 entry.text(longest=_LONGEST_TEXT)
 
@@ -168,7 +168,7 @@ def open_yaml(report: PluginReport, file: str) -> Node | None:
 
 
 class _PluginYamlLoader(yaml.SafeLoader):
-    """Safe; times stay as they are written, and a key given twice is refused as Dify refuses it."""
+    """A safe loader that keeps times as text and, like Dify, refuses duplicate keys."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)

@@ -35,7 +35,7 @@ _TAGS: Final = (
     "trigger",
 )
 PROVIDER_TAGS: Final = ("rag", "search", "business", "productivity", "utilities", "finance")
-"""What Dify 1.12 takes on a provider; one without tags inherits the manifest's."""
+"""Tags that Dify 1.12 accepts on a provider; one without tags inherits the manifest's."""
 
 _MODEL_PERMISSIONS: Final = ("llm", "text_embedding", "rerank", "tts", "speech2text", "moderation")
 _PERMISSIONS: Final = {
@@ -89,7 +89,7 @@ def _check_resource(node: Node) -> None:
         if kind in _PERMISSIONS:
             _check_permission(entry, kind)
         else:
-            entry.fail("permission", f"is no permission. Valid: {', '.join(_PERMISSIONS)}.")
+            entry.fail("permission", f"is not a permission. Valid: {', '.join(_PERMISSIONS)}.")
 
 
 def _check_permission(node: Node, kind: str) -> None:

@@ -1,4 +1,4 @@
-"""From the plugin's folder to a `.difypkg`: stage, check, write."""
+"""Build a `.difypkg` from the plugin's folder: collect the files, check them, write the archive."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from context_engine.settings import ConfigPaths
 
 
 class BrokenPlugin(ConfigError):
-    """A plugin that Dify would refuse; `findings` names each reason."""
+    """A plugin that Dify would refuse; `findings` has the reasons."""
 
     def __init__(self, findings: tuple[PluginFinding, ...]) -> None:
         self.findings = findings
@@ -48,15 +48,15 @@ class BrokenPlugin(ConfigError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackOptions:
-    """What a package includes besides the plugin and the engine.
+    """The contents of a package besides the plugin and the engine.
 
     Attributes:
-        config, manifests: folders to bake in; None: none.
-        stage: the overlay whose connections and dataset ids are baked in.
-        wheels: put the wheels of every requirement in, for this target.
-        include: importable packages to carry along.
-        extras: of the engine, whose requirements the package has too: "documents" reads Word, Excel, PDF and the like,
-            "audit" a ledger in PostgreSQL.
+        config, manifests: folders to include, or None.
+        stage: the overlay whose connections and dataset ids are included.
+        wheels: include the wheels of every requirement for this target.
+        include: importable packages to include.
+        extras: of the engine, whose requirements to add: "documents" for Word, Excel, PDF and the like, "audit" for a
+            ledger in PostgreSQL.
         key: PEM of the key to sign with.
     """
 
@@ -75,10 +75,10 @@ class Packed:
 
     Attributes:
         path: the file.
-        files: what it holds.
-        identifier: what Dify calls it, author/name:version@checksum.
+        files: its contents.
+        identifier: in Dify, author/name:version@checksum.
         signed: whether it is signed.
-        notices: what an operator should know.
+        notices: for the operator.
     """
 
     path: Path
@@ -93,18 +93,18 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
 
     Args:
         plugin_dir: its folder, in a checkout of context_engine.
-        out: the folder to write to; made if it is not there.
-        options: what else goes in.
-        env: the environment; SOURCE_DATE_EPOCH is the time of signing where it is set.
+        out: the folder to write to; created if missing.
+        options: further contents.
+        env: the environment; SOURCE_DATE_EPOCH, if set, is the time of signing.
 
     Raises:
-        BrokenPlugin: it breaks a rule.
-        ConfigError: something named is not there, cannot be used, or must not ship.
+        BrokenPlugin: a broken rule.
+        ConfigError: a named file or package is missing, unusable, or must not ship.
     """
     options = options or PackOptions()
     project = find_project(plugin_dir)
     if project is None:
-        problem = f"{plugin_dir} does not lie in a checkout of context_engine: run this in the checkout's root"
+        problem = f"{plugin_dir} is not in a checkout of context_engine: run this in the checkout's root"
         raise ConfigError(problem, key="--plugin-dir")
     plugin, included = read_folder(plugin_dir), [vendor_installed(name) for name in options.include]
     carried = [vendored.files for vendored in included]

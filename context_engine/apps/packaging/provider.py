@@ -19,7 +19,7 @@ _MOST_OPTIONS: Final = 127
 
 
 def check_field(node: Node) -> None:
-    """Check one credential or one setting of an endpoint."""
+    """Check a credential or a setting of an endpoint."""
     kind = node.at("type").text()
     node.at("required").flag()
     node.at("multiple").flag()
@@ -68,7 +68,7 @@ def check_options(node: Node, kind: str | None) -> None:
 
 
 def check_scope(node: Node, kind: str | None) -> None:
-    """Check a scope: only an app-selector, a model-selector or a parameter of type any may have one."""
+    """Check a scope, which only an app-selector, a model-selector and a parameter of type any may have."""
     scope = node.at("scope")
     text = scope.text(longest=1024)
     if text is None or kind is None or kind == "any":
@@ -79,7 +79,7 @@ def check_scope(node: Node, kind: str | None) -> None:
         return
     for word in text.split("&"):
         if word.strip() not in valid:
-            scope.fail("scope", f"{word.strip()!r} is no scope of a {kind}. Valid: {', '.join(sorted(valid))}.")
+            scope.fail("scope", f"{word.strip()!r} is not a scope of a {kind}. Valid: {', '.join(sorted(valid))}.")
 
 
 IDENTITY_NAME: Final = r"[a-zA-Z0-9_-]+"
@@ -118,7 +118,7 @@ def check_tool(report: PluginReport, file: str) -> str | None:
         _check_output(top.at("output_schema"))
     source = top.at("extra").at("python").at("source")
     if source.text() in report.files and source.value.removesuffix(".py") != file.rsplit(".", 1)[0]:
-        source.fail("stem", f"{source.value} and {file} must differ in their suffix alone")
+        source.fail("stem", f"{source.value} and {file} must differ only in their suffix")
     return name
 
 
@@ -131,7 +131,7 @@ def _check_parameter(node: Node, seen: set[str]) -> None:
     node.at("human_description").languages()
     kind = node.at("type").text()
     if kind in _LATER_TYPES:
-        node.at("type").fail("choice", f"{kind!r} is not known to Dify 1.12: take a string")
+        node.at("type").fail("choice", f"{kind!r} is not known to Dify 1.12: use a string")
     if node.at("form").value == "llm":
         node.at("llm_description").given()
     node.at("required").flag()
@@ -161,7 +161,7 @@ def _check_parameter_default(node: Node, kind: str | None) -> None:
     kinds = _DEFAULTS.get(kind, ())
     wrong = bool(kinds) and not isinstance(default.value, kinds)
     if wrong or (kind == "number" and isinstance(default.value, bool)):
-        default.fail("default", f"{default.value!r} is no value of type {kind}")
+        default.fail("default", f"{default.value!r} is not a value of type {kind}")
 
 
 def _check_output(schema: Node) -> None:

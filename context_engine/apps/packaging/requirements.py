@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 SDK: Final = "dify_plugin>=0.10,<0.11"
-"""Dynamic selects of tools work from 0.10.0 on."""
+"""Dynamic selects of tools need 0.10.0 or later."""
 
 REQUIREMENTS: Final = "requirements.txt"
 
@@ -53,7 +53,7 @@ def canonical(name: str) -> str:
 
 
 def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str]]:
-    """Return the requirements, and the lines that are something else, such as paths.
+    """Return the requirements, and all other lines, such as paths.
 
     Raises:
         MissingExtra: `packaging` is not installed.
@@ -76,7 +76,7 @@ def read_requirements(lines: Iterable[str]) -> tuple[list[Requirement], list[str
 
 
 def check_requirements(report: PluginReport) -> None:
-    """Check that requirements.txt lists the SDK and what the vendored packages need, and nothing else."""
+    """Check that requirements.txt lists exactly the SDK and the requirements of the vendored packages."""
     if REQUIREMENTS not in report.files:
         report.add(REQUIREMENTS, "", "file", "is missing: Dify installs from it")
         return
@@ -87,7 +87,7 @@ def check_requirements(report: PluginReport) -> None:
     paths = [line for line in others if line.startswith("./")]
     for line in others:
         if line not in paths:
-            report.add(REQUIREMENTS, line, "requirements", "is no requirement")
+            report.add(REQUIREMENTS, line, "requirements", "is not a requirement")
     if paths:
         _check_wheels(report, wanted, paths, required)
         return
@@ -109,7 +109,7 @@ def _compare(report: PluginReport, file: str, wanted: Mapping[str, Requirement],
     names = [canonical(requirement.name) for requirement in required]
     for name, requirement in zip(names, required):
         if name not in wanted:
-            report.add(file, name, "requirements", "is needed by nothing in the package: take it out")
+            report.add(file, name, "requirements", "is not needed by the package: remove it")
         elif requirement != wanted[name]:
             report.add(file, name, "requirements", f"{requirement} must be {wanted[name]}, as the package itself says")
         elif names.count(name) > 1:
@@ -130,7 +130,7 @@ def _check_wheels(
             REQUIREMENTS,
             canonical(requirement.name),
             "requirements",
-            "is not listed by path, and others are: an index is needed",
+            "is not listed by path while others are, so an index is needed",
         )
     for name in sorted(set(wanted) - set(listed)):
         report.add(REQUIREMENTS, name, "requirements", f"is missing: no wheel of {wanted[name]} is listed")
@@ -144,7 +144,7 @@ def _check_wheels(
 def _satisfies(wheel: str, requirement: Requirement) -> bool:
     try:
         return requirement.specifier.contains(f"{wheel}-".rsplit("/", 1)[-1].split("-")[1])
-    except ValueError:  # no version stands there
+    except ValueError:  # not a version
         return False
 
 
@@ -176,8 +176,8 @@ def check_versions(report: PluginReport, version: object, changelog: str | None,
     Args:
         report: the files.
         version: the manifest's.
-        changelog: the text of CHANGELOG.md beside the plugin's folder; None: not there.
-        pyproject: the version in pyproject.toml there; None: not there.
+        changelog: the text of CHANGELOG.md beside the plugin's folder, or None.
+        pyproject: the version in pyproject.toml there, or None.
     """
     source = report.files.get("context_engine/__init__.py")
     newest = _CHANGELOG.search(changelog) if changelog is not None else None
@@ -188,7 +188,7 @@ def check_versions(report: PluginReport, version: object, changelog: str | None,
     ]
     for file, key, other in named:
         if other is not None and other != version:
-            report.add(file, key, "version", f"is {other!r}, and manifest.yaml says {version!r}: they must be one")
+            report.add(file, key, "version", f"is {other!r}, and manifest.yaml says {version!r}: they must be equal")
 
 
 DEFAULT_PLATFORM: Final = "manylinux_2_28_x86_64"
@@ -207,7 +207,7 @@ class WheelTarget:
     """The platform and Python on which the plugin will run.
 
     Attributes:
-        platform: a wheel's platform tag, e.g. manylinux_2_28_x86_64; older ones of its kind serve too.
+        platform: a wheel's platform tag, e.g. manylinux_2_28_x86_64; older compatible tags are accepted too.
         python: major.minor.
     """
 
@@ -248,12 +248,12 @@ class WheelTarget:
 def download_wheels(requirements: Sequence[str], target: WheelTarget) -> dict[str, bytes]:
     """Return {wheel file name: content} for the requirements and their dependencies.
 
-    pip reads environment markers for the Python it runs on, so what the wheels themselves ask for is checked again for
-    the target, and fetched where it is missing.
+    pip evaluates environment markers for the Python it runs on, so the wheels' requirements are checked again for the
+    target, and missing ones are downloaded.
 
     Args:
         requirements: lines of a requirements file.
-        target: where they must install.
+        target: the platform for installation.
 
     Raises:
         ConfigError: pip is missing, or a requirement has no wheel for the target.

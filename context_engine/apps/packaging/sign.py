@@ -1,7 +1,7 @@
 """Signing a package with one's own key, and verifying it as Dify does.
 
-Signed is SHA-256 of every file in the archive's order, one behind the other, then the time in seconds as digits: RSA,
-PKCS #1 v1.5, SHA-256. Signature and time stand in the archive's comment.
+The signed text is the concatenated SHA-256 of every file in the archive's order, then the time in seconds as digits;
+the signature is RSA, PKCS #1 v1.5, SHA-256. Signature and time are in the archive's comment.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sign(files: Files, key: bytes, *, at: int) -> bytes:
 
     Raises:
         MissingExtra: `cryptography` is not installed.
-        ConfigError: the key cannot be used.
+        ConfigError: an unusable key.
     """
     private = _private_key(key)
     _, hashes, padding, _ = _library()
@@ -58,7 +58,7 @@ def verify(package: bytes, key: bytes) -> datetime:
 
     Raises:
         MissingExtra: `cryptography` is not installed.
-        ConfigError: the key or the package cannot be read.
+        ConfigError: an unreadable key or package.
         BadSignature: not signed, signed with another key, or changed since.
     """
     public = _public_key(key)
@@ -102,7 +102,7 @@ def _private_key(pem: bytes) -> Any:
     except TypeError:
         raise ConfigError("the key has a passphrase: give one without, e.g. from a pipe", key="--sign") from None
     except ValueError:
-        raise ConfigError("is no private key in PEM form (PKCS #1 or PKCS #8)", key="--sign") from None
+        raise ConfigError("is not a private key in PEM form (PKCS #1 or PKCS #8)", key="--sign") from None
     return _checked(key, "--sign")
 
 
@@ -112,7 +112,7 @@ def _public_key(pem: bytes) -> Any:
     try:
         return _checked(_library()[3].load_pem_public_key(pem), "--key")
     except ValueError:
-        raise ConfigError("is no public key in PEM form", key="--key") from None
+        raise ConfigError("is not a public key in PEM form", key="--key") from None
 
 
 def _checked(key: Any, option: str) -> Any:

@@ -1,11 +1,11 @@
-"""Packages carried inside the plugin, each with the metadata by which its entry points are found.
+"""Packages vendored in the plugin, with the metadata that defines their entry points.
 
-Only the engine's files that the plugin's own files, the adapters and the other carried packages can reach are carried;
-an entry point is kept where its module is. Code that needs an extra outside the plugin's requirements is left out:
-models that run in the process, and the vector search of the embedded base.
+The package includes only the engine's files that the plugin's files, the adapters and the other vendored packages can
+reach, and only the entry points whose module is included. It omits code that needs an extra outside the plugin's
+requirements: in-process models and the vector search of the embedded base.
 
-Reach follows imports at the top of a file and later ones. Names imported as text (entry points) are not seen and have
-to be given; imports for type checkers alone do not count."""
+Reachability follows imports anywhere in a file, except those for type checkers only. Modules imported by name (entry
+points) cannot be detected and must be passed in."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reachable(package: Files, sources: Iterable[bytes], modules: Iterable[str]) 
     Args:
         package: path -> content; paths begin with the package's name.
         sources: Python files that use it.
-        modules: of the package, by dotted name, that are used besides.
+        modules: further used modules of the package, by dotted name.
     """
     waiting = [*modules, *(name for source in sources for name in _imported(source))]
     reached: set[str] = set()
@@ -67,7 +67,7 @@ def _imported(source: bytes) -> list[str]:
     try:
         imports = _Imports()
         imports.visit(ast.parse(source))
-    except (SyntaxError, ValueError):  # the check of the plugin's own files names it
+    except (SyntaxError, ValueError):  # the check of the plugin's own files reports it
         return []
     return imports.names
 
@@ -101,10 +101,10 @@ _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder"
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.process"
 
 _LOADERS: Final = f"{_SOURCE}/ingest/loaders/"
-"""Each is imported by name with the first file of its format."""
+"""Modules imported by name with the first file of their format."""
 
 _OF_THE_COMMAND_LINE: Final = frozenset(("click", "rich", "markdown-it-py"))
-"""Requirements of the command line alone, which the plugin does not carry."""
+"""Requirements of the command line, which the plugin does not include."""
 
 _UNUSED_DATA: Final = ("demo/README.md", "demo/questions.jsonl", "settings/templates/")
 
@@ -115,7 +115,7 @@ class Project:
 
     Attributes:
         table: `[project]` of its pyproject.toml.
-        changelog: the text of CHANGELOG.md, None where there is none.
+        changelog: the text of CHANGELOG.md, or None.
     """
 
     root: Path
@@ -154,12 +154,12 @@ def find_project(plugin_dir: Path) -> Project | None:
 
 
 def vendor_project(project: Project, users: Iterable[Files], further: Iterable[str] = ()) -> Vendored:
-    """Return the files of the checkout's own package that the plugin can reach.
+    """Return the files of the checkout's package that the plugin can reach.
 
     Args:
         project: the checkout.
-        users: the plugin's own files, and those of the packages it carries along.
-        further: what the plugin requires besides.
+        users: the plugin's files, and those of the other vendored packages.
+        further: additional requirements of the plugin.
     """
     tree = read_tree(project.root / _SOURCE, _SOURCE)
     package = {path: content for path, content in tree.items() if not _needs_numpy(path, content)}
@@ -195,10 +195,10 @@ def vendor_installed(package: str) -> Vendored:
     """Return an installed package with its entry points and requirements.
 
     Args:
-        package: what is written after `import`.
+        package: its import name.
 
     Raises:
-        ConfigError: it cannot be imported, is no package of Python files, or no installed distribution provides it.
+        ConfigError: not importable, not a package of Python files, or not provided by an installed distribution.
     """
     name, folder = _distribution(package), _folder(package)
     try:
@@ -225,7 +225,7 @@ def _without(requirements: Iterable[str], names: Container[str]) -> tuple[str, .
 
 def _distribution(package: str) -> str:
     names = list(packages_distributions().get(package, ()))
-    # an editable installation may name none of its packages; its entry points do
+    # an editable installation may not list its packages, but its entry points name them
     names += [
         candidate.name
         for candidate in distributions()
@@ -245,7 +245,7 @@ def _folder(package: str) -> Path:
     spec = find_spec(package)
     places = list(spec.submodule_search_locations or ()) if spec else []
     if not places or spec is None or spec.origin is None:
-        raise ConfigError(f"{package!r} is no package with an __init__.py", key="--include")
+        raise ConfigError(f"{package!r} is not a package with an __init__.py", key="--include")
     return Path(places[0])
 
 

@@ -89,5 +89,5 @@ def test_a_missing_source_is_named_with_what_to_do(
         raise SourceTimeout("no answer within 4 s")
 
     found = ask([(1, [chunk_of("a", 0.9)]), (spec_of(2, title="Procedures"), down)])
-    with pytest.raises(SourceMissing, match=r"Procedures: source 't2': no answer within 4 s\. Mend it, or set"):
+    with pytest.raises(SourceMissing, match=r"Procedures: source 't2': no answer within 4 s\. Fix it, or set"):
         refuse_incomplete(found)

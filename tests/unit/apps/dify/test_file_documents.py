@@ -88,7 +88,9 @@ class TestFetching:
         "url", ["/files/1?sign=x", "", "ftp://api/x", "file:///etc/passwd", "http://", "http://[/"]
     )
     def test_an_address_that_is_not_whole_names_the_setting(self, url: str) -> None:
-        with pytest.raises(FileNotFetched, match=r"incomplete address for limits.md.*INTERNAL_FILES_URL .or FILES_URL."):
+        with pytest.raises(
+            FileNotFetched, match=r"incomplete address for limits.md.*INTERNAL_FILES_URL .or FILES_URL."
+        ):
             given(filename="limits.md", url=url).fetched().__enter__()
 
     def test_a_server_that_is_not_there_names_the_setting(self) -> None:

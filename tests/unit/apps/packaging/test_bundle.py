@@ -103,7 +103,7 @@ def test_the_connection_of_the_plugins_form_need_not_be_written(root: Path) -> N
 def test_a_file_of_this_machine_cannot_be_pasted(root: Path) -> None:
     path = root / "config/connections.yaml"
     path.write_text("dify: {base_url: 'https://x.example', api_key: '${file:/run/secrets/key}'}\n")
-    with pytest.raises(ConfigError, match=r"connections\.yaml: dify\.api_key: names a file of this machine"):
+    with pytest.raises(ConfigError, match=r"connections\.yaml: dify\.api_key: names a file on this machine"):
         line(root)
 
 

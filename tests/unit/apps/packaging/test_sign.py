@@ -101,11 +101,11 @@ def test_keys_that_cannot_be_used_are_refused(key: rsa.RSAPrivateKey) -> None:
         (private_pem(small), "has 2048 bits"),
         (private_pem(ec.generate_private_key(ec.SECP256R1())), "must be an RSA key"),
         (private_pem(key, passphrase=b"secret"), "has a passphrase"),
-        (b"no key", "is no private key in PEM form"),
+        (b"no key", "is not a private key in PEM form"),
     ):
         with pytest.raises(ConfigError, match=said):
             sign(FILES, pem, at=AT)
-    with pytest.raises(ConfigError, match="is no public key in PEM form"):
+    with pytest.raises(ConfigError, match="is not a public key in PEM form"):
         verify(write_archive(FILES), b"no key")
 
 
