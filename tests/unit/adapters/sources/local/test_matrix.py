@@ -257,3 +257,9 @@ def test_a_batch_is_20_rows_more_than_wanted_and_four_times_as_large_each_time()
     assert _first(list(range(1000)), Sized([900]), 1) == [900]
     assert asked == [21, 84, 336, 559]
     assert _first(list(range(10)), Sized([3, 5, 7]), 2) == [3, 5]
+
+
+def test_a_cell_whose_vectors_cancel_out_keeps_its_centroid() -> None:
+    opposite = np.array([[1.0, 0.0], [-1.0, 0.0]], np.float32)
+    assert trained(opposite, 1).tolist() == [[1.0, 0.0]]
+    assert trained(opposite, 5).tolist() == opposite.tolist()

@@ -238,3 +238,43 @@ def cells(folder: Path, partition: int) -> Sequence[bytes]:
             (partition,),
         )
         return tuple(blob for (blob,) in (*centroids, *rows))
+
+
+def test_cells_are_made_again_once_a_partition_has_four_times_as_many_rows(hybrid: LocalBase, write: Write) -> None:
+    """12 rows have 4 * 3 cells, 47 keep them, and 48 have 4 * 6."""
+    write("sop", texts("open", 12))
+    first = cells(hybrid.path, OPEN)[0]
+    write("sop", texts("open", 47))
+    assert cells(hybrid.path, OPEN)[0] == first
+    assert (len(cells(hybrid.path, OPEN)), hybrid.stats().cells) == (1 + 47, 12)
+    write("sop", texts("open", 48))
+    assert cells(hybrid.path, OPEN)[0] != first
+    assert (len(cells(hybrid.path, OPEN)), hybrid.stats().cells) == (1 + 48, 24)
+
+
+def test_rows_have_their_cells_however_many_are_read_at_once(
+    hybrid: LocalBase, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("sop", texts("open", 40))
+    monkeypatch.setattr("context_engine.adapters.sources.local.cells._AT_ONCE", 7)
+    with LocalBase(tmp_path / "alone", embedder=FakeEmbedder(16), options=BY_CELLS) as alone:
+        with alone.writer() as writer:
+            for name, text in texts("open", 40).items():
+                writer.put("sop", f"doc-{name}", "", text, [Chunk(content=text, chunk_id=name)])
+        assert cells(hybrid.path, OPEN) == cells(alone.path, OPEN)
+
+
+def test_rows_are_embedded_once_they_fill_a_batch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counting(FakeEmbedder):
+        counts: list[int] = []
+
+        def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            self.counts.append(len(texts))
+            return super().embed_documents(texts)
+
+    monkeypatch.setattr("context_engine.adapters.sources.local.embedding._AT_ONCE", 3)
+    with BaseWriter(folder, now=_now, embedder=Counting(16), place=place) as writer:
+        for number in range(7):
+            writer.put("sop", f"doc-{number}", "", "1", [Chunk(content=f"limit {number}", chunk_id=str(number))])
+            assert Counting.counts == [3] * ((number + 1) // 3)
+    assert Counting.counts == [3, 3, 1]

@@ -198,3 +198,42 @@ def test_a_vector_comes_with_its_model_and_the_milliseconds_it_took(clock: Clock
     model.takes = 0.25
     _, embedding = QueryVectors(model, clock).timed("limit", 5.0)
     assert embedding[:2] == (model.model_id, 0.25 * 1000)
+
+
+@pytest.mark.parametrize(("takes", "paused"), [(1.0, True), (0.9, False)])
+def test_a_failure_that_took_a_second_is_slow(clock: Clock, model: Model, takes: float, paused: bool) -> None:
+    vectors = QueryVectors(model, clock)
+    model.broken, model.takes = True, takes
+    for _ in range(2):
+        with pytest.raises(EmbedderError, match="the model is away"):
+            vectors.ask("limit", 5.0)
+    assert model.calls == (1 if paused else 2)
+
+
+@pytest.mark.parametrize(("takes", "named"), [(5.0, True), (4.9, False)])
+def test_the_setting_is_named_if_all_of_the_time_was_taken(
+    clock: Clock, model: Model, takes: float, named: bool
+) -> None:
+    vectors = QueryVectors(model, clock)
+    model.broken, model.takes = True, takes
+    vectors.prepare("limit", 5.0)
+    with pytest.raises(EmbedderError) as raised:
+        vectors.ask("limit", 5.0)
+    assert ("deadline_s" in str(raised.value)) is named
+
+
+def test_a_prepared_vector_is_for_the_next_question_of_the_same_text_alone(clock: Clock, model: Model) -> None:
+    vectors = QueryVectors(model, clock)
+    vectors.prepare("limit", 5.0)
+    vectors.ask("fee", 5.0)
+    assert model.calls == 2
+    vectors.ask("limit", 5.0)
+    assert model.calls == 2
+    vectors.ask("limit", 5.0)
+    assert model.calls == 3
+
+
+def test_the_time_of_an_embedding_is_told_in_milliseconds(clock: Clock, model: Model) -> None:
+    model.takes = 0.25
+    vector, embedding = QueryVectors(model, clock).timed("limit", 5.0)
+    assert (len(vector), embedding.model, embedding.elapsed_ms) == (8, "fake-8", 250.0)
