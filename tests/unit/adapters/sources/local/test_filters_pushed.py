@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from context_engine.adapters.sources.local import LocalBase
+from context_engine.adapters.sources.local.filters import Pushdown, fields_held, relaxed, values_of
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import And, Chunk, Condition, Filter, FilterOp, Not, Or
 from context_engine.core.policy.filters import matches, own_fields, parse_filter
@@ -222,3 +223,62 @@ class TestInForce:
 
     def test_no_day_no_bound(self, find: Callable[..., list[str]]) -> None:
         assert len(find("limit")) == 4
+
+
+@pytest.mark.parametrize(
+    ("written", "exact"),
+    [
+        ({"year": 1960}, True),
+        ({"title_contains": "limits", "owner_empty": True}, True),
+        ({"domain": "NPA"}, True),  # a constant of the source
+        ({"chunk_id": "c1"}, False),
+        ({"or": [{"year": 1960}, {"not": {"content_sha256": "x"}}]}, False),
+        ({"previous_chunk_id": "c1"}, False),
+        ({"next_chunk_id": "c1"}, False),
+    ],
+)
+def test_the_index_answers_all_but_what_differs_for_each_chunk(filled: LocalBase, written: Any, exact: bool) -> None:
+    wanted = parse_filter(written)
+    assert wanted is not None
+    with filled._viewer.view() as view:
+        pushdown = Pushdown(view.connection, {}, {"domain": "NPA"})
+        pushdown.query(wanted)
+    assert pushdown.exact is exact
+
+
+def test_the_queries_of_64_conditions_are_kept_and_then_dropped_together(filled: LocalBase) -> None:
+    kept: dict[str, Any] = {}
+    with filled._viewer.view() as view:
+        pushdown = Pushdown(view.connection, kept, {})
+        for number in range(64):
+            pushdown.query(Condition("year", FilterOp.EQ, number))
+        assert len(kept) == 64
+        pushdown.query(Condition("year", FilterOp.EQ, 0))
+        assert len(kept) == 64  # it was kept already
+        pushdown.query(Condition("year", FilterOp.EQ, 64))
+    assert len(kept) == 1
+
+
+@pytest.mark.parametrize("name", ["\ud800", "x\udfff", "\udabc"])
+def test_a_field_that_cannot_be_stored_is_held_by_none(filled: LocalBase, name: str) -> None:
+    with filled._viewer.view() as view:
+        assert values_of(view.connection, name) == (None, [])
+    assert found(filled, Condition(name, FilterOp.EMPTY)) == {chunk.chunk_id for chunk in CHUNKS}
+
+
+def test_only_named_values_that_several_chunks_may_share_have_numbers(filled: LocalBase) -> None:
+    """Neither ids of chunks nor a missing value; the claims of documents have a name of their own."""
+    with filled._viewer.view() as view:
+        names = {name for _, name in fields_held(view.connection)}
+        assert {"title", "year", "tags"} <= names
+        assert not names & {"", "chunk_id", "content_sha256", "content"}
+        has, values = values_of(view.connection, "live")
+        assert has is not None and sorted(value for _, value in values) == [False, True]
+
+
+def test_fields_of_the_manifest_are_left_out_of_a_filter_in_the_way_that_admits_more() -> None:
+    tier, year = Condition("tier", FilterOp.LTE, 2), Condition("year", FilterOp.EQ, 1960)
+    assert relaxed(And((tier, year)), {"tier"}) == And((And(()), year))
+    assert relaxed(Not(And((tier, year))), {"tier"}) == Not(And((Or(()), year)))
+    assert relaxed(Or((year, Not(Not(tier)))), {"tier"}) == Or((year, Not(Not(And(())))))
+    assert relaxed(year, {"tier"}) == year

@@ -218,3 +218,31 @@ def test_a_union_is_as_new_as_the_newest_of_its_indexes(paths: list[Path], monke
     union(paths[:2], metas)
     assert written[0]["opstamp"] == 7
     assert written[0]["segments"] == [segment for meta in metas for segment in meta["segments"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "usable"),
+    [
+        ('{"segments": [], "opstamp": 0}', True),
+        ('{"segments": [], "opstamp": 0, "payload": ""}', True),
+        ('{"segments": []}', False),
+        ('{"opstamp": 0}', False),
+        ("[]", False),
+    ],
+)
+def test_a_list_of_segments_has_two_keys_at_least(content: str, usable: bool, tmp_path: Path) -> None:
+    (tmp_path / indexing.META).write_text(content)
+    if usable:
+        assert indexing.read_meta(tmp_path)["opstamp"] == 0
+    else:
+        with pytest.raises(ValueError, match="lists no segments"):
+            indexing.read_meta(tmp_path)
+
+
+@pytest.mark.parametrize(("opstamp", "generation"), [(4, 2), (5, 2), (6, 3)])
+def test_a_mark_speaks_of_the_commit_to_come_once_the_index_is_newer(
+    opstamp: int, generation: int, tmp_path: Path
+) -> None:
+    mark = {"base_id": "base", "opstamp": 5, "held": 2, "coming": 3}
+    (tmp_path / indexing.MARK).write_text(json.dumps(mark))
+    assert indexing.read_mark(tmp_path, {"opstamp": opstamp}) == ("base", generation)
