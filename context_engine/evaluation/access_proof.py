@@ -1,4 +1,4 @@
-"""Non-interference of an operator's own base: a certificate for each principal, made on a copy."""
+"""Non-interference of an operator's own store: a certificate for each principal, made on a copy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Final
 
 from context_engine.core.models import NOTHING, Principal
 from context_engine.core.policy.access import ManifestPolicy, OpenAccess
+from context_engine.core.protocols import AccessProvable
 from context_engine.errors import ConfigError
-from context_engine.evaluation.access_trial import INSIDER_ROLE, BaseTrial, Outputs
+from context_engine.evaluation.access_trial import INSIDER_ROLE, Outputs, StoreTrial
 from context_engine.testing.noninterference import (
     NO_SUCH_DOMAINS,
     NO_SUCH_SOURCES,
@@ -27,7 +28,9 @@ from context_engine.testing.noninterference import (
     made_requests,
 )
 from context_engine.wiring import Setup
-from context_engine.wiring.embedded_base import base_as_it_is, base_path, in_embedded_base
+from context_engine.wiring.build import source_opener
+from context_engine.wiring.embedded_base import EMBEDDED
+from context_engine.wiring.stores import opened_store
 
 _MOST_NEW: Final = 12
 Told = Callable[[Principal, int], None]
@@ -42,32 +45,39 @@ def prove_access(
     questions: int = 200,
     seed: int = 0,
     outputs: Outputs = NOTHING,
+    adapter: str = EMBEDDED,
     told: Told = lambda _principal, _changes: None,
 ) -> Iterator[AccessCertificate]:
     """Yield a certificate for each principal: the answers it gets, while what it may not read changes.
 
-    Made on a copy of the embedded base in a temporary folder; the base itself is only read. Sources of other adapters
-    take no part.
+    Made on a copy of a store (`AccessProvable`) in a temporary folder; the store itself is only read. Sources of other
+    adapters take no part.
 
     Args:
         changes: of documents that the principal may not read, >= 1; new sources among them.
-        questions: made of the base's own texts, at least as many as there are texts to make them of.
+        questions: made of the store's own texts, at least as many as there are texts to make them of.
         seed: equal seeds give equal trials.
         outputs: what a caller gets beside the result, the raw answers and the context.
+        adapter: the adapter of the store's sources.
         told: called with the principal and the number of changes done.
 
     Raises:
-        ConfigError: there is no access control.
-        StoreError: there is no base, or it cannot be read.
+        ConfigError: there is no access control, no source of the adapter, or its store cannot be proved.
+        StoreError: there is no store, or it cannot be read.
     """
     if isinstance(setup.access, OpenAccess):
         raise ConfigError("there is nothing to prove: no manifest has an access rule, everybody may search everything")
+    setup = of_adapter(setup, adapter)
+    first = next((domain for _, domain in sorted(setup.registry.domains.items())), None)
+    if first is None:
+        raise ConfigError(f"there is nothing to prove: no source has the adapter {adapter!r}")
+    opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
     for principal in principals:
         with TemporaryDirectory(prefix="context-engine-proof-") as folder:
             copy = Path(folder)
-            with base_as_it_is(base_path(data_dir)) as base:
-                base.copy_to(copy)
-            trial = BaseTrial(embedded(setup), copy, outputs)
+            with opened_store(opener, first, first.sources[0], AccessProvable) as store:  # type: ignore[type-abstract]
+                store.copy_to(copy)
+            trial = StoreTrial(setup, adapter, copy, outputs)
             try:
                 yield _certificate(trial, principal, changes, questions, seed, told)
             finally:
@@ -75,7 +85,7 @@ def prove_access(
 
 
 def _certificate(
-    trial: BaseTrial, principal: Principal, changes: int, questions: int, seed: int, told: Told
+    trial: StoreTrial, principal: Principal, changes: int, questions: int, seed: int, told: Told
 ) -> AccessCertificate:
     draw, setup = Random(seed), trial.setup
     domains = [domain for _, domain in sorted(setup.registry.domains.items())]
@@ -122,11 +132,11 @@ def _new_places(domains: Sequence[str], draw: Random) -> Iterator[HiddenPlace]:
             yield HiddenPlace(draw.choice(domains), source)
 
 
-def embedded(setup: Setup) -> Setup:
-    """Return the configuration with only its embedded sources."""
+def of_adapter(setup: Setup, adapter: str) -> Setup:
+    """Return the configuration with only the sources of one adapter."""
     domains = {}
     for name, domain in setup.registry.domains.items():
-        sources = tuple(filter(in_embedded_base, domain.sources))
+        sources = tuple(spec for spec in domain.sources if spec.adapter == adapter)
         if sources:
             domains[name] = domain.model_copy(update={"sources": sources})
     return replace(setup, registry=setup.registry.only(domains))

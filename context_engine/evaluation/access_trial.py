@@ -1,4 +1,4 @@
-"""A knowledge base on trial: a copy of the embedded base in a folder of its own, asked through an engine."""
+"""A store on trial: a copy of it below a separate data folder, asked through an engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from context_engine.core.models import (
     SourceType,
 )
 from context_engine.core.policy.access import ManifestPolicy, access_class
-from context_engine.core.protocols import Embedder
+from context_engine.core.protocols import AccessProvable, Calibratable, Listable
 from context_engine.errors import ContextEngineError
 from context_engine.testing.noninterference import (
     ChangeKind,
@@ -35,13 +35,13 @@ from context_engine.testing.noninterference import (
     write_change,
 )
 from context_engine.wiring import Setup, SourceOpener, build_engine, calibrate_domains, load_source_adapter
-from context_engine.wiring.embedded_base import base_path, open_base
+from context_engine.wiring.build import source_opener
+from context_engine.wiring.stores import offered, opened_store
 
 INSIDER_ROLE: Final = "access-proof-insider"
 """The role that the rules of new sources ask for."""
 Outputs = Mapping[str, Callable[[SearchResult], Any]]
 """Further forms of a result that its caller gets, by name; JSON-ready."""
-_ADAPTER: Final = "local"
 _DELETED: Final = "access-proof-deleted"
 _DELETED_CHUNK: Final = Chunk(content="The approval limit of the committee was deleted; a report is due in ten days.")
 _COUNTER: Final = ApproxTokenCounter()
@@ -69,20 +69,21 @@ class _OneId:
         return f"{int(now.timestamp()):012x}"
 
 
-class BaseTrial:
-    """An embedded base on trial; an `AccessTrial`. Opening it builds what the rows of the copy still need.
+class StoreTrial:
+    """A store on trial; an `AccessTrial`. Opening it puts the copy's index in order.
 
     Args:
-        setup: whose sources all stand in the embedded base.
+        setup: all of its sources are in the store.
+        adapter: the adapter of these sources.
         data_dir: of the copy, which this alone writes to.
         outputs: what the caller gets beside the result and its context.
     """
 
-    def __init__(self, setup: Setup, data_dir: Path, outputs: Outputs) -> None:
-        self.setup = setup
+    def __init__(self, setup: Setup, adapter: str, data_dir: Path, outputs: Outputs) -> None:
+        self.setup, self._adapter_name = setup, adapter
         self._data_dir, self._outputs, self._clock = data_dir, outputs, StillClock()
         self._models = setup.models(data_dir, self._clock)
-        self._adapter = load_source_adapter(_ADAPTER)
+        self._adapter = load_source_adapter(adapter)
         self._batches = 0
         self._engine: Engine | None = None
         self._rebuild()
@@ -131,24 +132,27 @@ class BaseTrial:
             self.calibrate()
 
     def calibrate(self) -> None:
-        """Calibrate every domain anew."""
-        with open_base(base_path(self._data_dir), self._settings, self._embedder(), self._clock) as base:
-            for _ in calibrate_domains(self.setup, base, anew=True):
+        """Calibrate every domain again, if the store can be calibrated."""
+        source = self._opener().open(*next(self._sources()))
+        store = offered(source, Calibratable)  # type: ignore[type-abstract]
+        if store is not None:
+            for _ in calibrate_domains(self.setup, store, anew=True, adapter=self._adapter_name):
                 pass
+        source.close()
 
     def held(self, principal: Principal) -> HeldTexts:
-        """Return what the base holds, as a principal sees it; of large bases a part."""
-        found = HeldTexts([], [], [])
-        with open_base(base_path(self._data_dir), self._settings, None, self._clock) as base:
-            for domain, spec in self._sources():
-                chunks = base.chunks(spec.id)
-                for key, group in groupby(chunks, key=lambda chunk: (chunk.document_id, chunk.document_version)):
-                    self._sort(found, principal, (domain, spec), key, list(group))
-        return found
+        """Return what the store holds, as a principal sees it; of large stores a part."""
+        texts = HeldTexts([], [], [])
+        for domain, spec in self._sources():
+            with opened_store(self._opener(by_vector=False), domain, spec, Listable) as source:  # type: ignore[type-abstract]
+                documents = groupby(source.list_chunks(), key=lambda chunk: (chunk.document_id, chunk.document_version))
+                for key, group in documents:
+                    self._sort(texts, principal, (domain, spec), key, list(group))
+        return texts
 
     def _sort(
         self,
-        found: HeldTexts,
+        texts: HeldTexts,
         principal: Principal,
         place: tuple[DomainSpec, SourceSpec],
         key: tuple[str | None, str | None],
@@ -162,12 +166,12 @@ class BaseTrial:
         )
         scope = self.setup.access.decide(principal, domain).scope
         if scope is None or scope.admits(held):
-            found.readable.extend(chunks[: _MOST_TEXTS - len(found.readable)])
-        elif len(found.hidden) < _MOST_TEXTS:
-            found.hidden.extend(chunks)
+            texts.readable.extend(chunks[: _MOST_TEXTS - len(texts.readable)])
+        elif len(texts.hidden) < _MOST_TEXTS:
+            texts.hidden.extend(chunks)
             hidden = HiddenPlace(domain.domain, spec.id, _claims(held.classification, claims))
             document = HiddenDocument(place=hidden, document_id=key[0] or "", version=key[1] or "")
-            found.documents.append(document)
+            texts.documents.append(document)
 
     def _sources(self) -> Iterator[tuple[DomainSpec, SourceSpec]]:
         """Yield each source once, with a domain that registers it."""
@@ -183,7 +187,7 @@ class BaseTrial:
         domains = dict(self.setup.registry.domains)
         for change in changes:
             if change.kind is ChangeKind.NEW_SOURCE:
-                domains[change.place.domain] = _with_source(domains.get(change.place.domain), change.place)
+                domains[change.place.domain] = self._with_source(domains.get(change.place.domain), change.place)
             else:
                 rule = AccessRule(roles=(INSIDER_ROLE, f"rule-{change.number}"))
                 domains = {name: _with_rule(one, change.place.source_id, rule) for name, one in domains.items()}
@@ -192,8 +196,12 @@ class BaseTrial:
         self.close()
 
     def _rebuild(self) -> None:
-        with open_base(base_path(self._data_dir), self._settings, self._embedder(), self._clock) as base:
-            base.rebuild()
+        with opened_store(self._opener(), *next(self._sources()), AccessProvable) as store:  # type: ignore[type-abstract]
+            store.rebuild()
+
+    def _opener(self, *, by_vector: bool = True) -> SourceOpener:
+        embedder = self._models.embedder if by_vector else lambda: None
+        return source_opener(self.setup, data_dir=self._data_dir, clock=self._clock, embedder=embedder)
 
     def _leave_deleted(self) -> None:
         """Delete a document of each source: the indexes go on counting it, as those of any base that is in use."""
@@ -211,9 +219,8 @@ class BaseTrial:
 
     def _write(self, domain: str, changes: Sequence[HiddenChange]) -> None:
         spec = self.setup.registry.domain(domain)
-        opener = SourceOpener(self.setup, {}, self._clock, self._data_dir, self._embedder)
         assert self._adapter.open_sink is not None
-        with self._adapter.open_sink(spec.sources, opener.context(spec), SinkOptions()) as sink:
+        with self._adapter.open_sink(spec.sources, self._opener().context(spec), SinkOptions()) as sink:
             for change in changes:
                 write_change(sink, change)
 
@@ -229,13 +236,14 @@ class BaseTrial:
             )
         return self._engine
 
-    @property
-    def _settings(self) -> Any:
-        return self.setup.resolver.base().values
-
-    @property
-    def _embedder(self) -> Callable[[], Embedder | None]:
-        return self._models.embedder
+    def _with_source(self, domain: DomainSpec | None, place: HiddenPlace) -> DomainSpec:
+        """Return a domain with a new source in it, or a new domain of that source."""
+        rule = AccessRule(roles=(INSIDER_ROLE,))
+        kind = SourceType.SYSTEM_OF_RECORD
+        spec = SourceSpec(id=place.source_id, type=kind, access=rule, adapter=self._adapter_name)
+        if domain is None:
+            return DomainSpec(version=1, domain=place.domain, access=rule, sources=(spec,))
+        return domain.model_copy(update={"sources": (*domain.sources, spec)})
 
 
 def _answer_of(raw: Any) -> dict[str, Any]:
@@ -252,15 +260,6 @@ def _answer_of(raw: Any) -> dict[str, Any]:
 def _claims(needed: Classification | None, claims: Sequence[Classification]) -> tuple[Classification | None, ...]:
     """Return the classifications that a hidden document may claim and stay in its partition."""
     return (max(claims, key=_rank),) if claims and needed is not None else (None,)
-
-
-def _with_source(domain: DomainSpec | None, place: HiddenPlace) -> DomainSpec:
-    """Return a domain with a new source in it, or a new domain of that source."""
-    rule = AccessRule(roles=(INSIDER_ROLE,))
-    spec = SourceSpec(id=place.source_id, type=SourceType.SYSTEM_OF_RECORD, access=rule)
-    if domain is None:
-        return DomainSpec(version=1, domain=place.domain, access=rule, sources=(spec,))
-    return domain.model_copy(update={"sources": (*domain.sources, spec)})
 
 
 def _with_rule(domain: DomainSpec, source_id: str, rule: AccessRule) -> DomainSpec:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from context_engine.adapters.sources.local.partitions import Place
 
 
+EMBEDDED: Final = "local"
+"""The adapter of the embedded base."""
+
 _NOT_LOCAL: Final = ("connection", "dataset_ids", "settings")
 
 
@@ -33,7 +36,7 @@ def base_path(data_dir: Path) -> Path:
 
 def in_embedded_base(spec: SourceSpec) -> bool:
     """Return whether the embedded base holds the documents of a source."""
-    return spec.adapter == "local"
+    return spec.adapter == EMBEDDED
 
 
 def open_base(

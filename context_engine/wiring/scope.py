@@ -6,16 +6,16 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold, Settings
+from context_engine.core.protocols import Calibratable, LearntAdapters
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import ContextEngineError
-from context_engine.wiring.embedded_base import base_path, in_embedded_base
+from context_engine.wiring.embedded_base import EMBEDDED, base_path, in_embedded_base
 from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
-    from context_engine.adapters.sources.local import LocalBase
     from context_engine.learning.calibration import JudgedQuestion
 
 
@@ -36,58 +36,80 @@ class DomainCalibration(NamedTuple):
         return {**self._asdict(), "found": [asdict(calibration) for calibration in self.found]}
 
 
+class _SwitchedStore(Calibratable, LearntAdapters, Protocol):
+    """A store whose adapters are put in force with their calibration."""
+
+
 def calibrate_domains(
-    setup: Setup, base: LocalBase, *, judged: Mapping[str, Sequence[JudgedQuestion]] = NOTHING, anew: bool = False
+    setup: Setup,
+    store: Calibratable,
+    *,
+    judged: Mapping[str, Sequence[JudgedQuestion]] = NOTHING,
+    anew: bool = False,
+    adapter: str = EMBEDDED,
 ) -> Iterator[DomainCalibration]:
-    """Calibrate every domain that has sources in the embedded base; what has hardly changed is left as it is."""
+    """Calibrate every domain that has sources in a store; what has hardly changed is left as it is.
+
+    Args:
+        adapter: the adapter of the store's sources.
+    """
     for _, domain in sorted(setup.registry.domains.items()):
-        if any(map(in_embedded_base, domain.sources)):
-            yield calibrate_domain(setup, base, domain, judged=judged.get(domain.domain, ()), anew=anew)
+        if any(spec.adapter == adapter for spec in domain.sources):
+            asked = judged.get(domain.domain, ())
+            yield calibrate_domain(setup, store, domain, judged=asked, anew=anew, adapter=adapter)
 
 
 def calibrate_domain(
     setup: Setup,
-    base: LocalBase,
+    store: Calibratable,
     domain: DomainSpec,
     *,
     judged: Sequence[JudgedQuestion] = (),
     anew: bool = False,
     adapter_id: str | None = None,
+    adapter: str = EMBEDDED,
 ) -> DomainCalibration:
-    """Calibrate the sources of a domain that the embedded base holds, for every way in which they are searched.
+    """Calibrate the sources of a domain that a store holds, for every way in which they are searched.
 
     A domain that cannot be calibrated says why, and is searched with the measured default.
 
     Args:
-        base, judged, anew: as in `calibrate_domains`, of this domain.
+        store, judged, anew, adapter: as in `calibrate_domains`, of this domain.
         adapter_id: of an adapter that is about to be put in force; None: those that are count alone.
     """
     from context_engine.learning.calibration import calibrate
 
-    of_base = domain.model_copy(update={"sources": tuple(filter(in_embedded_base, domain.sources))})
+    held = tuple(spec for spec in domain.sources if spec.adapter == adapter)
+    of_store = domain.model_copy(update={"sources": held})
     try:
         resolve = setup.resolver.resolve
-        calibrations = calibrate(base, of_base, resolve=resolve, judged=judged, anew=anew, adapter_id=adapter_id)
+        calibrations = calibrate(store, of_store, resolve=resolve, judged=judged, anew=anew, adapter_id=adapter_id)
     except (ContextEngineError, sqlite3.Error) as error:
         return DomainCalibration(domain.domain, (), str(error))
     return DomainCalibration(domain.domain, calibrations)
 
 
 def use_adapter(
-    setup: Setup, base: LocalBase, domain: DomainSpec, adapter_id: str, *, judged: Sequence[JudgedQuestion] = ()
+    setup: Setup,
+    store: _SwitchedStore,
+    domain: DomainSpec,
+    adapter_id: str,
+    *,
+    judged: Sequence[JudgedQuestion] = (),
+    adapter: str = EMBEDDED,
 ) -> DomainCalibration:
     """Put an adapter of a domain in force, once the scope threshold is calibrated under it: no search goes without.
 
     Args:
-        base, judged: as in `calibrate_domains`, of this domain.
+        store, judged, adapter: as in `calibrate_domains`, of this domain.
 
     Raises:
-        StoreError: it cannot be put in force (`LocalBase.use_adapter`).
+        StoreError: it cannot be put in force (`LearntAdapters.use_adapter`).
     """
-    calibration = calibrate_domain(setup, base, domain, judged=judged, adapter_id=adapter_id)
-    base.use_adapter(domain.domain, adapter_id)
-    in_force = (base.calibration(domain.domain, by_vector=by_vector) for by_vector in (False, True))
-    return calibration._replace(found=tuple(one for one in in_force if one is not None))
+    calibration = calibrate_domain(setup, store, domain, judged=judged, adapter_id=adapter_id, adapter=adapter)
+    store.use_adapter(domain.domain, adapter_id)
+    in_force = (store.calibration(domain.domain, by_vector=by_vector) for by_vector in (False, True))
+    return calibration._replace(found=tuple(filter(None, in_force)))
 
 
 def scope_in_force(

@@ -23,7 +23,7 @@ from unittest.mock import patch
 from context_engine.core.engine import Engine
 from context_engine.core.models import Chunk, Principal, SearchRequest
 from context_engine.errors import UnknownDomain
-from context_engine.evaluation.access_trial import BaseTrial
+from context_engine.evaluation.access_trial import StoreTrial
 from context_engine.testing.noninterference import ChangeKind, HiddenChange, HiddenDocument, HiddenPlace
 from context_engine.wiring import Setup, build_engine, load_setup
 
@@ -56,9 +56,9 @@ def bank() -> Iterator[tuple[Setup, Path]]:
 
 def with_memos(setup: Setup, data: Path, word: str) -> None:
     """Write the open documents, and forty memos with a word; none where it is ""."""
-    trial = BaseTrial.__new__(BaseTrial)
-    with patch.object(BaseTrial, "_rebuild"), patch.object(BaseTrial, "_leave_deleted"):
-        trial.__init__(setup, data, {})  # type: ignore[misc]
+    trial = StoreTrial.__new__(StoreTrial)
+    with patch.object(StoreTrial, "_rebuild"), patch.object(StoreTrial, "_leave_deleted"):
+        trial.__init__(setup, "local", data, {})  # type: ignore[misc]
     hidden, shown = HiddenPlace("CLOSED", "web_notes"), HiddenPlace("OPEN", "policies")
     memos = [document(hidden, f"memo-{number}", f"Memo {number}: {word}") for number in range(40)] if word else []
     trial.change([*(document(shown, title, text, title) for title, text in TEXTS.items()), *memos])

@@ -14,7 +14,7 @@ from context_engine.core.models import Principal, SearchRequest, filter_to_dict
 from context_engine.core.policy.access import AccessViews
 from context_engine.evaluation import access_proof
 from context_engine.evaluation.access_proof import prove_access
-from context_engine.evaluation.access_trial import BaseTrial
+from context_engine.evaluation.access_trial import StoreTrial
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 from context_engine.wiring import Setup, load_setup
@@ -40,7 +40,7 @@ class WhoeverIsSet:
         pass
 
 
-class ServiceTrial(BaseTrial):
+class ServiceTrial(StoreTrial):
     """A base that is asked through the service, HTTP and MCP alike."""
 
     _client: TestClient | None = None
@@ -141,7 +141,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> tuple[Setup, Path]:
 
 
 def test_no_answer_of_the_service_changes(bank: tuple[Setup, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access_proof, "BaseTrial", ServiceTrial)
+    monkeypatch.setattr(access_proof, "StoreTrial", ServiceTrial)
     (found,) = prove_access(*bank, [CLERK], changes=30, questions=8)
     assert found.first is None, found.first
     assert found.holds and found.insider_saw
@@ -151,7 +151,7 @@ def test_no_answer_of_the_service_changes(bank: tuple[Setup, Path], monkeypatch:
 def test_a_service_that_shows_what_is_hidden_is_caught(
     bank: tuple[Setup, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(access_proof, "BaseTrial", ServiceTrial)
+    monkeypatch.setattr(access_proof, "StoreTrial", ServiceTrial)
     monkeypatch.setattr("context_engine.adapters.sources.local.writer.partition_key", lambda *_: 1)
     (found,) = prove_access(*bank, [CLERK], changes=15, questions=6)
     assert not found.holds and found.first is not None

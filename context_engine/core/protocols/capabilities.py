@@ -21,6 +21,7 @@ from context_engine.core.models import (
     StoredAdapter,
     VectorAdapter,
 )
+from context_engine.core.protocols.sources import Listable
 
 
 @runtime_checkable
@@ -214,6 +215,7 @@ class AccessProvable(Protocol):
 
 
 CAPABILITIES: Final[Mapping[type, str]] = {
+    Listable: "listing of its chunks",
     Calibratable: "calibration of the scope threshold",
     StoredVectors: "stored vectors",
     LearntAdapters: "learnt adapters",

@@ -33,24 +33,39 @@ Examples:
 
 @click.command(epilog=PROVE)
 @with_somebody
-@click.option("--changes", type=click.IntRange(1), default=1000, show_default=True, help="Of what it may not read.")
-@click.option("--questions", type=click.IntRange(1), default=200, show_default=True, help="Made of the base's texts.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another one draws other changes and questions.")
+@click.option("--changes", type=click.IntRange(1), default=1000, show_default=True, help="How many changes to make.")
+@click.option(
+    "--questions",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    help="How many questions to make of the texts.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draw of changes and questions.")
+@click.option("--adapter", default="local", show_default=True, metavar="NAME", help="Prove the store of this adapter.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
-def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions: int, seed: int, as_json: bool) -> None:
-    """Change what somebody may not read, and compare every answer byte by byte.
+def prove(
+    location: ConfigLocation,
+    somebody: Somebody,
+    changes: int,
+    questions: int,
+    seed: int,
+    adapter: str,
+    as_json: bool,
+) -> None:
+    """Show that the answers to a principal do not depend on what it may not read.
 
-    Works on a copy of the embedded base in a temporary folder: documents that the principal may not read are written,
-    edited, deleted, renamed and classified otherwise, sources come and rules change, all in the words that are asked
-    for. With no principal given it is whoever access.yaml does not name. Exit code 1 where an answer changed, or
-    nothing could be shown.
+    Copies the store to a temporary folder. There it writes, edits, deletes, renames and reclassifies documents that
+    the principal may not read, adds sources and changes rules, all in the words of the questions, and compares every
+    answer byte by byte. Without a principal, one that access.yaml does not name is used. Exit code 1 if an answer
+    changed or nothing could be shown.
     """
     from context_engine.evaluation.access_proof import prove_access
 
     context = operator_context(location)
     principal = principal_of(context, somebody)
-    left_out = _left_out(context)
+    left_out = _left_out(context, adapter)
     with progress_bar("Changing what may not be read") as bar:
         (certificate,) = prove_access(
             context.setup,
@@ -60,6 +75,7 @@ def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions:
             questions=questions,
             seed=seed,
             outputs=forms(),
+            adapter=adapter,
             told=lambda _, done: bar(done, changes, ""),
         )
     if as_json:
@@ -73,7 +89,7 @@ def prove(location: ConfigLocation, somebody: Somebody, changes: int, questions:
     else:
         _print(principal, certificate)
     if left_out:
-        note(f"not on trial, for they do not stand in the embedded base: {', '.join(left_out)}", style="yellow")
+        note(f"not on trial, because their adapter is not {adapter!r}: {', '.join(left_out)}", style="yellow")
     click.get_current_context().exit(0 if certificate.holds else _DIFFERS)
 
 
@@ -92,11 +108,9 @@ def forms() -> Mapping[str, Any]:
     return {"tool": lambda result: asdict(search_answer(result)), "external": external, "page": answer_page}
 
 
-def _left_out(context: CliContext) -> list[str]:
-    from context_engine.wiring.embedded_base import in_embedded_base
-
+def _left_out(context: CliContext, adapter: str) -> list[str]:
     sources = (source for domain in context.registry.domains.values() for source in domain.sources)
-    return sorted({source.id for source in sources if not in_embedded_base(source)})
+    return sorted({source.id for source in sources if source.adapter != adapter})
 
 
 def _print(principal: Principal, certificate: AccessCertificate) -> None:

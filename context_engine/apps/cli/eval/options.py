@@ -22,8 +22,8 @@ from context_engine.errors import ConfigError, InvalidRequest
 if TYPE_CHECKING:
     from context_engine.evaluation.blocks import ReportDocument
     from context_engine.evaluation.evaluate import Compared
+    from context_engine.evaluation.metrics import Paired
     from context_engine.evaluation.session import Session
-    from context_engine.evaluation.statistics import Paired
 
 DEMO_DAY: Final = date(2026, 3, 2)
 """The demo's questions are asked as of this day, so that their answers do not change."""
