@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from context_engine.adapters.sources.local import LocalBase, candidates, search
-from context_engine.adapters.sources.local.adapter_keeping import held_vectors
 from context_engine.adapters.sources.local.candidates import (
     LocalQuery,
     SearchScope,
@@ -190,6 +189,9 @@ def test_rows_that_a_scope_was_asked_for_keep_their_text_scores(base: LocalBase,
 
 
 def test_without_an_embedder_no_vectors_are_held(base: LocalBase, fill: Callable[..., None]) -> None:
+    pytest.importorskip("numpy", reason="the extra 'vectors'")
+    from context_engine.adapters.sources.local.adapter_keeping import held_vectors
+
     fill({"a": "limit of the desk"})
     with base._viewer.view() as view:
         held = held_vectors(view, ["sop"])

@@ -101,3 +101,44 @@ def test_cells_of_one_partition_are_used_though_another_has_none():
 
 def test_it_is_as_long_as_its_parts():
     assert len(parted(3)) == len(WHOLE) == ROWS
+
+
+def test_the_products_of_one_question_are_shared_by_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another question has its own, and what is asked for in places is not kept."""
+    parts = VectorParts(np.eye(3, dtype=np.float32))
+    counted: list[int] = []
+    real = VectorParts.dots
+
+    def dots(self: VectorParts, query: np.ndarray, places: object = None) -> np.ndarray:
+        counted.append(1)
+        return real(self, query, places)
+
+    monkeypatch.setattr(VectorParts, "dots", dots)
+    rids, ones = np.arange(1, 4), np.ones(3, np.int64)
+    of = Matrices([Matrix("m", rids, ones, ones, parts)])
+    shared, scope = of.for_one_question(), Everything()
+    for _ in range(3):
+        assert shared.nearest([1.0, 0.0, 0.0], 1, scope, SearchOptions()) == [1]
+    assert len(counted) == 1
+    assert shared.nearest([0.0, 1.0, 0.0], 1, scope, SearchOptions()) == [2]
+    assert len(counted) == 2
+    assert shared.cosines([0.0, 1.0, 0.0], [2]) == {2: 1.0}
+    assert len(counted) == 3
+    for _ in range(2):
+        of.nearest([1.0, 0.0, 0.0], 1, scope, SearchOptions())
+    assert len(counted) == 5
+
+
+class Everything:
+    """A scope of all rows."""
+
+    source_key, selective = None, False
+
+    def count(self) -> int:
+        return 3
+
+    def all(self, count: int) -> list[int]:
+        return [1, 2, 3][:count]
+
+    def among(self, rids: object) -> range:
+        return range(1, 4)
