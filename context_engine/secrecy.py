@@ -28,7 +28,6 @@ MASK: Final = "********"
 _SHORTEST: Final = 8
 _LONG_ENOUGH_TO_CUT: Final = 16
 _MOST_KEYS: Final = 256
-
 _PREFIX: Final = r"(?:(?:dataset|app|sk|pk|rk|glpat|xox[abp])-|(?:sk|pk|rk|hf|gh[pousr]|github_pat|ce)_)"
 _PREFIXED: Final = re.compile(rf"\b{_PREFIX}(?P<body>[A-Za-z0-9_-]{{6,}})")
 _KNOWN_FORM: Final = re.compile(

@@ -54,7 +54,6 @@ def search_answer(
 
     Args:
         result: the search result; its `context_max_tokens` is the budget of the text.
-        form: of the text.
         demo: whether the knowledge is the fictitious bank's; every part of the answer is then labelled.
         notices: whether `result` begins with a passage about missing sources if the search is incomplete.
         register_required: whether the decision is `incomplete` if a tier-1 source failed.

@@ -37,8 +37,6 @@ class Backend(Protocol):
         """Return a tool's output.
 
         Args:
-            tool: its name.
-            fields: of the tool's form.
             caller: the app and the user as named by Dify's runtime.
             ask: calls a rerank model that is set up in Dify.
 
@@ -76,8 +74,6 @@ def open_backend(credentials: Credentials, *, root: Path, env: Mapping[str, str]
     """Return the backend of a form: the server it names, else an engine in the plugin's process.
 
     Args:
-        credentials: the form.
-        root: the plugin's folder.
         env: the environment; None for that of the process.
 
     Raises:
@@ -139,8 +135,6 @@ def answer_retrieval(settings: Mapping[str, Any], header: str | None, body: byte
 
     Args:
         settings: of the endpoint: the plugin's fields, `access_token`, `notice_records`, `persona`.
-        header: the value of Authorization.
-        body: of the request.
         use: opens the backend for these settings.
     """
     due = time.monotonic() + DEADLINE_S

@@ -29,11 +29,8 @@ from context_engine.wiring import examine_source, source_opener
 from context_engine.wiring.audit import audit_mode
 
 _WIDTH: Final = 8
-
 _TIMEOUT_S: Final = 15.0
-
 _PROBE: Final = "test"
-
 _NO_DECISIONS: Final[Mapping[str, AccessDecision]] = MappingProxyType({})
 
 
@@ -161,7 +158,6 @@ def _grouped(failed: Sequence[PartHealth]) -> dict[str, str]:
 
 
 _HEALTH_S: Final = 15.0
-
 _UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -193,7 +189,6 @@ def catalogue(
             shown only to those who may read all of them.
         domain: only this domain; None for all.
         check: whether to probe every source; otherwise its health is "unchecked".
-        caller: for the record.
         audit: the audit mode to report; None for that of the settings.
 
     Raises:

@@ -19,7 +19,6 @@ from context_engine.errors import InvalidRequest
 from context_engine.ingest import CutDocument, PreparedDocument
 
 _NEITHER: Final = "there is nothing to cut: choose a file, or the text of the tool 'Read document'"
-
 _BOTH: Final = "both file and text are given: choose one of them"
 
 
@@ -27,7 +26,6 @@ def chunk_document(fields: Mapping[str, Any], reading: FileReading | None = None
     """Return a document's chunks in one of three variables, and a report of how it was cut.
 
     Args:
-        fields: of the form.
         reading: how files are fetched and cut; None for the defaults.
 
     Raises:
@@ -95,7 +93,6 @@ _SET_ASIDE: Final = frozenset(
 """Notices about passages of a document that are in no chunk."""
 
 _MOST_NAMED: Final = 5
-
 _WHAT: Final = {"general": "chunk", "parent_child": "parent", "qa": "question"}
 
 
@@ -105,11 +102,7 @@ def chunk_report(
     """Return the report of how documents were cut, ready for JSON.
 
     Args:
-        cut_file: the file's documents.
         cuts: the file's documents, cut, with the metadata stated in the form.
-        form: the requested way to cut.
-        made: the chunks as returned.
-        count: counts tokens.
     """
     documents = [document for _, document, _ in cuts]
     several = len(cuts) > 1

@@ -20,15 +20,10 @@ from context_engine.ingest.declared_fields import DECLARED_FIELDS
 from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
 
 AUTO: Final = "auto"
-
 _TYPES: Final = (AUTO, *DEFAULT_STRATEGIES)
-
 _STRUCTURES: Final = ("general", "parent_child", "qa")
-
 _PARENT_MODES: Final = ("paragraph", "full-doc")
-
 _MOST_SAID: Final = 300
-
 Structure = Literal["general", "parent_child", "qa"]
 
 
@@ -61,7 +56,6 @@ def read_chunk_form(fields: Mapping[str, Any], own: IngestOptions) -> ChunkForm:
     """Read the fields other than the input; an absent, None or blank field takes its default.
 
     Args:
-        fields: of the form.
         own: the bank's table and limit; sizes in the form override them.
 
     Raises:
@@ -135,9 +129,7 @@ def _day(fields: Mapping[str, Any], name: str) -> date | None:
 
 
 _RECORD: Final = re.compile(r"^## ", re.MULTILINE)
-
 _NOT_OF_A_DOCUMENT: Final = frozenset(("file_name", "structure", "documents", "title", "doc_type"))
-
 UNNAMED: Final = "document"
 """The path of a text without a known file."""
 

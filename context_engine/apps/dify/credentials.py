@@ -19,11 +19,8 @@ from context_engine.errors import ConfigError
 from context_engine.secrecy import MASK, hide
 
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z ]*CERTIFICATE)-----(.*?)-----END \1-----", re.DOTALL)
-
 _PRIVATE: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
-
 _MOST_CHARACTERS: Final = 262_144
-
 _DER: Final = b"\x30"
 
 
@@ -33,7 +30,6 @@ def read_certificates(text: str, *, key: str = "ca_certificate") -> str:
     Args:
         text: one or more PEM certificates, their line breaks kept, lost or written as \\n; or base64 of a PEM file
             or of one DER certificate.
-        key: the field's name, for messages.
 
     Raises:
         ConfigError: no readable certificate, or a private key.
@@ -80,7 +76,6 @@ def _decoded(text: str, key: str) -> bytes:
 
 
 _SHORTEST_SECRET: Final = 4
-
 _MOST_CONNECTIONS: Final = 1000
 
 

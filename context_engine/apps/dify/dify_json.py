@@ -13,7 +13,6 @@ DEEPEST: Final = 50
 """Most levels of nested objects and lists."""
 
 _MOST_BITS: Final = 64
-
 _MOST_DIGITS_BITS: Final = 13_000  # below the 4300 digits that Python writes out
 
 
@@ -58,9 +57,7 @@ def unusable(value: Any, depth: int = 0) -> str | None:
 
 
 MOST_BYTES: Final = 1024 * 1024
-
 _FENCE_END: Final = re.compile(r"\n[A-Za-z0-9_-]{6,64}>>>\Z")
-
 _LONGEST_END: Final = 68
 """A line break, the longest nonce and its brackets: a fenced text that is cut stays closed."""
 

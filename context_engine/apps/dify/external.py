@@ -218,7 +218,6 @@ def failed_answer(title: str, problem: str, *, search_id: str = "", source_ids: 
     """Return a 200 with one record about the failure, because Dify shows any other status as "nothing found".
 
     Args:
-        title: of the record.
         problem: the failure and the remedy.
         search_id: if a search was begun.
         source_ids: of the sources that did not answer.

@@ -21,7 +21,6 @@ from context_engine.errors import (
 )
 
 logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 _NOT_RECORDED: Final = (
@@ -115,18 +114,13 @@ def _named(name: str, message: str) -> ToolFailure:
 
 
 SERVER: Final = "context-engine"
-
 TOOLS_VERSION: Final = 1
 """The API version that this plugin needs; a server states its own."""
 
 _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
-
 _NO_SERVER: Final = (404, 405, 501)
-
 _REFUSED: Final = (401, 403)
-
 _LONGEST: Final = 4000
-
 _RENAMED: Final = {"base_url": "server_url", "ca_bundle": "the CA certificate", "api_key": "server_token"}
 
 

@@ -42,7 +42,6 @@ from context_engine.ingest import (
 from context_engine.ingest.workers import Item
 
 _FETCH_S: Final = 60.0
-
 _MOST_NAME: Final = 200
 
 _ADDRESS: Final = (
@@ -98,7 +97,6 @@ class GivenFile:
 
         Args:
             fields: of the form; a file is an object with `url`, `filename`, `extension`, `mime_type` and `size`.
-            name: of the field.
 
         Raises:
             InvalidRequest: the value is not a file, or is several files.
@@ -216,7 +214,6 @@ _WITHOUT: Final = (
 """Formats read without that extra."""
 
 _AT_ONCE: Final = 4
-
 _readers = threading.BoundedSemaphore(_AT_ONCE)
 
 
@@ -268,7 +265,6 @@ def file_documents(
     """Download a file, parse it, and return its documents, cut.
 
     Args:
-        file: the file.
         rule: how to cut it; None to decide by the document.
         options: the chunking table and the limits; None for the defaults.
         authorities: PEM of certificates to trust for the download, beside the usual ones.

@@ -120,9 +120,7 @@ AUTHORITY: Final = {
 """Each choice and the lowest tier that it admits."""
 
 _MOST_CHUNKS: Final = 100
-
 _LEAST_BUDGET: Final = 64
-
 _MOST_BUDGET: Final = 100_000
 
 
@@ -150,8 +148,6 @@ def read_search_form(fields: Mapping[str, Any], registry: Registry, caller: Call
     Args:
         fields: of the form; none of them identifies the caller, because anyone may have filled them in.
         registry: with only what the principal may know.
-        caller: for the record.
-        principal: the caller's rights.
 
     Raises:
         InvalidRequest: an invalid field; the message says which, and what is allowed.

@@ -55,7 +55,6 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
 
     Args:
         value: a list of passages, or JSON text of one.
-        registry: the domains.
         domain: match sources of this domain only; None for all.
         trust_metadata: whether a passage of an unregistered source may state its tier; otherwise it is tier 5.
 

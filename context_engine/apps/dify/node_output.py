@@ -78,11 +78,8 @@ def _sentence(sources: Sequence[SourceStatus]) -> str:
 
 
 _NAMESPACE: Final = UUID("6f1c2c0e-6a0b-5d5e-9a55-2d9b6f1f7c11")
-
 _STEP: Final = 1e-6
-
 _LONGEST_KEPT: Final = 500
-
 BELOW_NOTICE: Final = 1 - _STEP
 """The highest score of a passage below a notice."""
 

@@ -29,9 +29,7 @@ from context_engine.wiring import Setup, usable_setup
 from context_engine.wiring.audit import AuditMode, audit_mode, ledger_place, open_recorder
 
 CONNECTION: Final = "dify"
-
 _PACKED: Final = "package"
-
 _MOST_SILENT_S: Final = 30.0
 
 NO_DOMAINS: Final = (
@@ -64,8 +62,6 @@ def load_plugin(credentials: Credentials, *, root: Path, env: Mapping[str, str] 
     """Return the configuration of a plugin.
 
     Args:
-        credentials: the form.
-        root: the plugin's folder.
         env: the environment, None for that of the process; the form's variables override it.
 
     Raises:
@@ -215,7 +211,6 @@ _IN_SERVER: Final = (
 )
 
 _NO_FILE: Final = "the plugin's folder is replaced on upgrade and each replica has its own, so records need a server"
-
 _NOT_PACKED: Final = "this package cannot write to a ledger: pack it with 'plugin pack --audit'"
 
 

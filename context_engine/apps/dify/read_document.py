@@ -39,11 +39,8 @@ _PICTURE: Final = re.compile(
 )
 
 _ALT: Final = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
-
 _MARK: Final = "!["
-
 _PARTED: Final = "! ["
-
 _MOST_ROUNDS: Final = 5
 
 
@@ -66,7 +63,6 @@ def without_pictures(text: str, pages: Sequence[tuple[int, int]] = ()) -> Paged:
     """Return a text in which Dify finds no picture, with the new page offsets.
 
     Args:
-        text: Markdown or plain text.
         pages: (offset where a page begins, its number), ascending.
 
     >>> without_pictures('Limits ![Chart of limits](https://bank.example/c.png) apply', [(0, 1), (54, 2)])

@@ -47,7 +47,6 @@ def play(address: str, token: str, *, domain: str | None, query: str) -> list[Pl
         address: as registered in Dify, without `/retrieval`.
         token: the API key of the registration.
         domain: the External Knowledge ID; None for the probes only.
-        query: of the retrieval.
     """
     url, headers = f"{address}/retrieval", {"Authorization": f"Bearer {token}"}
     newer = {"knowledge_id": "", "query": "", "retrieval_setting": {"top_k": 1, "score_threshold": 0.0}}

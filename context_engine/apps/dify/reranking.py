@@ -108,7 +108,6 @@ def model_scores(fields: Mapping[str, Any], ask: Ask) -> dict[str, Any] | None:
 
     Args:
         fields: of the form: query, passages, rerank_model.
-        ask: calls the model.
 
     Raises:
         InvalidRequest: invalid passages or model.
@@ -148,7 +147,6 @@ def _digest(text: str) -> str:
 
 
 _RERANK: Final = "rerank"
-
 _MISSING: Final = "it did not answer the search that these passages come from"
 
 
@@ -194,8 +192,6 @@ def rerank_passages(
     Args:
         fields: query, passages, domain_name or domain, rerank_model, unregistered, top_k, context_budget, context_form.
         deployment: its manifests state the tier of each dataset.
-        caller: for the record.
-        principal: the caller's rights.
         ask: calls a rerank model that is set up in Dify.
         request_id: of the request to a server.
 

@@ -28,7 +28,6 @@ from context_engine.secrecy import hide
 from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)
-
 DEADLINE_S: Final = 4.5
 """Dify waits five seconds and then retries three times."""
 
@@ -38,12 +37,10 @@ _UNKNOWN_KNOWLEDGE: Final = 2001
 _NOT_AUTHORISED: Final = 1002
 _BAD_REQUEST: Final = 4000
 _NOT_ANSWERED: Final = 4240
-
 _UNKNOWN_TITLE: Final = "Knowledge incomplete: nothing was searched"
 _FAILED_TITLE: Final = "Knowledge incomplete: the search failed"
 _MEND_ID: Final = "Correct the External Knowledge ID of this knowledge base in Dify."
 _MEND: Final = "Tell the reader that nothing could be looked up. An administrator can fix it."
-
 EXTERNAL_KNOWLEDGE: Final = Principal(id="external-knowledge")
 """The principal of an access token that `access.yaml` gives to nobody: no roles, cleared for public text only."""
 
@@ -162,7 +159,6 @@ def unanswered(error: Exception, *, notice_records: bool) -> ExternalAnswer:
     """Return the answer for a failed search: a record about the failure, or a 424.
 
     Args:
-        error: its message may be shown.
         notice_records: see `Retrieval`.
     """
     logger.warning("external knowledge: a search failed with %s", type(error).__name__)

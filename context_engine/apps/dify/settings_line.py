@@ -72,7 +72,6 @@ def read_line(text: str, *, key: str = "domains") -> SettingsLine:
 
     Args:
         text: the line; white space and line breaks that a form added or removed do no harm.
-        key: the field's name, for messages.
 
     Raises:
         ConfigError: neither JSON nor base64 of JSON, or other content.

@@ -22,7 +22,6 @@ from context_engine.service.deployment import Deployment
 from context_engine.wiring import build_engine
 
 ToolName = Literal["search", "rerank", "domains"]
-
 TOOLS: Final[tuple[ToolName, ...]] = get_args(ToolName)
 
 
@@ -42,12 +41,7 @@ class Tools:
     def call(
         self, tool: ToolName, fields: Mapping[str, Any], caller: Caller, principal: Principal, ask: Ask
     ) -> ToolOutput:
-        """Return a tool's output; see `Backend.call`.
-
-        Args:
-            caller: for the record.
-            principal: the caller's rights.
-        """
+        """Return a tool's output; see `Backend.call`."""
         if tool == "search":
             return self._search(fields, caller, principal)
         if tool == "rerank":

@@ -25,7 +25,6 @@ def check_host(host: str | None, allowed: Sequence[str], local_address: str | No
     Args:
         host: the header, NAME or NAME:PORT, with any port.
         allowed: NAME, or NAME:PORT to allow only that port; empty: the names of this machine.
-        local_address: of the connection.
 
     Raises:
         NotPermitted: the name is missing or not allowed.

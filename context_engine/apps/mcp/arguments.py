@@ -16,7 +16,6 @@ MOST_TOKENS: Final = 7000
 """An answer holds the passages twice, as text and as structured content: twice this and the rest stay below 25,000."""
 
 _MOST_PROBLEMS: Final = 5
-
 A = TypeVar("A", bound=BaseModel)
 Nothing = SkipJsonSchema[None]
 """Null, but not in the schema: clients expect one type for each argument."""

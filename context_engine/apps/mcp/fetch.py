@@ -126,7 +126,6 @@ def _text(answer: FetchAnswer) -> str:
 
 
 _BETWEEN: Final = "\n\n"
-
 _FIELD_TOKENS: Final = 500
 
 
@@ -243,7 +242,6 @@ def _metadata(domain: str, passage: FetchedPassage, others: list[dict[str, Any]]
 
 
 _DIGEST: Final = 12
-
 _MOST_PER_TOKEN: Final = 40
 """Characters; only white space has as many."""
 

@@ -31,16 +31,12 @@ from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 logger = logging.getLogger(__name__)
-
 NAME: Final = "context-engine"
 _LIST_TTL_MS: Final = 3_600_000
 _LONGEST_ERROR: Final = 2000
 _LATER: Final = "Try again in a moment; if that does not help, say that the search is unavailable."
-
 Work = Callable[[Deployment, Authenticated], SentReply]
 Context = ServerRequestContext[Any, Any]
-
-
 Desk = Callable[[Any, Work], Awaitable[SentReply]]
 """Runs the calls of a transport: it takes the HTTP request of a call (None on stdio), with its Authorization, and the
 work, and returns the work's result, called in a thread with the deployment in force and the caller."""

@@ -30,9 +30,7 @@ from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
 
 _TERMINATED: Final = 143  # 128 + SIGTERM, as shells report it
-
 _THREADS: Final = 4
-
 _ANSWERED_EVERY_S: Final = 0.02
 
 
@@ -171,9 +169,7 @@ class _StdioWire:
 
 
 _READ_BYTES: Final = 65_536
-
 _WAITING: Final = 64
-
 Line = bytes | None
 """A line without its end; None if it was too long."""
 

@@ -73,7 +73,6 @@ def read_bundle(paths: ConfigPaths, *, env: Mapping[str, str], stage: str | None
     """Read a configuration, and check that it has no secrets and that the plugin can use it.
 
     Args:
-        paths: of the files.
         env: the environment; names the stage if `stage` is None.
         stage: the overlay whose connections and dataset ids are used.
 

@@ -85,9 +85,7 @@ def _check_calls(report: PluginReport, path: str, tree: ast.Module) -> None:
 
 
 _CHINESE: Final = re.compile(r"[\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef]")
-
 _README: Final = re.compile(r"README_([a-z]{2}_[A-Za-z]{2,})\.md")
-
 _LEAST_PRIVACY: Final = 200
 
 
@@ -140,7 +138,6 @@ def _check_privacy(report: PluginReport) -> None:
 
 
 _SECONDS: Final = 120
-
 _MARK: Final = "context-engine-plugin-check:"
 
 _CHILD: Final = f"""
@@ -196,7 +193,6 @@ def load_with_sdk(files: Files, python: Path) -> SdkRun:
     """Load a plugin as Dify does at its start, and return the result.
 
     Args:
-        files: the package.
         python: an interpreter with Dify's SDK and the plugin's requirements.
 
     Raises:
@@ -262,7 +258,6 @@ def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
     """Check a plugin's folder or a `.difypkg`; a folder in a checkout is checked as it would be packed.
 
     Args:
-        place: the folder or the file.
         sdk_python: a Python 3.12 with Dify's SDK; with it the SDK loads the plugin too.
 
     Raises:
@@ -287,7 +282,6 @@ def check_files(files: Files, project: Project | None = None) -> tuple[PluginFin
     """Return the broken rules of a package.
 
     Args:
-        files: the package.
         project: the checkout of the package; its versions must equal the manifest's.
     """
     report = PluginReport(files)

@@ -89,17 +89,11 @@ MAX_BYTES: Final = 52_428_800
 """50 MiB: Dify's limit for the uncompressed size of a package."""
 
 _OUT_FOLDERS: Final = frozenset({"__pycache__", ".git", ".hg", ".svn", ".venv", "node_modules"})
-
 _OUT_SUFFIXES: Final = frozenset({".pyc", ".pyo"})
-
 _CACHE: Final = re.compile(r"\.[a-z_]+_cache")
-
 _SECRET_SUFFIXES: Final = frozenset({".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"})
-
 _SECRET_NAMES: Final = re.compile(r"\.env(\..+)?|\.netrc|\.pypirc|id_(rsa|dsa|ecdsa|ed25519)|.*\.env")
-
 _SAMPLES: Final = (".example", ".sample", ".template")
-
 _PRIVATE_KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s+[A-Za-z0-9+/=]{16}")
 
 
@@ -193,9 +187,7 @@ def _is_cache(name: str) -> bool:
 
 
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
-
 _MODE: Final = 0o100644 << 16
-
 _UNIX: Final = 3
 
 
@@ -205,7 +197,6 @@ def write_archive(files: Files, *, comment: bytes = b"", last: tuple[str, ...] =
     The bytes depend only on the files and on the zlib of the running Python.
 
     Args:
-        files: the package.
         comment: the archive's comment, used for a signature.
         last: paths to place after all others.
     """

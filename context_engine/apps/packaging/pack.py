@@ -94,7 +94,6 @@ def pack(plugin_dir: Path, out: Path, options: PackOptions | None = None, *, env
     Args:
         plugin_dir: its folder, in a checkout of context_engine.
         out: the folder to write to; created if missing.
-        options: further contents.
         env: the environment; SOURCE_DATE_EPOCH, if set, is the time of signing.
 
     Raises:

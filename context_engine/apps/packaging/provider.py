@@ -14,7 +14,6 @@ _MODEL_SCOPES: Final = frozenset(
 )
 
 _APP_SCOPES: Final = frozenset({"all", "chat", "workflow", "completion"})
-
 _MOST_OPTIONS: Final = 127
 
 
@@ -83,13 +82,9 @@ def check_scope(node: Node, kind: str | None) -> None:
 
 
 IDENTITY_NAME: Final = r"[a-zA-Z0-9_-]+"
-
 _LATER_TYPES: Final = ("date", "date-range")
-
 _OUTPUT_TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
-
 _RESERVED: Final = ("text", "json", "files")
-
 _REF: Final = re.compile(r"https://dify\.ai/schemas/v\d+/[a-z_]+\.json")
 
 _DEFAULTS: Final[Mapping[str, tuple[type, ...]]] = {
@@ -191,9 +186,7 @@ def _check_property(node: Node) -> None:
 
 
 _METHODS: Final = ("HEAD", "GET", "POST", "PUT", "DELETE", "OPTIONS")
-
 _MOST_SETTINGS: Final = 64
-
 _LONGEST_NAME: Final = 1023
 
 

@@ -28,11 +28,8 @@ SDK: Final = "dify_plugin>=0.10,<0.11"
 """Dynamic selects of tools need 0.10.0 or later."""
 
 REQUIREMENTS: Final = "requirements.txt"
-
 _READING: Final = "checking or packing a plugin"
-
 _EXTRA: Final = "plugin"
-
 _CHANGELOG: Final = re.compile(r"^## \[?(\d[^\]\s]*)", re.MULTILINE)
 
 
@@ -174,8 +171,6 @@ def check_versions(report: PluginReport, version: object, changelog: str | None,
     """Check that manifest, vendored package, changelog and pyproject.toml have the same version.
 
     Args:
-        report: the files.
-        version: the manifest's.
         changelog: the text of CHANGELOG.md beside the plugin's folder, or None.
         pyproject: the version in pyproject.toml there, or None.
     """
@@ -192,13 +187,9 @@ def check_versions(report: PluginReport, version: object, changelog: str | None,
 
 
 DEFAULT_PLATFORM: Final = "manylinux_2_28_x86_64"
-
 _MANYLINUX: Final = re.compile(r"manylinux(?:_2_(\d+)|(2014|2010|1))_(\w+)")
-
 _YEARS: Final = {"2014": 17, "2010": 12, "1": 5}
-
 _ROUNDS: Final = 5
-
 _LAST_LINES: Final = 3
 
 

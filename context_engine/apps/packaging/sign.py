@@ -33,7 +33,6 @@ def sign(files: Files, key: bytes, *, at: int) -> bytes:
     """Return the signed archive of a package.
 
     Args:
-        files: the package.
         key: RSA private key of at least 4096 bits, PEM (PKCS #1 or PKCS #8), without a passphrase.
         at: the time of signing, seconds since 1970.
 
@@ -53,7 +52,6 @@ def verify(package: bytes, key: bytes) -> datetime:
     """Check a package's signature and return when it was signed.
 
     Args:
-        package: the `.difypkg`.
         key: the public key, PEM (PKCS #1 or X.509), or the private one.
 
     Raises:

@@ -92,14 +92,11 @@ class _Imports(ast.NodeVisitor):
 
 
 _GROUPS: Final = "context_engine."
-
 _SOURCE: Final = "context_engine"
-
 _IN_PROCESS: Final = frozenset(("sentence_transformers", "onnx", "cross_encoder", "max_sim"))
 """Adapters that need an extra."""
 
 _STARTED_BY_COMMAND: Final = "context_engine.ingest.process"
-
 _LOADERS: Final = f"{_SOURCE}/ingest/loaders/"
 """Modules imported by name with the first file of their format."""
 
@@ -157,7 +154,6 @@ def vendor_project(project: Project, users: Iterable[Files], further: Iterable[s
     """Return the files of the checkout's package that the plugin can reach.
 
     Args:
-        project: the checkout.
         users: the plugin's files, and those of the other vendored packages.
         further: additional requirements of the plugin.
     """

@@ -210,7 +210,6 @@ def _extra(chunk: RetrievalChunk) -> dict[str, Any]:
 
 
 _GROUP: Final = re.compile(r"\[\s*(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\s*\](?!\()")
-
 _NUMBER: Final = re.compile(r"\d+")
 
 

@@ -19,7 +19,6 @@ from context_engine.service.contract.rag import (
 )
 
 _ID = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-
 _ROLE = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 
 

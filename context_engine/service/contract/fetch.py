@@ -9,9 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from context_engine.service.contract.chunks import FetchedChunk
 
 MOST_TOKENS: Final = 8000
-
 Id = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 

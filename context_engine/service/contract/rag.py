@@ -42,13 +42,9 @@ def _written(day: Any) -> Any:
 
 
 Flag = Annotated[bool, Field(strict=True)]
-
 Day = Annotated[date, BeforeValidator(_written)]
-
 Query = Annotated[str, Field(min_length=1, max_length=10_000)]
-
 MaxTokens = Annotated[int, Field(strict=True, ge=64, le=1_000_000)]
-
 MaxChars = Annotated[int, Field(strict=True, ge=256, le=10_000_000)]
 
 GivenChunks = Annotated[
@@ -62,13 +58,9 @@ GivenChunks = Annotated[
 ]
 
 API_VERSION: Final = "v1"
-
 Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
-
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000)]
-
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-
 Milliseconds = Annotated[float, Field(ge=0.0)]
 
 
