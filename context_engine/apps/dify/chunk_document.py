@@ -8,10 +8,10 @@ from statistics import median
 from typing import Any, Final
 
 from context_engine.apps.dify.answer import ToolOutput, lines
-from context_engine.apps.dify.chunk_form import UNNAMED, ChunkForm, given_text, read_chunk_form
+from context_engine.apps.dify.chunk_form import UNNAMED, ChunkForm, read_chunk_form, text_of_form
 from context_engine.apps.dify.chunk_structures import VARIABLES, Structured, refuse_too_large, structured
 from context_engine.apps.dify.dify_json import fitted, plain
-from context_engine.apps.dify.file_documents import FileDocuments, GivenFile, file_documents, text_documents
+from context_engine.apps.dify.file_documents import DifyFile, FileDocuments, file_documents, text_documents
 from context_engine.apps.dify.plugin_settings import FileReading
 from context_engine.core.chunking import Count
 from context_engine.core.models import Chunk, Notice, NoticeCode, about, distinct
@@ -49,7 +49,7 @@ def chunk_document(fields: Mapping[str, Any], reading: FileReading | None = None
 
 
 def _documents(fields: Mapping[str, Any], form: ChunkForm, authorities: str | None) -> FileDocuments:
-    file, texts = GivenFile.read(fields), given_text(fields)
+    file, texts = DifyFile.read(fields), text_of_form(fields)
     if file is not None and texts:
         raise InvalidRequest(_BOTH)
     if file is not None:
@@ -93,7 +93,7 @@ _SET_ASIDE: Final = frozenset(
 """Notices about passages of a document that are in no chunk."""
 
 _MOST_NAMED: Final = 5
-_WHAT: Final = {"general": "chunk", "parent_child": "parent", "qa": "question"}
+_NOUNS: Final = {"general": "chunk", "parent_child": "parent", "qa": "question"}
 
 
 def chunk_report(
@@ -116,8 +116,10 @@ def chunk_report(
     return {
         "title": cut_file.name if several else documents[0].base.title,
         "documents": len(documents),
-        "document_type": _each(document.base.doc_type or "" for document in documents),
-        "why": _each(_asks(document) if form.structure == "qa" else _why(document) for document in documents),
+        "document_type": _distinct_words(document.base.doc_type or "" for document in documents),
+        "why": _distinct_words(
+            _questions_reason(document) if form.structure == "qa" else _cut_reason(document) for document in documents
+        ),
         "structure": form.structure,
         "parent_mode": form.parent_mode if form.structure == "parent_child" else None,
         "chunks": made.made,
@@ -125,16 +127,16 @@ def chunk_report(
         "sections": _sections(cuts),
         "tokens": {"least": tokens[0], "median": round(median(tokens)), "most": tokens[-1]},
         "chunk_line": form.chunk_line,
-        "set_aside": [_said(notice) for notice in notices if notice.code in _SET_ASIDE],
+        "set_aside": [_sentence(notice) for notice in notices if notice.code in _SET_ASIDE],
         "warnings": [
-            *(_said(notice) for notice in notices if notice.code not in _SET_ASIDE),
+            *(_sentence(notice) for notice in notices if notice.code not in _SET_ASIDE),
             *map(str, cut_file.skipped),
         ],
     }
 
 
 def report_text(report: Mapping[str, Any]) -> str:
-    noun = _WHAT[report["structure"]]
+    noun = _NOUNS[report["structure"]]
     made = f"{report['chunks']:,} {noun}{'s' * (report['chunks'] != 1)}"
     if report["structure"] == "parent_child":
         made += f" of {report['embedded']:,} children"
@@ -149,17 +151,17 @@ def report_text(report: Mapping[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def _why(document: PreparedDocument) -> str:
+def _cut_reason(document: PreparedDocument) -> str:
     row = document.strategy
     how = f"{row.method}, at most {row.chunk_size} tokens, overlap {row.overlap}"
     return f"{document.structure.reason} ({how})" if document.structure else how
 
 
-def _asks(document: PreparedDocument) -> str:
+def _questions_reason(document: PreparedDocument) -> str:
     return "the fields of records" if document.loaded.record else "lines marked Q and A, or headings that ask"
 
 
-def _each(words: Iterable[str]) -> str:
+def _distinct_words(words: Iterable[str]) -> str:
     different = list(dict.fromkeys(words))
     return "; ".join(different[:_MOST_NAMED]) + (" …" if len(different) > _MOST_NAMED else "")
 
@@ -185,5 +187,5 @@ def _never_in_force(document: PreparedDocument) -> tuple[Notice, ...]:
     return (Notice(NoticeCode.NEVER_IN_FORCE, "", problem),)
 
 
-def _said(notice: Notice) -> str:
+def _sentence(notice: Notice) -> str:
     return f"{notice.subject}: {notice.message}" if notice.subject else notice.message

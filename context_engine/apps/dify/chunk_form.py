@@ -23,7 +23,7 @@ AUTO: Final = "auto"
 _TYPES: Final = (AUTO, *DEFAULT_STRATEGIES)
 _STRUCTURES: Final = ("general", "parent_child", "qa")
 _PARENT_MODES: Final = ("paragraph", "full-doc")
-_MOST_SAID: Final = 300
+_LONGEST_VALUE: Final = 300
 Structure = Literal["general", "parent_child", "qa"]
 
 
@@ -37,7 +37,7 @@ class ChunkForm:
         chunk_line: whether a chunk begins with a line about its origin.
         rule: how to cut; None to decide by the document.
         options: sizes.
-        said: chunk fields stated in the form; they override the document's own.
+        metadata_fields: chunk fields stated in the form; they override the document's own.
     """
 
     structure: Structure
@@ -45,11 +45,11 @@ class ChunkForm:
     chunk_line: bool
     rule: DocumentRule | None
     options: IngestOptions
-    said: Mapping[str, Any]
+    metadata_fields: Mapping[str, Any]
 
     def stated(self, chunk: Chunk) -> Chunk:
         """Return a chunk with the document metadata stated in the form."""
-        return chunk._replace(**self.said) if self.said else chunk
+        return chunk._replace(**self.metadata_fields) if self.metadata_fields else chunk
 
 
 def read_chunk_form(fields: Mapping[str, Any], own: IngestOptions) -> ChunkForm:
@@ -68,7 +68,7 @@ def read_chunk_form(fields: Mapping[str, Any], own: IngestOptions) -> ChunkForm:
         chunk_line=flag_field(fields, "chunk_line", True),
         rule=None if doc_type == AUTO else DocumentRule.model_validate({"include": "*", "doc_type": doc_type}),
         options=_options(fields, doc_type, own),
-        said=_said(fields),
+        metadata_fields=_stated_metadata(fields),
     )
 
 
@@ -96,7 +96,7 @@ def _sized(row: ChunkingStrategy, size: int) -> ChunkingStrategy:
     return replace(row, chunk_size=size, overlap=min(row.overlap, size // 4))
 
 
-def _said(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _stated_metadata(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the document metadata stated in the form, by chunk field."""
     metadata = {
         "document_id": _short(fields, "document_id"),
@@ -115,8 +115,8 @@ def _short(fields: Mapping[str, Any], name: str) -> str | None:
     text = text_field(fields, name)
     if text is None:
         return None
-    if len(text) > _MOST_SAID:
-        raise InvalidRequest(f"{name} has {len(text):,} characters, at most {_MOST_SAID} are kept")
+    if len(text) > _LONGEST_VALUE:
+        raise InvalidRequest(f"{name} has {len(text):,} characters, at most {_LONGEST_VALUE} are kept")
     return " ".join(text.split())
 
 
@@ -136,7 +136,7 @@ UNNAMED: Final = "document"
 _MOST_PAGES: Final = 100_000
 
 
-def given_text(fields: Mapping[str, Any]) -> tuple[LoadedDocument, ...]:
+def text_of_form(fields: Mapping[str, Any]) -> tuple[LoadedDocument, ...]:
     """Return the documents in the fields `text`, `title`, `metadata` and `pages`; none if there is no text.
 
     Args:

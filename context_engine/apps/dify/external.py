@@ -60,7 +60,7 @@ class ExternalRequest:
         knowledge_id: a domain.
         score_threshold: [0, 1], compared with the absolute signal, which is comparable across questions; relevance is
             relative to the other candidates of one search.
-        given: the request as received.
+        raw: the request as received.
     """
 
     knowledge_id: str
@@ -68,7 +68,7 @@ class ExternalRequest:
     top_k: int
     score_threshold: float
     filters: Filter | None
-    given: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 def authorised(token: Any, header: str | None) -> bool:
@@ -111,7 +111,7 @@ def read_request(body: bytes) -> ExternalRequest | None:
         top_k=_top_k(top_k),
         score_threshold=_threshold(threshold),
         filters=read_conditions(condition),
-        given=value,
+        raw=value,
     )
 
 

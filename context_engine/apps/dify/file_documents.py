@@ -76,7 +76,7 @@ class FileNotFetched(ContextEngineError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenFile:
+class DifyFile:
     """A file in a tool's form.
 
     Attributes:
@@ -256,7 +256,7 @@ class FileDocuments:
 
 
 def file_documents(
-    file: GivenFile,
+    file: DifyFile,
     *,
     rule: DocumentRule | None = None,
     options: IngestOptions | None = None,
@@ -336,7 +336,7 @@ def refuse_long(name: str, size: int) -> None:
         )
 
 
-def _refuse_missing(file: GivenFile) -> None:
+def _refuse_missing(file: DifyFile) -> None:
     if file.suffix in _WITHOUT or file.suffix not in LOADERS or all(map(find_spec, _LIBRARIES)):
         return
     raise MissingFormat(

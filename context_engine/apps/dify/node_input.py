@@ -64,9 +64,9 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
     """
     rows = _rows(value)
     known = _Known(registry, domain)
-    unknown = _stranger_spec(trust_metadata=trust_metadata)
+    unknown = _unregistered_spec(trust_metadata=trust_metadata)
     notices: list[Notice] = []
-    strangers: dict[str, None] = {}
+    unregistered: dict[str, None] = {}
     passages: dict[str, tuple[SourceSpec, list[Chunk]]] = {} if rows else {_UNREGISTERED: (unknown, [])}
     for number, row in enumerate(rows, start=1):
         if _is_notice(row):
@@ -74,10 +74,10 @@ def read_passages(value: Any, registry: Registry, domain: str | None, *, trust_m
         spec = known.source_of(row)
         if spec is None:
             spec = unknown
-            strangers[_stranger(row)] = None
+            unregistered[_stated_origin(row)] = None
         passages.setdefault(spec.id, (spec, []))[1].append(_read(number, row, spec, notices))
-    if strangers and not trust_metadata:
-        names = list(strangers)[:5]
+    if unregistered and not trust_metadata:
+        names = list(unregistered)[:5]
         shown = ", ".join(repr(name) if name else "passages without a source" for name in names)
         reason = f"in no manifest, so counted as general web (tier 5): {shown}"
         notices.append(Notice(NoticeCode.PASSAGES_UNREGISTERED, "", reason, {"origins": names}))
@@ -90,11 +90,11 @@ def read_missing(value: Any, registry: Registry, domain: str | None) -> tuple[So
     Arguments and errors are those of `read_passages`.
     """
     known = _Known(registry, domain)
-    named = [known.named(row) or [_stranger_spec(trust_metadata=False)] for row in _rows(value) if _is_notice(row)]
+    named = [known.named(row) or [_unregistered_spec(trust_metadata=False)] for row in _rows(value) if _is_notice(row)]
     return tuple({spec.id: spec for specs in named for spec in specs}.values())
 
 
-def _stranger_spec(*, trust_metadata: bool) -> SourceSpec:
+def _unregistered_spec(*, trust_metadata: bool) -> SourceSpec:
     return SourceSpec(
         id=_UNREGISTERED,
         title="Passages of no registered source",
@@ -178,7 +178,7 @@ def _is_notice(row: Mapping[str, Any]) -> bool:
     return ours and metadata["doc_metadata"].get("notice") is True
 
 
-def _stranger(row: Mapping[str, Any]) -> str:
+def _stated_origin(row: Mapping[str, Any]) -> str:
     """Return the origin that a passage of an unregistered source states, or ""."""
     metadata = row["metadata"] if _of_node(row) else row
     name = metadata.get("dataset_name") or metadata.get("source_id") or metadata.get("dataset_id")

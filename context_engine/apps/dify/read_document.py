@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 from context_engine.apps.dify.answer import ToolOutput, lines
 from context_engine.apps.dify.dify_json import fitted, plain
 from context_engine.apps.dify.file_documents import (
+    DifyFile,
     FileDocuments,
     FileNotRead,
-    GivenFile,
     file_documents,
     refuse_long,
     text_size,
@@ -140,7 +140,7 @@ def read_document(fields: Mapping[str, Any], reading: FileReading | None = None)
         FileNotRead: no text, or more than Dify's plugin runtime can transmit.
         Overloaded: too many files are being read.
     """
-    file = GivenFile.read(fields)
+    file = DifyFile.read(fields)
     if file is None:
         raise InvalidRequest("file is empty: choose the file to read")
     reading = reading or FileReading()
@@ -168,11 +168,13 @@ def read_document(fields: Mapping[str, Any], reading: FileReading | None = None)
 def _uncut(cut_file: FileDocuments) -> FileDocuments:
     """Return the documents without notices about omitted passages, because the text is returned whole."""
 
-    def told(document: PreparedDocument) -> PreparedDocument:
+    def without_omissions(document: PreparedDocument) -> PreparedDocument:
         notices = tuple(notice for notice in document.notices if notice.code is not NoticeCode.CONTENTS_LEFT_OUT)
         return replace(document, notices=notices)
 
-    return replace(cut_file, documents=tuple(cut._replace(document=told(cut.document)) for cut in cut_file.documents))
+    return replace(
+        cut_file, documents=tuple(cut._replace(document=without_omissions(cut.document)) for cut in cut_file.documents)
+    )
 
 
 def whole_text(documents: Sequence[PreparedDocument]) -> Paged:

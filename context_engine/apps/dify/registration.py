@@ -22,7 +22,7 @@ _ASKED_AGAIN: Final = (429, 500, 502, 503, 504)
 _MOST_SHOWN: Final = 300
 
 
-class Played(NamedTuple):
+class SimulatedCall(NamedTuple):
     """A simulated call, and Dify's reaction to the answer.
 
     Attributes:
@@ -40,7 +40,7 @@ class Played(NamedTuple):
     records: int | None = None
 
 
-def play(address: str, token: str, *, domain: str | None, query: str) -> list[Played]:
+def simulate_calls(address: str, token: str, *, domain: str | None, query: str) -> list[SimulatedCall]:
     """Simulate the registration probes, and a retrieval if a domain is given.
 
     Args:
@@ -88,7 +88,7 @@ def _sent(
     return _Sent(answer, time.monotonic() - started)
 
 
-def _registered(step: str, sent: _Sent) -> Played:
+def _registered(step: str, sent: _Sent) -> SimulatedCall:
     status = sent.status
     if status is None:
         ok, verdict = False, f"Dify refuses the registration: {sent.problem}"
@@ -100,12 +100,12 @@ def _registered(step: str, sent: _Sent) -> Played:
         ok, verdict = False, "Dify registers it, though the token was refused: every search would find nothing"
     else:
         ok, verdict = True, "Dify registers it"
-    return Played(step, ok, status, round(sent.elapsed_s, 3), verdict)
+    return SimulatedCall(step, ok, status, round(sent.elapsed_s, 3), verdict)
 
 
-def _retrieved(sent: _Sent) -> Played:
+def _retrieved(sent: _Sent) -> SimulatedCall:
     ok, verdict, count = _judged(sent)
-    return Played("retrieval", ok, sent.status, round(sent.elapsed_s, 3), verdict, count)
+    return SimulatedCall("retrieval", ok, sent.status, round(sent.elapsed_s, 3), verdict, count)
 
 
 def _judged(sent: _Sent) -> tuple[bool, str, int | None]:

@@ -89,15 +89,15 @@ class RemoteEngine:
         Raises:
             ContextEngineError: the server is unreachable, refuses the token, or is too old for this plugin.
         """
-        checked_hello(self._asked(HttpCall("GET", _PATH), _CHECK_S), self._url)
+        checked_hello(self._answer(HttpCall("GET", _PATH), _CHECK_S), self._url)
 
     def retrieve(self, asked: Retrieval, token: str) -> ExternalAnswer:
         """Have the server answer in time; the principal is that of the server's token, not of the endpoint's."""
         how: dict[str, Any] = {"notice_records": str(asked.notice_records).lower()}
         how["deadline_s"] = round(max(asked.left_s - _ON_THE_WAY_S, _LEAST_S), 3)
         how |= {"persona": asked.persona} if asked.persona else {}
-        call = HttpCall("POST", f"retrieval?{urlencode(how)}", plain(asked.request.given))
-        answer = self._asked(call, asked.left_s)
+        call = HttpCall("POST", f"retrieval?{urlencode(how)}", plain(asked.request.raw))
+        answer = self._answer(call, asked.left_s)
         body = body_of(answer)
         if answer.status in _PASSED_ON and body.keys() & {"records", "error_code"}:
             return ExternalAnswer(answer.status, body)
@@ -117,7 +117,7 @@ class RemoteEngine:
             ContextEngineError: the server's error, by its name, or an unusable answer.
         """
         body = plain({"parameters": fields, **_ids(caller), **more})
-        answer = self._asked(HttpCall("POST", f"{_PATH}/{tool}", body), seconds)
+        answer = self._answer(HttpCall("POST", f"{_PATH}/{tool}", body), seconds)
         if answer.status != 200:
             raise refused_by(answer, self._url)
         content = body_of(answer)
@@ -126,7 +126,7 @@ class RemoteEngine:
             raise unusable_answer(self._url)
         return ToolOutput(text=text, json=data, variables=variables)
 
-    def _asked(self, call: HttpCall, seconds: float) -> HttpAnswer:
+    def _answer(self, call: HttpCall, seconds: float) -> HttpAnswer:
         """Return a server's answer; retried if unreachable or busy, because calls have no side effects."""
         due = self._clock.monotonic() + seconds
 

@@ -302,4 +302,4 @@ def check_files(files: Files, project: Project | None = None) -> tuple[PluginFin
         )
     check_documents(report)
     check_requirements(report)
-    return tuple(dict.fromkeys(report.found))
+    return tuple(dict.fromkeys(report.findings))

@@ -46,11 +46,11 @@ class PluginReport:
     """The files under check, and the findings."""
 
     files: Files
-    found: list[PluginFinding] = field(default_factory=list)
+    findings: list[PluginFinding] = field(default_factory=list)
 
     def add(self, file: str, key: str, rule: str, message: str) -> None:
         """Add a finding."""
-        self.found.append(PluginFinding(file, key, rule, message))
+        self.findings.append(PluginFinding(file, key, rule, message))
 
     def asset(self, node: Node) -> None:
         """Check that an icon's file is in `_assets`."""
@@ -86,7 +86,7 @@ class Node:
         value = self.value.get(name) if isinstance(self.value, Mapping) else None
         return Node(self.report, self.file, f"{self.key}.{name}" if self.key else name, value)
 
-    def given(self) -> bool:
+    def is_present(self) -> bool:
         """Return whether there is a value, and report a missing one."""
         if self.value is None or self.value == "":
             self.fail("required", "must be given")
@@ -139,7 +139,7 @@ class Node:
         """Check a text in several languages: en_US and zh_Hans are required, with at most 1023 characters each."""
         if not isinstance(self.value, Mapping):
             return
-        self.at("zh_Hans").given()
+        self.at("zh_Hans").is_present()
         for entry in self.entries():
             name = entry.key.rsplit(".", 1)[-1]
             if name not in LANGUAGES:

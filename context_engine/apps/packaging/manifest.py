@@ -100,7 +100,7 @@ def _check_permission(node: Node, kind: str) -> None:
         elif not (kind == "storage" and name == "size"):
             entry.fail("permission", f"is not known. Valid: {', '.join(_PERMISSIONS[kind])}.")
     if kind == "storage":
-        node.at("size").given()
+        node.at("size").is_present()
     if kind == "model" and not node.at("enabled").value and any(node.at(name).value for name in _MODEL_PERMISSIONS):
         node.at("enabled").fail("permission", "must be true, else the model permissions below it do nothing")
 

@@ -128,7 +128,7 @@ def _check_parameter(node: Node, seen: set[str]) -> None:
     if kind in _LATER_TYPES:
         node.at("type").fail("choice", f"{kind!r} is not known to Dify 1.12: use a string")
     if node.at("form").value == "llm":
-        node.at("llm_description").given()
+        node.at("llm_description").is_present()
     node.at("required").flag()
     node.at("multiple").flag()
     check_scope(node, kind)
@@ -163,7 +163,7 @@ def _check_output(schema: Node) -> None:
     """Check a tool's output schema, which the SDK does not check."""
     if schema.at("type").value != "object":
         schema.at("type").fail("choice", f"must be object, got {schema.at('type').value!r}")
-    schema.at("properties").given()
+    schema.at("properties").is_present()
     for entry in schema.at("properties").entries():
         if entry.key.rsplit(".", 1)[-1] in _RESERVED:
             entry.fail("output-schema", "Dify has an output of this name: it would be overwritten")
@@ -177,9 +177,9 @@ def _check_property(node: Node) -> None:
             ref.fail("output-schema", "must be one of Dify's schemas: https://dify.ai/schemas/v1/<name>.json")
         return
     kind = node.at("type")
-    kind.given()
+    kind.is_present()
     kinds = [item.choice(_OUTPUT_TYPES) for item in kind.items()] or [kind.choice(_OUTPUT_TYPES)]
-    if "array" in kinds and node.at("items").given():
+    if "array" in kinds and node.at("items").is_present():
         _check_property(node.at("items"))
     for entry in node.at("properties").entries() if "object" in kinds else ():
         _check_property(entry)

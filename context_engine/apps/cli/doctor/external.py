@@ -14,7 +14,7 @@ from context_engine.apps.cli.console import clean, out, print_json, show
 from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from context_engine.apps.dify.registration import Played
+    from context_engine.apps.dify.registration import SimulatedCall
 
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
@@ -41,13 +41,13 @@ def external_is_good(
         InvalidRequest: an option that cannot be used.
     """
     from context_engine.apps.dify.credentials import Redactor
-    from context_engine.apps.dify.registration import play
+    from context_engine.apps.dify.registration import simulate_calls
 
     if query is not None and domain is None:
         raise InvalidRequest("--external needs --domain, the External Knowledge ID to ask for; or --no-query")
     _check_address(address)
     token = _token(token_env, token_file)
-    played = play(address, token, domain=None if query is None else domain, query=query or "")
+    played = simulate_calls(address, token, domain=None if query is None else domain, query=query or "")
     hide = Redactor((token,)).hide
     steps = [one._replace(verdict=hide(one.verdict)) for one in played]
     notes = _notes(address, token)
@@ -108,7 +108,7 @@ def _notes(address: str, token: str) -> list[str]:
     return notes
 
 
-def _show(steps: list[Played], notes: list[str]) -> None:
+def _show(steps: list[SimulatedCall], notes: list[str]) -> None:
     console = out()
     for one in steps:
         sign = Text("✓ ", "green") if one.ok else Text("✗ ", "bold red")

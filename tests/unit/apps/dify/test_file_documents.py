@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from context_engine.apps.dify.file_documents import FileNotFetched, GivenFile
+from context_engine.apps.dify.file_documents import DifyFile, FileNotFetched
 from context_engine.errors import InvalidRequest
 from context_engine.ingest import MOST_BYTES
 
 SIGNATURE = "kQ7-signature-zR2"
 
 
-def given(**fields: Any) -> GivenFile:
-    made = GivenFile.read({"file": {"url": f"http://api:5001/files/1?sign={SIGNATURE}", **fields}})
+def given(**fields: Any) -> DifyFile:
+    made = DifyFile.read({"file": {"url": f"http://api:5001/files/1?sign={SIGNATURE}", **fields}})
     assert made is not None
     return made
 
@@ -43,12 +43,12 @@ class TestReading:
 
     @pytest.mark.parametrize("value", [None, "", []])
     def test_an_empty_field_is_no_file(self, value: Any) -> None:
-        assert GivenFile.read({"file": value}) is None
+        assert DifyFile.read({"file": value}) is None
 
     @pytest.mark.parametrize("value", ["limits.md", 5, {"name": "x"}, [{"url": "http://a"}, {"url": "http://b"}]])
     def test_anything_else_is_refused(self, value: Any) -> None:
         with pytest.raises(InvalidRequest, match=r"^file "):
-            GivenFile.read({"file": value})
+            DifyFile.read({"file": value})
 
     def test_its_address_shows_nowhere(self) -> None:
         assert SIGNATURE not in repr(given())
