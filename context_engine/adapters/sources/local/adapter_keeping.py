@@ -9,8 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from context_engine.adapters.sources.local import adapter_store, adapter_switches, schema
 from context_engine.adapters.sources.local.adapter_store import Origin
 from context_engine.adapters.sources.local.adapter_switches import AdapterReader, scorer_of
@@ -19,7 +17,6 @@ from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.reader import Viewer
 from context_engine.adapters.sources.local.records import canonical, decode
-from context_engine.adapters.sources.local.vector_parts import Array
 from context_engine.adapters.sources.local.view import View
 from context_engine.core.models import (
     AccessScope,
@@ -35,6 +32,7 @@ from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.domain_adapter import DomainAdapter
+    from context_engine.adapters.sources.local.vector_parts import Array
 
 
 class AdapterKeeping:
@@ -232,6 +230,8 @@ def held_vectors(view: View, source_ids: Sequence[str]) -> HeldVectors:
     Args:
         source_ids: the sources; of one that the base does not hold there is nothing.
     """
+    import numpy as np  # only here: the rest of the base works without it
+
     known = dict(view.connection.execute("SELECT source_key, source_id FROM sources"))
     wanted = [key for key, name in known.items() if name in set(source_ids)]
     names: list[str] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -423,3 +425,20 @@ def test_sixteen_connections_are_kept_open_between_searches(base: LocalBase, fol
         assert len(pool._idle) == kept
     pool.close()
     assert pool._idle == []
+
+
+def test_a_base_without_an_embedder_needs_no_numpy(folder: Path) -> None:
+    """Everything is written, found and counted where it cannot be imported."""
+    program = """
+import sys
+sys.modules["numpy"] = None
+from pathlib import Path
+from context_engine.adapters.sources.local import LocalBase
+from context_engine.core.models import Chunk
+with LocalBase.open(Path(sys.argv[1]), create=True) as base:
+    with base.writer() as writer:
+        writer.put("sop", "doc", "", "1", [Chunk(content="The limit of the desk.", chunk_id="a")])
+    print([chunk.chunk_id for chunk in base.search("limit", source_id="sop", top_k=3)], base.stats().chunks)
+"""
+    run = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("['a'] 1\n", "")
