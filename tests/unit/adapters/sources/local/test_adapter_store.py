@@ -24,7 +24,12 @@ from context_engine.adapters.sources.local import (  # noqa: E402
     adapter_switches,
 )
 from context_engine.adapters.sources.local.adapter_store import Origin  # noqa: E402
-from context_engine.adapters.sources.local.partitions import SourcePlace, forget_derived  # noqa: E402
+from context_engine.adapters.sources.local.partitions import (  # noqa: E402
+    SourcePlace,
+    forget_derived,
+    forget_empty,
+    partitions,
+)
 from context_engine.adapters.sources.local.schema import DATABASE  # noqa: E402
 from context_engine.adapters.sources.local.search import Scope  # noqa: E402
 from context_engine.core.models import (  # noqa: E402
@@ -335,6 +340,17 @@ class TestWhatGoes:
             forget_derived(connection, [OPEN])
             assert connection.execute("SELECT count(*) FROM adapter_switches").fetchone() == (0,)
         assert house.adapters() == [] and scorer(house) == PLAIN
+
+    def test_a_partition_that_is_forgotten_takes_what_was_learnt_from_it_along(self, house: LocalBase) -> None:
+        keep(house, 1, OPEN, SECRET)
+        narrow = keep(house, 2, OPEN)
+        with closing(sqlite3.connect(house.path / DATABASE)) as connection, connection:
+            forget_empty(connection)
+            assert len(house.adapters()) == 2
+            connection.execute("DELETE FROM documents WHERE partition_key = ?", (SECRET,))
+            forget_empty(connection)
+            assert [one.key for one in partitions(connection)] == [OPEN]
+        assert [one.adapter_id for one in house.adapters()] == [narrow]
 
     def test_what_was_learnt_before_documents_moved_is_not_kept(self, house: LocalBase) -> None:
         origin = house.held_vectors(["sop"]).origin

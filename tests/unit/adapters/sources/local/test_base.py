@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from context_engine.adapters.sources.local import LocalBase, SourceStats
 from context_engine.adapters.sources.local.index import INDEX_VERSION
 from context_engine.adapters.sources.local.reader import Pool
 from context_engine.adapters.sources.local.records import canonical
-from context_engine.adapters.sources.local.schema import unusable
+from context_engine.adapters.sources.local.schema import connect, unusable
 from context_engine.adapters.sources.local.search import Scope
 from context_engine.core.models import Chunk, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
@@ -442,3 +442,19 @@ with LocalBase.open(Path(sys.argv[1]), create=True) as base:
 """
     run = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=False)
     assert (run.stdout, run.stderr) == ("['a'] 1\n", "")
+
+
+@pytest.mark.parametrize(("write", "synchronous", "foreign_keys"), [(True, 2, 1), (False, 2, 0)])
+def test_connections_wait_ten_seconds_and_those_of_writers_lose_no_commit(
+    base: LocalBase, fill: Fill, folder: Path, write: bool, synchronous: int, foreign_keys: int
+) -> None:
+    fill({"a": "x"})
+    with closing(connect(folder, write=write)) as connection:
+        values = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("busy_timeout", "journal_mode", "synchronous", "foreign_keys")
+        ]
+        assert values == [10_000, "wal", synchronous, foreign_keys]
+        if not write:
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):
+                connection.execute("DELETE FROM chunks")
