@@ -104,3 +104,45 @@ def test_many_questions_are_asked_at_once_where_the_embedder_takes_them() -> Non
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_bytes_of_what_is_no_vector_are_like_no_question(number: float) -> None:
     assert encoded([0.5, number], "int8") == bytes(2)
+
+
+@pytest.mark.parametrize(
+    ("vector", "numbers"),
+    [
+        ([0.5, -0.25, 0.0], [127, -64, 0]),  # 127 * .25 / .5 = 63.5, rounded to even
+        ([-2.0, 1.0], [-127, 64]),
+        ([0.0, 0.0], [0, 0]),
+        ([float("inf"), 1.0], [0, 0]),
+        ([float("nan"), 1.0], [0, 0]),
+    ],
+)
+def test_numbers_in_bytes_are_shares_of_the_greatest(vector: list[float], numbers: list[int]) -> None:
+    assert array("b", encoded(vector, "int8")).tolist() == numbers
+    assert len(encoded(vector, "float32")) == bytes_of(len(vector), "float32") == 4 * len(vector)
+    assert len(numbers) == bytes_of(len(vector), "int8")
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "dimension", "kept"),
+    [
+        ("m", "m", 384, 384),
+        ("m", "m[:256]", 384, 256),
+        ("m", "m[:384]", 384, 384),
+        ("m", "m[:385]", 384, None),
+        ("m[:256]", "m[:128]", 256, 128),
+        ("m[:256]", "m", 256, None),
+        ("n", "m[:128]", 384, None),
+        ("m", "n", 384, None),
+    ],
+)
+def test_fewer_numbers_of_the_same_model_are_made_of_more(
+    stored: str, wanted: str, dimension: int, kept: int | None
+) -> None:
+    assert numbers_kept(stored, wanted, dimension) == kept
+
+
+def test_vectors_of_a_row_are_reformed_one_by_one() -> None:
+    floats = encoded([0.6, 0.0, 0.8], "float32") + encoded([0.0, 3.0, 4.0], "float32")
+    found = array("f", reformed(floats, 3, 2, "float32")).tolist()
+    assert found == pytest.approx([1.0, 0.0, 0.0, 1.0])
+    assert reformed(floats, 3, 3, "float32") == floats

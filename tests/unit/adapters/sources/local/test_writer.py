@@ -309,3 +309,12 @@ class TestIndexIsDerived:
 
 def _broken(*_: object, **__: object) -> None:
     raise OSError("broken")
+
+
+def test_the_file_of_a_document_is_the_one_that_its_chunks_name(base: LocalBase) -> None:
+    with base.writer() as writer:
+        for name, metadata in (("named", {"source_file": "a/b.md"}), ("silent", {})):
+            writer.put("sop", name, "", "1", [Chunk(content="x", chunk_id=name, metadata=metadata)])
+        assert writer.file_of("sop", "named", "") == "a/b.md"
+        for document in (("sop", "silent", ""), ("sop", "absent", ""), ("sop", "named", "2"), ("web", "named", "")):
+            assert writer.file_of(*document) is None
