@@ -117,7 +117,7 @@ def check_checkpoints(
         else:
             fit.append((read, read.checkpoint.root in log.roots.get(size, ())))
     fit.sort(key=lambda pair: pair[0].checkpoint.size)
-    for read, fits in fit:
+    for read, fits in fit:  # by size: the last match is the largest
         if fits:
             _note_match(read, checked)
     checked.findings.extend(_misfits(fit))
@@ -174,9 +174,9 @@ def _note_match(read: _Read, checked: CheckedCheckpoints) -> None:
     size = read.checkpoint.size
     (checked.outside if read.noted.table == "outside" else checked.fitting).append(size)
     if read.signed:
-        checked.signed = max(size, checked.signed or 0)
+        checked.signed = size
     for witness in read.witnesses:
-        checked.witnessed[witness] = max(size, checked.witnessed.get(witness, 0))
+        checked.witnessed[witness] = size
 
 
 def _misfits(fit: Sequence[tuple[_Read, bool]]) -> Iterator[Finding]:

@@ -189,3 +189,17 @@ def test_rows_from_the_minimum_on_must_be_there(index: int, found_codes: list[st
     pruned = [one._replace(entry=None) if one.idx < minimum else one for one in rows]
     codes = [code for code, at in found(pruned, tile, minimum=minimum) if at == index]
     assert codes == found_codes
+
+
+@pytest.mark.parametrize(("hashes", "size"), [("no bytes", 256), (bytes(64), 258), (bytes(32 * 300), 512)])
+def test_the_last_tile_tells_how_far_the_hashes_reach(hand: Hand, hashes: object, size: int) -> None:
+    """The tile at 1 begins at 256 and has 256 hashes at most."""
+    hand("INSERT INTO tile VALUES (0, 1, ?)", hashes)
+    with open_log(hand.place) as ledger, ledger.database.connect() as connection:
+        assert find_extent(connection, 8).size == size
+
+
+def test_where_row_and_tile_are_gone_nothing_stands_for_the_hash() -> None:
+    block, _ = check_block(0, 4, [ROWS[0], ROWS[2]], tile_of(ROWS[:2]), MACS, 0)
+    assert block.leaves == tile_of(ROWS[:3]) + bytes(32)
+    assert block.likely == block.leaves
