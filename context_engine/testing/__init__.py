@@ -1,6 +1,13 @@
 """What adapter authors need: the source conformance suite, fakes, and a Dify to test against."""
 
 from context_engine.testing.access_conformance import AccessContract
+from context_engine.testing.capability_conformance import (
+    AccessProvableContract,
+    CalibratableContract,
+    LearntAdaptersContract,
+    StoredVectorsContract,
+    TrainableContract,
+)
 from context_engine.testing.conformance import ODD_QUERIES, SourceContract
 from context_engine.testing.fake_dify import (
     FAULTS,
@@ -18,6 +25,8 @@ __all__ = [
     "FAULTS",
     "ODD_QUERIES",
     "AccessContract",
+    "AccessProvableContract",
+    "CalibratableContract",
     "FakeDataset",
     "FakeDify",
     "FakeDocument",
@@ -27,7 +36,10 @@ __all__ = [
     "FakeSegment",
     "Fault",
     "FixedClock",
+    "LearntAdaptersContract",
     "ScriptedSource",
     "SinkContract",
     "SourceContract",
+    "StoredVectorsContract",
+    "TrainableContract",
 ]
