@@ -17,7 +17,6 @@ from context_engine.core.concurrency.forking import forget_in_child
 from context_engine.errors import ContextEngineError
 
 T = TypeVar("T")
-
 _IDLE_S: Final = 20.0
 
 
@@ -139,9 +138,6 @@ def submit_all(
 
     Args:
         calls: a call whose future is cancelled before its turn is never made.
-        width: most threads.
-        name: of the threads.
-        executor: runs the calls.
 
     Raises:
         Busy: not one thread could be started.
@@ -208,7 +204,6 @@ def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
     Args:
         seconds: until it is given up.
         call: its exceptions are raised here.
-        name: of its thread.
 
     Raises:
         DeadlineExceeded: it has not returned by then.
@@ -238,7 +233,6 @@ class DeadlineCaller:
         """Return what the call returns.
 
         Args:
-            call: made in another thread.
             seconds: until it is given up; less than 0 is 0.
             nothing: what was not given in time, for the error, such as "no scores".
 
@@ -291,7 +285,6 @@ class Bulkhead:
         """Start a call and return its future, or refuse it at once.
 
         Args:
-            call: made in another thread.
             left: seconds until the call is overdue.
             limit: most calls under way, this one included; None for any number.
 

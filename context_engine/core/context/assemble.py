@@ -26,9 +26,7 @@ from context_engine.core.protocols import Mask, TokenCounter
 from context_engine.errors import InvalidRequest
 
 UNTRUSTED_SHARE: Final = 0.25
-
 HEADING: Final = "Context"
-
 _MOST_NAMES: Final = 5
 
 
@@ -113,9 +111,7 @@ def _notes(decision: Decision, status: Status, missing: Sequence[str]) -> tuple[
 
 
 NOTHING_FOUND: Final = "No relevant information found"
-
 NOTHING_FITS: Final = "Relevant passages were found, but none of them fits into this context."
-
 BEST_LEFT_OUT: Final = "Note: the most relevant passage does not fit into this context."
 
 
@@ -146,11 +142,7 @@ class Frame(NamedTuple):
 
 
 def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPassage] = ()) -> Context:
-    """Return passages, best first, as a context within the frame.
-
-    Args:
-        left_out: the passages left out earlier.
-    """
+    """Return passages, best first, as a context within the frame."""
     if frame.mask is not None:
         mask = cache(frame.mask)  # a block is priced and shown several times
         frame, passages = frame._replace(mask=mask), [passage.masked_labels(mask) for passage in passages]

@@ -13,7 +13,6 @@ from context_engine.core.protocols import Mask
 
 _SENTENCE_END: Final = re.compile(r"[.!?][\"'”’)\]]*(?=\s)|[。！？]|\n")
 _WORD_END: Final = re.compile(r"\S(?=\s)")
-
 Reason = Literal["budget", "untrusted_share"]
 
 

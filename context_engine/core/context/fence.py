@@ -19,11 +19,8 @@ BREAK: Final = "\u241b"
 """Breaks a mark, visibly."""
 
 _BREAKS: Final = re.compile(BREAK + "+")
-
 _NONCE: Final = re.compile(r"[A-Za-z0-9_-]{6,64}")
-
 _WIDTH: Final = {char: width for width, pairs in BRACKETS.items() for char in pairs.replace(" ", "")}
-
 _KINDS: Final = frozenset(("Cc", "Cf", "Mn", "Mc", "Me"))
 
 
@@ -157,11 +154,8 @@ _MARKS: Final = frozenset("<>|[](){}#:,=\"'_-*~+/")
 """The characters of marks; a break beside one ends the mark."""
 
 _ESCAPES: Final = "&%\\"
-
 _SEEN: Final = "\n\r\t"
-
 _MOST_ROUNDS: Final = 12
-
 _Edits = dict[tuple[int, int], str]
 
 

@@ -17,15 +17,10 @@ _PIECE: Final = re.compile(
 )
 
 _GAP: Final = re.compile(r"(?:[\n\t]|  )[ \n]*")
-
 _BREAK: Final = re.compile(r"[\n\t][ \n]*")  # faster than the general pattern if no two blanks are adjacent
-
 _PERCENT_CJK: Final = 85
-
 _PERCENT_GAP: Final = 80
-
 _MOST_WORDS: Final = 50_000
-
 _LONGEST_WORD: Final = 32
 
 
@@ -116,7 +111,6 @@ def limited(counter: TokenCounter, max_tokens: int | None, max_chars: int | None
     """Return a counter for both limits; None without limits.
 
     Args:
-        counter: of the tokens.
         max_tokens, max_chars: at least 1; None is no limit.
     """
     if max_chars is not None:

@@ -89,9 +89,6 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bo
     absent; text is made valid, metadata bounded. A notice says each of it.
 
     Args:
-        answer: of a source.
-        source_id: the source.
-        top_k: most chunks.
         valid_chunks: its chunks are as `valid_chunk` leaves them; their scores alone are looked at.
 
     Raises:
@@ -161,10 +158,6 @@ def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
     """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
 
     Its document_version is written one way, whatever road it came by.
-
-    Args:
-        chunk: with text.
-        notices: takes one for whatever was changed.
     """
     chunk = _with_version_as_text(chunk)
     valid = sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)

@@ -172,7 +172,6 @@ def decide(
     Args:
         required_missing: a required tier or source gave nothing that is returned.
         in_scope: the best candidate reached the scope threshold.
-        returned: chunks returned.
         any_failed: a source did not answer, or not in full.
         found: candidates that were tested against the scope threshold.
         by_keywords: every source that answered was searched by a few keywords of each chunk alone.

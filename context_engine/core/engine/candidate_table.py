@@ -175,7 +175,6 @@ class CandidateTable:
         """Merge near-duplicates into the row they match, which takes the best of their relevance; return those left.
 
         Args:
-            rows: in survivor order.
             matches: of each row, an index into `rows`; None if it matches no row before it.
             limit: the least similarity of a near-duplicate.
         """

@@ -112,7 +112,6 @@ def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None 
     """Compare an answer with its baseline; from the result alone, so a recorded one will do. No source is asked.
 
     Args:
-        result: with its request and answers.
         analyse: a cache of analysed texts; one of its own where left out.
 
     Raises:

@@ -62,7 +62,6 @@ from context_engine.core.protocols import (
 from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
 
 logger = logging.getLogger(__name__)
-
 _FETCHES: Final = 4
 """Most parallel calls of a source when chunks are fetched: searches go before."""
 
@@ -235,7 +234,6 @@ class Engine:
         Args:
             domain: its only source is the one that the chunks count as.
             notices: what a reader should know about the chunks.
-            recorder: takes the result.
 
         Raises:
             InvalidRequest: an option that cannot be used.

@@ -12,9 +12,7 @@ from context_engine.core.protocols import Recorder
 from context_engine.errors import AuditUnavailable
 
 EVENTS: Final = logging.getLogger("context_engine.events")
-
 _MOST_SCORES: Final = 100
-
 _LIMITS: Final = ("threshold", "scope", "relevance")
 
 
@@ -93,10 +91,6 @@ logger = logging.getLogger(__name__)
 
 def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], subject: str) -> None:
     """Have something recorded, where there is a recorder.
-
-    Args:
-        keep: calls the recorder.
-        what: it is, for the log.
 
     Raises:
         AuditUnavailable: it could not be recorded, and must not be given out without.

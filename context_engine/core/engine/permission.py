@@ -29,7 +29,6 @@ from context_engine.core.protocols import Fetchable, Mask, Source
 from context_engine.errors import ConfigError, ContextEngineError, FetchUnsupported, SourceProtocolError
 
 _OF_THE_CALLER: Final = ("call", "pipeline config")
-
 _SAID: Final = "some sources were not searched for you"
 
 
@@ -109,7 +108,6 @@ _OF_CHUNKS: Final = frozenset(
 """What tells of a single chunk or document, counts chunks, or says what only its source knows."""
 
 _IDS: Final = ("chunk_id", "document_id")
-
 A = TypeVar("A")
 
 
@@ -135,8 +133,6 @@ def readable(
 
     Args:
         answer: of a source, not yet validated; what is no answer is left to `validate_answer`.
-        source_id: the source.
-        declared: its classification.
         scope: which classes the caller may read; None: all.
         keeps_classes: what the caller may not read changes nothing of what the source says beside the chunks.
     """
@@ -181,7 +177,6 @@ def fetched_chunks(source: Source, request: FetchRequest, declared: Classificati
     Args:
         source: asked in this thread.
         request: its `access` is what the caller may read.
-        declared: the classification of the source.
 
     Raises:
         FetchUnsupported: the source cannot give chunks by their ids.

@@ -69,7 +69,6 @@ def _candidates(status: SourceStatus) -> int:
 
 
 Prepare = Callable[[str], PreparedQuery]
-
 _MOST_EDITS: Final = 2
 
 

@@ -79,9 +79,7 @@ class SourceBulkhead:
         """Call the source in another thread; the future never raises.
 
         Args:
-            query: what to search for.
             left: seconds until the call is overdue.
-            limit: most parallel calls.
         """
         try:
             return self._bulkhead.submit(lambda: self.search(query), left, limit=limit)
@@ -201,7 +199,6 @@ def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> li
     Args:
         calls: each query has a time limit of its own, which begins now.
         limit: most parallel calls of one source, those of other searches included.
-        clock: the time.
     """
     left = [countdown(call.query.timeout_s, clock.monotonic) for call in calls]
     replies = [Future[SourceReply]() for _ in calls]

@@ -60,9 +60,7 @@ def recompute(
     (`stage_two_bytes`).
 
     Args:
-        result: with its request and answers.
         analyse: gives a text its analysis: a cache of them where one result is computed many times, or each anew.
-        match: finds the near-duplicates; likewise.
 
     Raises:
         InvalidRequest: the result does not hold its request.
@@ -166,10 +164,8 @@ def rank_chunks(
         request: its query ranks, read as in a search of a domain without glossary: whose chunks these are, no domain
             says. Its filters, day and requirements apply.
         spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
-        chunks: each with text.
         notices: what a reader should know about them.
         mask: masks personal data that a reranker would read, where the settings say so.
-        recorder: takes the result.
 
     Raises:
         ConfigError: the settings mask contexts, a reranker reads them, and there is no mask.

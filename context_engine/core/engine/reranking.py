@@ -77,8 +77,6 @@ def rerank_step(
     """Return the step that calls a reranker; None if there is none or `reranking_enabled` is off.
 
     Args:
-        reranker: the reranker; it has `rerank_timeout_s`.
-        settings: of the search.
         left: seconds until its deadline, which counts where it is sooner.
         mask: what question and passages pass before the model reads them, where `mask_contexts` is on.
         adapter: what vectors were compared under when the candidates were found.
@@ -128,7 +126,6 @@ def blend_relevance(table: CandidateTable, rows: Sequence[int], best: Sequence[i
     which it could compare with nothing.
 
     Args:
-        rows: the candidates that are left.
         best: of these the ones shown to the reranker; the others stay below them.
     """
     if not table.rerank_scores:

@@ -30,12 +30,7 @@ _TEXTS: Final = tuple((Chunk._fields.index(name), name) for name in (*sorted(_ID
 
 
 def sanitized_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
-    """Return a chunk of valid text and bounded metadata; itself where there is nothing to change.
-
-    Args:
-        chunk: its fields are of their types.
-        notices: takes one for whatever was changed.
-    """
+    """Return a chunk of valid text and bounded metadata; itself where there is nothing to change."""
     return _with_bounded_data(_with_valid_text(chunk, notices), notices)
 
 

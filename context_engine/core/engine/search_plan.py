@@ -53,7 +53,6 @@ class ClockReading(NamedTuple):
 
         Args:
             now: the moment, aware.
-            zone: the domain's time zone.
             as_of: the day the request names; None is the current day in that zone.
         """
         current = now.astimezone(zone).date()
@@ -138,22 +137,11 @@ class Retriever(Protocol):
         ...
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
-        """Return stage 1 with longer answers of some sources; None if no more can be had.
-
-        Args:
-            plan: of the search.
-            first: stage 1 so far.
-            refill: the sources to call again.
-        """
+        """Return stage 1 with longer answers of some sources; None if no more can be had."""
         ...
 
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
-        """Return what every source answers to another wording; None if no time is left, or no source is called.
-
-        Args:
-            plan: with the other wording.
-            first: what they answered to the first.
-        """
+        """Return what every source answers to another wording; None if no time is left, or no source is called."""
         ...
 
 
@@ -206,8 +194,6 @@ def prepared_query(
     """Return what is searched for.
 
     Args:
-        query: the user's words.
-        glossary: of the domain.
         settings: of the search.
         refiner: the query refiner; called where `query_refinement` is on, for at most half of the search's time: the
             sources get what it leaves.

@@ -143,12 +143,6 @@ def shortlist(
     relevance: a reranker, a learnt blend, `mmr_lambda`, `similarity_threshold`, required evidence, which merged copies
     count for, a question that names something exactly, and a source that does not say how common its terms are, so that
     the candidates must be counted.
-
-    Args:
-        table: takes the relevance.
-        rows: the candidates that are left.
-        plan: of the search.
-        statistics: by the id of the source.
     """
     settings = plan.settings
     most = max(_LEAST, _PER_PLACE * settings.stage2_top_k)
@@ -193,9 +187,6 @@ def flag_injections(table: CandidateTable, rows: Sequence[int]) -> None:
 
     A text is read alone, with its title, headings and fields, and with the text that stands beside it: the next by
     rank, and the next of its document.
-
-    Args:
-        rows: best first.
     """
 
     def kinds_of(text: str) -> tuple[str, ...]:

@@ -251,7 +251,6 @@ def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -
 
     Args:
         replies: to the whole query first.
-        source_id: the source.
         top_k: most chunks kept; the others count as cut.
     """
     main, *parts = replies

@@ -13,7 +13,6 @@ from context_engine.core.ranking.scope import how_to_get
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, SourceNotFound, nearest
 
 logger = logging.getLogger(__name__)
-
 OpenSource = Callable[[DomainSpec, SourceSpec], Source]
 OpenedSource = tuple[SourceSpec, SourceBulkhead | SourceError]
 """A source ready to be called, or why it could not be opened."""

@@ -38,7 +38,6 @@ def rank(
         rerank: gives the model reranker's scores, or recorded ones; None for no reranking.
         timer: seconds for the stage times; the default measures nothing.
         analyse: gives a text its analysis: an engine's cache of them, or each anew.
-        match: finds the near-duplicates.
     """
     if rerank is not None:
         output = _StageTwo(inputs, rerank, timer, analyse, match).run()

@@ -49,8 +49,6 @@ def access_class(rules: str, declared: Classification, claimed: Classification |
     """Return the class of a document.
 
     Args:
-        rules: of its source (`AccessPolicy.rules_of`).
-        declared: classification of its source.
         claimed: its own classification; counts if higher.
     """
     effective = declared if claimed is None or claimed.rank <= declared.rank else claimed
@@ -186,9 +184,7 @@ def _canonical(value: Any) -> str:
 
 
 _MOST_VIEWS: Final = 1024
-
 R = TypeVar("R", bound=Registry)
-
 T = TypeVar("T")
 
 

@@ -37,7 +37,6 @@ from context_engine.core.policy.filter_forms import parse_filter
 from context_engine.core.text import bare_version
 
 __all__ = ["ALWAYS_KNOWN", "VERSION_FIELDS", "chunk_fields", "matches", "named_fields", "own_fields", "parse_filter"]
-
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].+)?")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
 _MOST_DIGITS: Final = 300  # Python reads no whole number of thousands of digits; a float takes what is beyond any sense
@@ -94,7 +93,6 @@ def chunk_fields(
     """Return all fields of a candidate that a filter sees: `own_fields`, then those of its source.
 
     Args:
-        chunk: the candidate.
         source_id: also seen as `source`.
         source_type, tier, classification: after the manifest's ceiling; `tier` is also seen as `authority_tier`.
         domain: the domain searched, if it is to be seen.

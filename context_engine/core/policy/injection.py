@@ -32,7 +32,6 @@ INJECTION_SUSPECTED: Final = "injection_suspected"
 """The flag of a chunk with findings."""
 
 _ENOUGH: Final = 2
-
 _SENTENCE: Final = 80
 """Maximum number of characters from the first to the last phrase of one rule."""
 
@@ -46,13 +45,9 @@ _SEAM: Final = 120
 """Characters read on either side of the place where two texts meet."""
 
 _DEEPEST: Final = 2
-
 _SENTENCE_END: Final = re.compile(r"[.!?।]+(?=\s)|[。！？]|\n\s{0,40}\n")
-
 _FULL_STOPS: Final = (".", "!", "?", "。", "！", "？", "।")
-
 _LEET: Final = str.maketrans("013457@$", "oieastas")
-
 _LEET_WORD: Final = re.compile(r"[013457@$](?=[a-z]{2})(?!th\b|rd\b|nd\b|st\b)|(?<=[a-z])[013457@$](?=[a-z])")
 
 _REPORTED: Final = re.compile(

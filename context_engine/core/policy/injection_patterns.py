@@ -51,15 +51,10 @@ _ASSISTANT: Final = _words(
 )
 
 _TYPES: Final = "system[ _]of[ _]record|bank[ _]sop|industry[ _]standard|external[ _]official|general[ _]web"
-
 _LINE: Final = r"(?m:^)[ >*_#\[(-]{0,12}"
-
 _ABOUT: Final = "context|prompt|untrusted|retrieved|quoted|system|instructions?|user input|user message|search results"
-
 _RULE: Final = r"[-=#*<>\[\]~+|_]"
-
 _TURN_OF: Final = "(?:end|begin|start)(?: of)?(?: the)?"
-
 _ROLE_WORDS: Final = r"(?:prompt|override|instructions?)\b[\w ]{0,20}"
 
 _COMMANDS: Final = _words(
@@ -71,7 +66,6 @@ _COMMANDS: Final = _words(
 )
 
 _UNBOUNDED_COMMANDS: Final = _words("أنت|你|您|请|あなた|당신|너는|คุณ|तुम|आप")
-
 SECOND_PERSON: Final = re.compile(rf"\b(?:{_COMMANDS})\b|{_UNBOUNDED_COMMANDS}")
 """Words by which a line after the name of a role addresses a model."""
 
@@ -167,13 +161,9 @@ _FIRST_UNBOUNDED: Final = "\u0900"
 """From this character on, words are not separated by blanks, or do not end where a pattern sees a word end."""
 
 _LEAST_COMPACT: Final = 4
-
 _STEM: Final = 4
-
 _WORD: Final = re.compile(r"[^\W_]+")
-
 _END: Final = ""
-
 _Tree = dict[str, "_Tree"]
 
 
@@ -262,25 +252,15 @@ _MOST_DECODED: Final = 20_000
 """Maximum number of characters decoded of one passage."""
 
 _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}+(?:\r?\n[A-Za-z0-9+/_-]{20,}+)*+={0,2}")
-
 _HEX: Final = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}:?){12,10000}(?![0-9A-Fa-f])")
-
 _LEAST_ENCODED: Final = 20
-
 _LEAST_APART: Final = 15
-
 _LEAST_SPELT: Final = 8
-
 _REVERSED: Final = re.compile("[\u202e\u2067]([^\u202c\u2069\u202a-\u202e\n]{4,20000})")
-
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{8,20000}")
-
 _FLAG: Final = "\U0001f3f4"  # a black flag before tags: the flag of a region
-
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{8,20000}")
-
 _SPELT: Final = re.compile(r"(?<![^\W_])[^\W_](?:[\W_]{1,4}[^\W_](?![^\W_])){7,2000}")
-
 _RUN_TOGETHER: Final = re.compile(r"[a-z0-9]{18,}+")
 
 

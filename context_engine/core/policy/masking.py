@@ -34,11 +34,8 @@ from context_engine.core.protocols import Mask, Masker, PersonalData
 from context_engine.errors import ContextEngineError, MaskingError
 
 _LENGTH: Final = 12
-
 _LETTER: Final = re.compile(r"[a-f]")
-
 _KIND: Final = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
-
 _PSEUDONYM: Final = re.compile(rf"(\[[A-Z][A-Z0-9_-]{{0,31}} (?=[0-9]*[a-f])[0-9a-f]{{{_LENGTH}}}\])")
 
 

@@ -81,7 +81,6 @@ def check_tags(reading: TagReading, *, at: datetime) -> list[CheckedText]:
     """Check every text of a saved answer.
 
     Args:
-        reading: from `read_tagged`.
         at: the moment for which freshness is checked, timezone-aware.
     """
     seen: set[tuple[str, str, str]] = set()

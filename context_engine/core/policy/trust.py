@@ -41,7 +41,6 @@ def effective_authority(
     tier that disagree count as the lower of the two.
 
     Args:
-        chunk: its claims.
         spec: its source.
         declared: `declared_authority(spec)`, if already computed.
     """

@@ -10,13 +10,9 @@ from typing import Final
 from context_engine.core.text import STOP_WORDS, terms, tokens
 
 UNKNOWN: Final = "und"
-
 _HAN: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-
 _KANA: Final = re.compile(r"[\u3041-\u30ff]")
-
 _HANGUL: Final = re.compile(r"[\uac00-\ud7af\u1100-\u11ff]")
-
 _LATIN_WORD: Final = re.compile(r"[a-z\u00df-\u024f\u1e00-\u1eff]{2,}(?:'[a-z]+)?|\b[aeioy]\b")
 
 _SCRIPTS: Final = {
@@ -136,11 +132,8 @@ _SECTION_WORD: Final = (
 )
 
 _SECTION: Final = re.compile(_SECTION_WORD, re.IGNORECASE)
-
 _BRACKETS: Final = r"(?:\(\w{1,4}\))"
-
 _SPACED: Final = r"(?:\s\((?:[A-Za-z]|[IVXivx]{2,5}|\d{1,2})\))"
-
 _NUMBER: Final = rf"[A-Za-z]?\d+[A-Za-z]?(?:\.\d+[A-Za-z]?)*(?:{_BRACKETS}|{_SPACED})*"
 
 _LISTED: Final = re.compile(

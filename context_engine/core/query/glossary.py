@@ -12,9 +12,7 @@ from context_engine.core.query.spelling import edits
 from context_engine.core.text import STOP_WORDS, stems, tokens_of_word
 
 _SHORT: Final = r"(?=[A-Za-z0-9&]*[A-Z][A-Za-z0-9&]*[A-Z])[A-Za-z][A-Za-z0-9&]{1,9}"
-
 _BRACKETED: Final = re.compile(rf"\(\s*(?:the\s+|an?\s+)?[\"'“‘]?({_SHORT})[\"'”’]?\s*\)")
-
 _EXPLAINED: Final = re.compile(rf"(?<![\w-])({_SHORT})\s*\(([A-Za-z][A-Za-z &'’/-]{{4,120}})\)")
 
 _DEFINED: Final = re.compile(
@@ -126,11 +124,8 @@ def _takes(letters: str, word: str) -> Iterator[int]:
 
 
 _CAPITALS: Final = re.compile(r"(?=.*[A-Z].*[A-Z0-9])[A-Za-z][A-Za-z0-9&]{0,11}")
-
 _PLURAL: Final = re.compile(r"([A-Z][A-Za-z0-9&]*[A-Z0-9])s")
-
 _LEAST_IN_SMALL_LETTERS: Final = 3
-
 _LEAST_MISSPELT: Final = 6
 
 

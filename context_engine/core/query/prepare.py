@@ -27,9 +27,7 @@ _ONE_CHARACTER: Final = str.maketrans(
 )
 
 _DASH_IN_CODE: Final = re.compile(r"(?<=[A-Za-z])[\u2012\u2013\u2014\u2212](?=[A-Z0-9])")
-
 _FULL_WIDTH: Final = re.compile(r"[\uff01-\uffee\u3000]+")
-
 _PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
 
 
@@ -79,9 +77,7 @@ _ASKING: Final = (
 )
 
 _SENTENCE: Final = re.compile(r"(?<=[?!;？！；。])\s*|(?<=[^\W\d]\.)\s+(?=[A-Z])")
-
 _ITEM: Final = re.compile(r"(?:^|(?<=[\s:;,]))(?:\(\w{1,3}\)|\d{1,2}[.)]|[a-z]\)|[-*•])\s+(?=\S)")
-
 _JOINED: Final = re.compile(rf",?\s+(?:and|or|but)\s+(?:also\s+)?(?=(?:{_ASKING})\b)", re.IGNORECASE)
 
 _PAIR: Final = re.compile(
@@ -91,15 +87,10 @@ _PAIR: Final = re.compile(
 )
 
 _TRAILING: Final = re.compile(r"[,;]?\s+(?:and|or)$")
-
 _QUOTED: Final = re.compile(r'"[^"]*"')
-
 _MARK: Final = "\x00"
-
 _MASKED: Final = re.compile(rf"{_MARK}(\d+){_MARK}")
-
 _LEAST_TERMS: Final = 2
-
 _MOST: Final = 6
 
 
@@ -149,14 +140,11 @@ def _masked(text: str) -> tuple[str, list[str]]:
 
 
 MOST_EXPANSIONS: Final = 16
-
 _MOST_VARIANTS: Final = 3
-
 _MISSPELT: Final = 0.5
 """Weight of an expansion of a corrected spelling, relative to one of the word itself."""
 
 Entries = Mapping[str, Sequence[str]]
-
 _NONE: Final[Entries] = MappingProxyType({})
 
 
@@ -172,7 +160,6 @@ def prepare(
     """Return a query cleaned, analysed and expanded. Pure: the same arguments give the same value.
 
     Args:
-        query: the user's own words.
         entries: the domain's glossary, {term: other names}.
         expansion_weight: weight of another name relative to the user's own, [0, 1]; 0 for no expansion.
         multi_query: whether its parts are searched too (`sub_questions`).
@@ -247,9 +234,7 @@ def _other_names(mentions: Iterable[Mention], has: set[str], weight: float, by: 
 
 
 MOST_CONCEPTS: Final = 8
-
 _MOST_CHARS: Final = 2_000
-
 _CONCEPT: Final = 0.2
 """Weight of a concept named by a model, relative to another name of a user's word."""
 
@@ -260,8 +245,6 @@ def refined(query: PreparedQuery, answer: Any, *, refiner: str, weight: float) -
     A wording that lost a code, a section number or a quoted phrase of the question is left out, and a notice says so.
 
     Args:
-        query: as it was prepared.
-        given: the refiner's answer.
         refiner: its name.
         weight: of expansions, [0, 1]; a concept counts a fifth of it.
 

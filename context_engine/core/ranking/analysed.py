@@ -10,17 +10,11 @@ from context_engine.core.ranking.guard import carries, is_quantity, marks
 from context_engine.core.text import Reading, content_sha256, normalize, read, tokens
 
 _TITLE_PAGE: Final = 3
-
 _MOST_HEADER_LINES: Final = 24
-
 _LONGEST_HEADER_LINE: Final = 160
-
 _MOST_TITLES: Final = 3
-
 _MOST_HEADINGS: Final = 6
-
 _MOST_TITLE_WORDS: Final = 12
-
 _MOST_VALUE_WORDS: Final = 16
 
 # Lines that only a document's header has: one of them makes a header. Fields that a record may also have (_WEAK) count
@@ -48,13 +42,9 @@ _WEAK: Final = re.compile(
 )
 
 _RULE: Final = re.compile(r"[\W_]*$")
-
 _FIELD: Final = re.compile(r"[^:：.!?#]{1,40}[:：]\s*\S")
-
 _NO_TITLE: Final = re.compile(r"[-*•|\d(]|.*[.!?;:,。！？；：，][\"”’)*]*$")
-
 _NEXT: Final = r"(?=[\"“(\[*_]*[A-Z\u3400-\u9fff])"
-
 _DOTTED: Final = r"\d{1,3}(?:\.\d{1,3})+\.?(?:\(\w{1,4}\))*"
 
 _LABEL: Final = re.compile(

@@ -80,7 +80,6 @@ def pool(
     the others get their hash appended. The result does not depend on the order of the answers.
 
     Args:
-        answers: each source's declaration with its answer.
         analysed: analyses a text; may be a cache.
     """
     candidates: dict[Key, Candidate] = {}

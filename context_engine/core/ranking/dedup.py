@@ -18,11 +18,8 @@ from context_engine.core.ranking.guard import allows
 from context_engine.errors import InvalidRequest, nearest
 
 _FEWEST_WORDS: Final = 6
-
 _ROUNDING: Final = 1e-9
-
 MOST_GUARDED: Final = 10_000_000
-
 _PAIR: Final = 150
 """Extra characters counted for each pair against MOST_GUARDED, the characters that the guard reads for one pool.
 

@@ -23,19 +23,12 @@ it ("which desks file returns under MAS Notice 637"): without the limit R@8 fell
 code."""
 
 _OVER: Final = 0.001
-
 _MOST: Final = 0.95
-
 _HEADING: Final = re.compile(r"^#{1,6}\s.*$", re.MULTILINE)
-
 _ITEM: Final = re.compile(r"\(\w{1,4}\)")
-
 _ITEMISED: Final = re.compile(r"(.*\w)((?:\(\w{1,4}\))+)")
-
 _DOTTED_ITEM: Final = re.compile(r"\.(?=\()")
-
 _NUMBER_SIGN: Final = re.compile(r" no (?=\d)")
-
 _BEFORE_ITEM: Final = re.compile(r"\s+(?=\()")
 
 
@@ -62,7 +55,6 @@ def exact_first(
     `Notice 637(4)(b)` that of one under `Notice 637` and `4`. Quoted phrases are anybody's own.
 
     Args:
-        query: the prepared query.
         relevance: [0, 1] each.
         texts: the pool; not read where the query names nothing exactly.
         labels: what each text is headed by (title, headings, section, document id).
@@ -97,7 +89,6 @@ def phrases_held(
     """Return the quoted phrases whose words stand side by side in some text or its label.
 
     Args:
-        phrases: without their quotes.
         texts, labels: as in `exact_first`.
     """
     pool = [_Text(text, label) for text, label in zip(texts, labels, strict=True)] if phrases else []

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, TypeVar
 
 DEFAULT_K: Final = 60
-
 T = TypeVar("T", bound=Hashable)
 
 

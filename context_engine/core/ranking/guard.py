@@ -79,11 +79,8 @@ _CJK: Final = frozenset(
 )
 
 _QUANTITIES: Final = frozenset(f"{_NUMBERS} {_UNITS} {_DATES} {_CURRENCIES}".split())
-
 _WORDS: Final = _QUANTITIES | frozenset(f"{_REFERENCES} {_NEGATIONS} {_MODALS} {_SIDES}".split())
-
 _ACT_STEMS: Final = frozenset(stems(_ACTS.split()))
-
 NEGATING_PREFIXES: Final = ("un", "in", "im", "ir", "il", "dis", "non", "mis", "de")
 """Prefixes that reverse a word's meaning: authorised, unauthorised."""
 
@@ -125,7 +122,6 @@ def is_quantity(token: str) -> bool:
 
 
 _END: Final = "."
-
 _BOUND: Final = "|"
 
 # Signs that tokenising drops but a rule depends on: < > + -, ratings such as AA-, other currency signs.
@@ -135,13 +131,9 @@ _SIGN: Final = re.compile(
 )
 
 _CODE: Final = re.compile(r"[A-Z][a-z]?[A-Z]+s?\b")
-
 _NAME: Final = re.compile(r" (?<![.!?:#\d|*\-] )([A-Z][a-z]+)")
-
 _BREAK: Final = re.compile(r"[.!?。！？](?:\s+|(?<=[。！？]))")
-
 _SENTENCE: Final = re.compile(r"[.!?。！？](?:[\"”’)]*\s+(?=[\"“(]?[A-Z])|(?<=[。！？])\s*)")
-
 _HEADING: Final = re.compile(r"^\s*#+ .*$|^.*[:：]\s*$", re.MULTILINE)
 
 _ABBREVIATIONS: Final = """
@@ -329,9 +321,6 @@ def marks(text: str) -> tuple[str, ...] | None:
     of the rest must be equal. Two kinds of tokens are left out because the guard may read them in two ways: signs,
     whose spelling depends on their context, and stems that are not their own stem and may be spelled like a code. Texts
     that are not ASCII have no marks: the guard folds their characters first.
-
-    Args:
-        text: the body of a text.
     """
     if not text.isascii():
         return None

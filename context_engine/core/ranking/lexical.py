@@ -59,13 +59,9 @@ def _collections(
 
 
 K1: Final = 1.2
-
 B: Final = 0.75
-
 BIGRAM_WEIGHT: Final = 0.5
-
 LABEL_WEIGHT: Final = 0.2
-
 CLOSE: Final = 5
 """Largest distance, in terms, between two terms of the question that count as close; 3 to 8 measured alike."""
 
@@ -78,7 +74,6 @@ COVERAGE_EXPONENT: Final = 0.75
 plain idf-weighted coverage."""
 
 _NONE: Final[Mapping[str, object]] = {}
-
 _EMPTY: Final[Set[str]] = frozenset()
 
 
@@ -130,8 +125,6 @@ def lexical_scores(
     question close together are about it, scattered ones merely occur (term proximity: Tao and Zhai, SIGIR 2007).
 
     Args:
-        query: the question.
-        texts: the pool.
         labels: label of each text (title, headings, document id). In the score a code or a clause number in it counts
             fully and a word little: the titles of long documents match too much.
         statistics: of the collection of each text, None if unknown; empty if all are.

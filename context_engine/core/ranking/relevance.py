@@ -93,7 +93,6 @@ def measure(
     keeps its absolute signal as relevance.
 
     Args:
-        query: the question.
         candidates: the pool.
         statistics: frequencies of the question's terms in each source's collection, by the source's id.
         known: their relevance in a larger pool (`relevance_by_scores`); None if they are the whole pool.
@@ -248,7 +247,6 @@ def best_of(rows: Sequence[int], relevance: Sequence[float], tiers: Sequence[int
     """Return the rows to rerank, ascending: the `most` best by relevance, then tier, then row.
 
     Args:
-        rows: the remaining candidates.
         relevance, tiers: one per row.
         most: None for all.
     """

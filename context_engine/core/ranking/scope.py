@@ -21,11 +21,8 @@ SIGNAL_VERSION: Final = "1"
 """Raised with every change of the absolute signal: calibrations of other versions are ignored."""
 
 AUTO: Final = "auto"
-
 CALIBRATED: Final = "calibrated"
-
 MEASURED_DEFAULT: Final = "measured default"
-
 DEFAULT_SCOPE_THRESHOLD: Final = 0.25
 """For sources without statistics of their collection (Dify, functions).
 
@@ -46,7 +43,6 @@ def scope_threshold(settings: RankingSettings, calibrations: Iterable[ScopeCalib
     third between threshold and strong evidence is weak.
 
     Args:
-        settings: of the search.
         calibrations: one for each source that answered; None for a source without one.
 
     >>> base = ScopeCalibration(threshold=0.3, strong=0.6, signal="1")
@@ -73,15 +69,10 @@ def scope_threshold(settings: RankingSettings, calibrations: Iterable[ScopeCalib
 
 
 _OUTSIDE_BELOW: Final = 0.95
-
 _OWN_BELOW: Final = 0.1
-
 _ANSWERED_BELOW: Final = 0.02
-
 _STRONG_ABOVE: Final = 0.5
-
 _BY_WORDS: Final = 2 / 3
-
 _BY_VECTORS: Final = 0.9
 
 
@@ -141,9 +132,6 @@ def mean_calibration(calibrations: Sequence[ScopeCalibration]) -> ScopeCalibrati
         threshold = sum(n * threshold) / sum(n)        strong = sum(n * strong) / sum(n)
 
     each rounded down to three decimals. The counts of questions and chunks are summed.
-
-    Args:
-        calibrations: of one domain, signal and embedder.
 
     >>> parts = [ScopeCalibration(threshold=t, strong=0.6, signal="1", chunks=n) for t, n in ((0.2, 300), (0.4, 100))]
     >>> mean_calibration(parts).threshold

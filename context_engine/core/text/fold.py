@@ -74,11 +74,8 @@ _ESCAPE: Final = re.compile(
 )
 
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Mn", "Me"))
-
 _LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
-
 _MOST_CHARACTERS: Final = 20_000
-
 _Piece = tuple[str, int, int]
 
 

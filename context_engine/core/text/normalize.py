@@ -38,7 +38,6 @@ def bare_version(version: str) -> str:
 
 
 _JOINER: Final = "\u200d"
-
 _MOST_BACK: Final = 32
 
 

@@ -12,7 +12,6 @@ from context_engine.core.text.tokens import CJK, has_cjk
 from context_engine.errors import MissingExtra
 
 Segmenter = Literal["none", "lindera"]
-
 _RUN: Final = re.compile(f"{CJK.pattern}+")
 _KANA: Final = re.compile(r"[\u3041-\u30ff]")
 _HANGUL: Final = re.compile(r"[\uac00-\ud7af]")

@@ -13,9 +13,7 @@ from typing import Any, Final, NamedTuple
 import tantivy
 
 _MOST_STEMS: Final = 200_000
-
 _known: dict[str, str] = {}
-
 _analyser: Any = None
 
 
@@ -86,7 +84,6 @@ _INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u2
 """Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
 
 _RAISED: Final = r"[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]"
-
 _FOOTNOTE: Final = re.compile(rf"{_RAISED}(?<=\d{_RAISED}){_RAISED}*")
 """The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371. A search skips
 quickly to a leading class of characters, so what must stand before it is looked at second; likewise in `_HYPHEN`."""
@@ -96,24 +93,16 @@ _HYPHEN: Final = re.compile(r"[\u2010\u2012\u2013](?:(?<=\w\u2010)(?=\w)|(?<=[A-
 between numbers they say "to"."""
 
 _TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
-
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
-
 CJK: Final = re.compile(r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-
 _CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
-
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
-
 _CONTRACTIONS: Final = {"d": "would", "ll": "will", "m": "am", "re": "are", "ve": "have"}
-
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
 """A clause as one token, `4.2.1(b)(ii)`: its number and its items."""
 
 _MOST_WORDS: Final = 131_072
-
 Split = Callable[[str], tuple[str, ...]]
-
 _DEEPEST: Final = 12
 """Maximum number of items dropped from the end of a clause; nothing is cited deeper."""
 
@@ -247,7 +236,6 @@ def _terms_of(word: str) -> tuple[str, ...]:
 
 
 _TOKENS: Final = _WordMemo(_tokens_of)
-
 _TERMS: Final = _WordMemo(_terms_of)
 
 

@@ -81,7 +81,6 @@ def no_vector_table(dataset_id: str, *, full_text: bool = False) -> DifyRefusal:
 
 
 MOST_QUERY: Final = 250
-
 METHODS: Final = ("semantic_search", "full_text_search", "hybrid_search", "keyword_search")
 
 DEFAULT_MODEL: Final[Mapping[str, Any]] = {
@@ -92,7 +91,6 @@ DEFAULT_MODEL: Final[Mapping[str, Any]] = {
 }
 
 _REQUIRED: Final = ("search_method", "reranking_enable", "top_k", "score_threshold_enabled")
-
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 

@@ -27,7 +27,6 @@ OPERATORS: Final = (
 )  # fmt: skip
 
 _MODEL: Final = "MetadataFilteringCondition"
-
 _Test = Callable[[Mapping[str, Any]], bool]
 
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = {

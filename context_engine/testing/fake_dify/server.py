@@ -21,9 +21,7 @@ from context_engine.testing.fake_dify.app import AppRequest, AppResponse, DifyAp
 from context_engine.testing.fake_dify.faults import Fault, Injection, Wire
 
 _MIB: Final = 1024 * 1024
-
 _BLANKS: Final = b" " * _MIB
-
 _HUGE_MIB: Final = 32
 
 
@@ -89,7 +87,6 @@ def _bomb() -> bytes:
 
 
 _HIDDEN: Final = ("authorization", "cookie", "x-api-key")
-
 _WHOLE: Final = Fault()
 
 

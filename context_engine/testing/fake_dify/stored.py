@@ -18,9 +18,7 @@ from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, Fak
 from context_engine.testing.fakes import FakeEmbedder
 
 MOST_KEYWORDS: Final = 10
-
 _WORD: Final = re.compile(r"\w+")
-
 _PARTICLES: Final = re.compile("[的是在和与及并对向不应为之或等其于以将被由]")
 
 
@@ -50,7 +48,6 @@ def _cjk_words(run: str) -> list[str]:
 
 
 OWNER: Final = "00000000-0000-4000-8000-000000000001"
-
 _EMBEDDER: Final = FakeEmbedder(1024)
 
 

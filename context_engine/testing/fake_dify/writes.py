@@ -24,11 +24,8 @@ from context_engine.testing.fake_dify.refusals import (
 from context_engine.testing.fake_dify.stored import HeldDataset, Indexing, StoredDocument, StoredSegment
 
 _AUTOMATIC: Final = 500
-
 _LEAST: Final = 50
-
 _MOST: Final = 4000
-
 _PER_TOKEN: Final = 4
 
 
@@ -89,9 +86,7 @@ def _fitting(part: str, tokens: int) -> list[str]:
 
 
 MOST_NAME: Final = 40
-
 MOST_DOCUMENT_NAME: Final = 200
-
 MOST_FIELD: Final = 255
 
 _ACTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -102,7 +97,6 @@ _ACTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 _QUEUED: Final = {"indexing_status": "waiting", "error": None, "display_status": "queuing"}
-
 _TECHNIQUES: Final = ("high_quality", "economy")
 
 

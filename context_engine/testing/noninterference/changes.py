@@ -16,9 +16,7 @@ from context_engine.core.text import content_sha256
 from context_engine.testing.noninterference.requests import HiddenPlace, misspelt, sentence_of, unknown_word, words_of
 
 _MOST_REPEATS: Final = 12
-
 _MOST_CHUNKS: Final = 4
-
 _CODES: Final = ("NPA-001", "4.2.1(b)", "7 %", "USD 5 000 000")
 
 
@@ -120,7 +118,6 @@ _MOST_DOCUMENTS: Final = 150
 """Made and kept at once; beyond it more are deleted than written."""
 
 _NEW_SOURCE_EACH: Final = 40
-
 _NEW_RULE_EACH: Final = 70
 
 

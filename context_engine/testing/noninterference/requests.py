@@ -15,11 +15,8 @@ from context_engine.core.policy.access_review import rules_in
 from context_engine.core.protocols import AccessPolicy
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;])\s+|\n+")
-
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
-
 _MOST_WORDS: Final = 14
-
 _CONSONANTS: Final = "bdfgklmnprtvz"
 
 
@@ -56,7 +53,6 @@ def unknown_word(draw: Random) -> str:
 
 
 NO_SUCH_DOMAINS: Final = ("PROJECT-FALCON", "BOARD")
-
 NO_SUCH_SOURCES: Final = ("board_minutes", "falcon_files")
 """Names that requests ask for before there is anything of that name, and after."""
 
@@ -108,9 +104,7 @@ def insider_of(domains: Iterable[DomainSpec], *roles: str) -> Principal:
 
 
 _NARROWED: Final = 0.25
-
 _ELSEWHERE: Final = 0.1
-
 _TRIES: Final = 50
 
 
