@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from context_engine.service.contract.answer import AnswerJson
     from context_engine.service.contract.rag import RAGQueryRequest
     from context_engine.service.pipeline import RAGPipeline
-    from context_engine.wiring import build_engine
+    from context_engine.wiring.build import build_engine
 
 __version__ = "0.1.0"
 
@@ -64,7 +64,7 @@ _PLACES = {
     "context_engine.service.contract.answer": "AnswerJson",
     "context_engine.service.contract.rag": "RAGQueryRequest",
     "context_engine.service.pipeline": "RAGPipeline",
-    "context_engine.wiring": "build_engine",
+    "context_engine.wiring.build": "build_engine",
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names.split()}
 

@@ -21,7 +21,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from context_engine.core.chunking import ChunkingStrategy, get_strategy, read_strategies
+from context_engine.core.chunking.strategy import ChunkingStrategy, get_strategy, read_strategies
 from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import Engine, SystemClock, rank_chunks
 from context_engine.core.models import (
@@ -44,8 +44,11 @@ from context_engine.core.ranking.select import filter_by_similarity
 from context_engine.errors import DegradedRetrieval, InvalidRequest, UnknownDomain, nearest
 from context_engine.settings import config_layer
 from context_engine.settings.layers import check_names
-from context_engine.wiring import SPEAKS_FOR_ITSELF, FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
 from context_engine.wiring.audit import open_recorder
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.functions import SPEAKS_FOR_ITSELF, FunctionEngines
+from context_engine.wiring.models import RerankerChoice
+from context_engine.wiring.setup import Setup, load_setup
 
 if TYPE_CHECKING:
     from context_engine.adapters.sources.dify.adapter import DifyAdapter

@@ -34,7 +34,7 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import AccessViews
 from context_engine.service.deployment import Deployment
 from context_engine.testing.fakes import ScriptedSource
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 settings.register_profile("context_engine", deadline=None)  # tests assert behaviour, never time
 settings.load_profile("context_engine")

@@ -7,7 +7,7 @@ import json
 import time
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from context_engine import __version__
 from context_engine.adapters.sources.writer_lock import WriterLock
@@ -15,11 +15,11 @@ from context_engine.core.models import Registry
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import ANALYSER_VERSION
 from context_engine.errors import ConfigError, StoreLocked
-from context_engine.ingest import Progress, ingest
-from context_engine.ingest.folders import IngestedFolders
-from context_engine.learning.calibration import calibrate
-from context_engine.wiring import access_policy
 from context_engine.wiring.embedded_base import base_path, create_base, schema_version
+from context_engine.wiring.setup import access_policy
+
+if TYPE_CHECKING:
+    from context_engine.ingest.run import Progress
 
 __all__ = ["BANK", "MANIFESTS", "QUESTIONS", "data_dir", "ensure_base", "fingerprint"]
 
@@ -115,6 +115,10 @@ def _locked(place: Path, ready: Path) -> WriterLock | None:
 
 
 def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
+    from context_engine.ingest.folders import IngestedFolders  # only here: a search of a built base needs none of it
+    from context_engine.ingest.run import ingest
+    from context_engine.learning.calibration import calibrate
+
     specs = [source for name in registry.names for source in registry.domain(name).sources]
     rules_of = access_policy({name: registry.domain(name) for name in registry.names}).rules_of
     with create_base(base_path(place), specs, rules_of) as base:

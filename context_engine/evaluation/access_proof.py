@@ -27,9 +27,9 @@ from context_engine.testing.noninterference import (
     insider_of,
     made_requests,
 )
-from context_engine.wiring import Setup
 from context_engine.wiring.build import source_opener
 from context_engine.wiring.embedded_base import EMBEDDED
+from context_engine.wiring.setup import Setup
 from context_engine.wiring.stores import opened_store
 
 _MOST_NEW: Final = 12

@@ -34,8 +34,10 @@ from context_engine.testing.noninterference import (
     StillClock,
     write_change,
 )
-from context_engine.wiring import Setup, SourceOpener, build_engine, calibrate_domains, load_source_adapter
-from context_engine.wiring.build import source_opener
+from context_engine.wiring.adapters import load_source_adapter
+from context_engine.wiring.build import SourceOpener, build_engine, source_opener
+from context_engine.wiring.scope import calibrate_domains
+from context_engine.wiring.setup import Setup
 from context_engine.wiring.stores import offered, opened_store
 
 INSIDER_ROLE: Final = "access-proof-insider"

@@ -21,7 +21,7 @@ from context_engine.evaluation.session import Session, open_session
 from context_engine.evaluation.variant import Variant
 from context_engine.settings.files import read_yaml
 from context_engine.settings.messages import config_error
-from context_engine.wiring import Setup
+from context_engine.wiring.setup import Setup
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _QUERIES: Final = ("queries.jsonl", "queries.tsv", "questions.jsonl", "questions.tsv")

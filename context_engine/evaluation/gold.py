@@ -15,7 +15,8 @@ from context_engine.core.policy.trust import effective_authority
 from context_engine.core.protocols import TokenCounter
 from context_engine.core.text import content_sha256
 from context_engine.evaluation.qrels import EXACT
-from context_engine.wiring import Setup, listed_chunks
+from context_engine.wiring.examine import listed_chunks
+from context_engine.wiring.setup import Setup
 
 _HASH: Final = re.compile(r"(?:sha256:([0-9a-f]{8,64})|([0-9a-f]{12,64}))")
 _HEADING: Final = re.compile(r"^#+ (\d[\w.()]*) ", re.MULTILINE)

@@ -18,7 +18,7 @@ from context_engine.evaluation.qrels import EXACT, Qrels, Rejected, positive, re
 from context_engine.evaluation.questions import EvalQuestion, read_questions
 from context_engine.evaluation.run import Depth, Progress, Run, run_questions
 from context_engine.evaluation.variant import Variant, open_with_models, with_variant
-from context_engine.wiring import Setup
+from context_engine.wiring.setup import Setup
 
 _MOST_NAMED: Final = 5
 _LEAST_DEPTH: Final = 40

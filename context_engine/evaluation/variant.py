@@ -15,8 +15,9 @@ from context_engine.errors import ConfigError, EmbedderError, InvalidRequest, ne
 from context_engine.settings import ALIASES
 from context_engine.settings.files import Unparsed
 from context_engine.settings.registry import LoadedRegistry
-from context_engine.wiring import Setup, build_engine
+from context_engine.wiring.build import build_engine
 from context_engine.wiring.models import Models
+from context_engine.wiring.setup import Setup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from context_engine.core.chunking import ChunkingStrategy, Piece, defined_terms, field_spans, is_glossary, section_title
+from context_engine.core.chunking.definitions import defined_terms, is_glossary
+from context_engine.core.chunking.fields import field_spans
+from context_engine.core.chunking.outline import section_title
+from context_engine.core.chunking.pack import Piece
+from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.models import Chunk, Notice, NoticeCode, utc_text
 from context_engine.core.text import content_sha256
 from context_engine.ingest.declared_fields import DECLARED_FIELDS, ID_FIELDS, RECORD_FIELDS, json_value

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, takewhile
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.chunking import Count, QuestionAnswer, outline, questions_of, record_text, without_contents
-from context_engine.core.chunking.contents import between
+from context_engine.core.chunking.contents import between, without_contents
+from context_engine.core.chunking.fields import record_text
 from context_engine.core.chunking.labels import label_of
+from context_engine.core.chunking.outline import QuestionAnswer, outline, questions_of
+from context_engine.core.chunking.pack import Count
 from context_engine.core.models import Chunk, Notice, NoticeCode
 from context_engine.core.text.markup import has_words
 from context_engine.ingest.chunk_metadata import reference

@@ -6,20 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from context_engine.core.chunking import (
+from context_engine.core.chunking.contents import ContentsTable, contents_of, without_contents
+from context_engine.core.chunking.heading import Heading
+from context_engine.core.chunking.outline import RECORD, TextStructure, headings, structure_of
+from context_engine.core.chunking.strategy import (
     DEFAULT_STRATEGIES,
-    RECORD,
     ChunkingStrategy,
-    ContentsTable,
-    Heading,
-    TextStructure,
-    contents_of,
     get_profile,
     get_strategy,
-    headings,
     strategy_for,
-    structure_of,
-    without_contents,
 )
 from context_engine.core.models import DocumentRule, Notice
 from context_engine.core.text import PLACEHOLDER, without_markup

@@ -9,16 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from context_engine.core.chunking import (
-    CHUNKER_VERSION,
-    ChunkingStrategy,
-    ContentsTable,
-    Piece,
-    StructureKind,
-    TextStructure,
-    cut,
-    without_contents,
-)
+from context_engine.core.chunking.contents import ContentsTable, without_contents
+from context_engine.core.chunking.cut import CHUNKER_VERSION, cut
+from context_engine.core.chunking.outline import StructureKind, TextStructure
+from context_engine.core.chunking.pack import Piece
+from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.models import (
     Chunk,
     Classification,

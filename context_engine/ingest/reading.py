@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from context_engine.core.chunking import ChunkingStrategy
+from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import Chunk, IngestSettings
 from context_engine.core.protocols import TokenCounter

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from context_engine.core.chunking import DEFAULT_STRATEGIES
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.models import Chunk, Notice, NoticeCode, SourceSpec
 from context_engine.core.protocols import Sink
 from context_engine.errors import InvalidRequest, SourceError, nearest

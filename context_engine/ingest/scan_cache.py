@@ -16,7 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from context_engine.core.chunking import CHUNKER_VERSION, DEFAULT_STRATEGIES
+from context_engine.core.chunking.cut import CHUNKER_VERSION
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.models import Notice, NoticeCode, canonical_json
 from context_engine.ingest.documents import CutBy
 from context_engine.ingest.files import shown_name

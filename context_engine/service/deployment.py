@@ -18,8 +18,9 @@ from context_engine.errors import AuditOff, LedgerNotFound
 from context_engine.service.kept import KeptResults
 from context_engine.settings.principals import Principals
 from context_engine.settings.registry import LoadedRegistry
-from context_engine.wiring import Setup, build_engine
 from context_engine.wiring.audit import audit_mode, open_ledger, open_recorder
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
     from context_engine.audit.ledger.ledger import Ledger

@@ -19,7 +19,7 @@ from context_engine.errors import InvalidRequest
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment, open_deployment
 from context_engine.service.query import answer_query
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 _CALLER: Final = Caller(app="rag-pipeline")
 

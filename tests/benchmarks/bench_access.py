@@ -36,7 +36,8 @@ from context_engine.core.models import (
     SourceSpec,
 )
 from context_engine.core.policy.access import ManifestPolicy, visible
-from context_engine.wiring import build_engine, load_setup
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.setup import load_setup
 
 ROLE = "access: {roles: [reader%s]}"
 EVERYTHING = Principal(
@@ -90,7 +91,7 @@ def built(folder: Path, documents: Path, *, domain: str = "", source: str = "") 
     """Return an engine over a base of its own; `source` is the text of a rule with a place for a number."""
     from context_engine.adapters.sources.adapter import SinkOptions
     from context_engine.ingest.run import ingest
-    from context_engine.wiring import open_sink
+    from context_engine.wiring.sinks import open_sink
 
     rows = "".join(
         f"  - {{id: tier_{tier}, type: {kind}, documents: [{{include: 'tier_{tier}/*.md'}}]"

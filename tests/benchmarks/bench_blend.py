@@ -47,7 +47,7 @@ from context_engine.evaluation.session import Session
 from context_engine.evaluation.variant import Variant
 from context_engine.learning.contrast import lessons_of
 from context_engine.learning.parts import parts_of
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 MEASURES = ("nDCG@10", "R@10", "AP@10")
 DRAWS = 3

@@ -48,7 +48,7 @@ from context_engine.core.models import (
 from context_engine.core.ranking.scope import DEFAULT_SCOPE_THRESHOLD
 from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.scope import best_signals
-from context_engine.ingest import ingest
+from context_engine.ingest.run import ingest
 from context_engine.learning.calibration import calibrate, outside_questions
 
 DOMAIN = DomainSpec(version=1, domain="BENCH", sources=(SourceSpec(id="one", type=SourceType.BANK_SOP),))

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_engine.adapters.token_counters import open_counter
-from context_engine.core.chunking import ChunkingStrategy, cut
+from context_engine.core.chunking.cut import cut
+from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.errors import ConfigError
 

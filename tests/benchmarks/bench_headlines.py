@@ -25,13 +25,14 @@ from context_engine.adapters.sources.local.partitions import places
 from context_engine.core.context import ApproxTokenCounter
 from context_engine.core.models import NOBODY, Caller
 from context_engine.core.policy.access import AccessViews
-from context_engine.ingest import ingest
+from context_engine.ingest.run import ingest
 from context_engine.service.contract.rag import RAGPipelineResponse, RAGQueryRequest
 from context_engine.service.deployment import Deployment
 from context_engine.service.query import answer_query
 from context_engine.testing import FakeEmbedder
-from context_engine.wiring import access_policy, build_engine, load_setup
+from context_engine.wiring.build import build_engine
 from context_engine.wiring.embedded_base import base_path
+from context_engine.wiring.setup import access_policy, load_setup
 
 QUESTIONS = [
     RAGQueryRequest(query=one["query"], domain=one["domain"])

@@ -27,8 +27,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sample_files import MAKERS
 
 from context_engine.core.models import DocumentRule, Settings, SourceSpec
-from context_engine.ingest import IngestOptions, ingest, process, run
-from context_engine.ingest.reading import FileJob, Item, Known, read_file
+from context_engine.ingest import process, run
+from context_engine.ingest.reading import FileJob, IngestOptions, Item, Known, read_file
+from context_engine.ingest.run import ingest
 
 _KINDS: Final = (".md", ".txt", ".csv", ".json", ".html", ".docx", ".xlsx", ".pdf")
 

@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from context_engine.ingest import LoadedDocument, load
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.loaders import load
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"
 HEAD = ("Entity ID", "Name", "Desk", "Limit", "Currency", "Opened", "Remark")

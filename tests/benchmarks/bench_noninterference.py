@@ -25,7 +25,8 @@ from context_engine.core.models import Chunk, Principal, SearchRequest
 from context_engine.errors import UnknownDomain
 from context_engine.evaluation.access_trial import StoreTrial
 from context_engine.testing.noninterference import ChangeKind, HiddenChange, HiddenDocument, HiddenPlace
-from context_engine.wiring import Setup, build_engine, load_setup
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.setup import Setup, load_setup
 
 OPEN = "version: 1\ndomain: OPEN\nsources:\n  - {id: policies, type: bank_sop}\n"
 CLOSED = "version: 1\ndomain: CLOSED\naccess: {roles: [research]}\nsources:\n  - {id: web_notes, type: general_web}\n"

@@ -30,7 +30,7 @@ from bench_disjoint import read
 from bench_quality import Vectors, as_chunk, with_headings
 
 from context_engine.adapters.sources.local import LocalBase
-from context_engine.core.chunking import defined_terms, is_glossary
+from context_engine.core.chunking.definitions import defined_terms, is_glossary
 from context_engine.core.models import Chunk
 from context_engine.evaluation.gold import identity_of
 from context_engine.evaluation.learning.adapter_gate import JudgedSearch, Searches, learn_adapter

@@ -27,7 +27,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-from context_engine.core.chunking import outline
+from context_engine.core.chunking.outline import outline
 
 _PART = re.compile(
     r"(?:part|chapter|schedule|section|annex|appendix|app)\s+(?:[IVXLC]+|[A-Z]|\d+[A-Z]?)(?=[.:\s]|$)"

@@ -52,7 +52,8 @@ def bare(data_dir: Path) -> None:
 
     from context_engine.core.context import ApproxTokenCounter
     from context_engine.core.models import SearchRequest
-    from context_engine.wiring import build_engine, load_setup
+    from context_engine.wiring.build import build_engine
+    from context_engine.wiring.setup import load_setup
 
     app, counter = FastAPI(), ApproxTokenCounter()
     setup = load_setup(manifest_dir=demo.MANIFESTS)

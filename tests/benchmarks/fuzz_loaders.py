@@ -34,9 +34,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sample_files import MAKERS
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import LOADERS, CutDocument, IngestOptions, process
+from context_engine.ingest import process
 from context_engine.ingest.files import Assignment
-from context_engine.ingest.reading import FileJob
+from context_engine.ingest.loaders import LOADERS
+from context_engine.ingest.reading import CutDocument, FileJob, IngestOptions
 from context_engine.ingest.workers import read_all
 
 _BATCH: Final = 400

@@ -35,7 +35,8 @@ _SEARCH = """
 import json, statistics, sys, time
 from pathlib import Path
 from context_engine import SearchRequest, demo
-from context_engine.wiring import build_engine, load_setup
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.setup import load_setup
 home = Path(sys.argv[1])
 setup = load_setup(manifest_dir=demo.MANIFESTS, env={"HOME": str(home)}, cwd=home)
 place = demo.ensure_base(home / "data", setup.registry)

@@ -119,9 +119,9 @@ def bank(elsewhere, monkeypatch):
     for name, (text, _) in RULES.items():
         (elsewhere / "documents" / f"{name}.md").write_text(f"# {name.title()}\n\n{text}\n")
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.ingest import ingest
-    from context_engine.wiring import load_setup
+    from context_engine.ingest.run import ingest
     from context_engine.wiring.embedded_base import base_path
+    from context_engine.wiring.setup import load_setup
 
     with LocalBase.open(base_path(elsewhere / "data"), create=True) as base, base.writer() as writer:
         ingest(elsewhere / "documents", load_setup().registry.domain("NPA").sources, writer)
@@ -129,7 +129,7 @@ def bank(elsewhere, monkeypatch):
 
 
 def test_the_personas_are_there_without_any_file(elsewhere):
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     personas = load_setup(cwd=elsewhere).config.personas
     assert sorted(personas) == [
@@ -141,7 +141,7 @@ def test_the_personas_are_there_without_any_file(elsewhere):
 def test_a_file_of_personas_is_the_whole_list(elsewhere):
     (elsewhere / "config").mkdir()
     (elsewhere / "config" / "personas.json").write_text('{"auditor": {"description": "All of it.", "max_results": 50}}')
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     personas = load_setup(cwd=elsewhere).config.personas
     assert {name: one.description for name, one in personas.items()} == {"auditor": "All of it."}
@@ -151,7 +151,7 @@ def test_a_file_of_personas_is_the_whole_list(elsewhere):
 
 def test_init_writes_the_personas_that_are_built_in(elsewhere):
     from context_engine.settings.scaffold import write_scaffold
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     built_in = load_setup(cwd=elsewhere).config.personas
     write_scaffold(elsewhere / "new")
@@ -467,9 +467,9 @@ def version_in_dify(written, elsewhere):
 
 def ingested(elsewhere, name, content):
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.ingest import ingest
-    from context_engine.wiring import load_setup
+    from context_engine.ingest.run import ingest
     from context_engine.wiring.embedded_base import base_path
+    from context_engine.wiring.setup import load_setup
 
     (elsewhere / "manifests").mkdir()
     (elsewhere / "manifests" / "npa.yaml").write_text(MANIFEST.replace("*.md", "*"))

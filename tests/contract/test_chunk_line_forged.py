@@ -14,7 +14,7 @@ import pytest
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.chunking import ChunkLine, escaped, line_of, with_line
+from context_engine.core.chunking.chunk_line import ChunkLine, escaped, line_of, with_line
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Chunk, FetchRequest, SourceQuery, SourceSpec
 from context_engine.settings.connections import Connection

@@ -14,7 +14,7 @@ from context_engine.settings import find_config, load_config
 from context_engine.settings.registry import load_registry
 from context_engine.settings.scaffold import scaffold_files
 from context_engine.settings.schemas import schemas, write_schemas
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("rag-pipeline", "chunking", "authority", "personas", "ingest")

@@ -10,7 +10,8 @@ from context_engine.core.models import Decision, SearchRequest, Status
 from context_engine.settings import find_config
 from context_engine.settings.scaffold import write_scaffold
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
-from context_engine.wiring import build_engine, check
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.check import check
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "manifests/dify.example.yaml"

@@ -29,7 +29,7 @@ from context_engine.core.models import (
     SearchResult,
     SourceSpec,
 )
-from context_engine.ingest import ingest
+from context_engine.ingest.run import ingest
 from context_engine.rag import rerank
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument

@@ -28,7 +28,7 @@ from context_engine.core.models import (
 )
 from context_engine.core.policy.access import ManifestPolicy
 from context_engine.core.protocols import Source
-from context_engine.ingest import ingest
+from context_engine.ingest.run import ingest
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument, FakeSegment
 from context_engine.testing.fakes import FixedClock

@@ -32,7 +32,7 @@ from context_engine.testing.fake_dify.external import (
     node_result,
     register_external,
 )
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 RECORDINGS = Path(__file__).parent / "node_recordings"
 TOKEN = "ext-key-of-the-contract-tests-0123"

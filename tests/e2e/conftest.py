@@ -18,9 +18,9 @@ from context_engine.adapters.embedders.openai import OpenAIEmbedder
 from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.models import DomainSpec
 from context_engine.core.protocols import TokenVectors
-from context_engine.ingest import ingest
-from context_engine.wiring import Setup, load_setup
+from context_engine.ingest.run import ingest
 from context_engine.wiring.embedded_base import base_path
+from context_engine.wiring.setup import Setup, load_setup
 
 TODAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import yaml
 from context_engine import Engine, Registry, SearchRequest, SearchResult, demo
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.chunking import line_of, with_line
+from context_engine.core.chunking.chunk_line import line_of, with_line
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Chunk, DomainSpec
 from context_engine.settings.connections import Connection

@@ -16,7 +16,7 @@ from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.workspace import Workspace
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import DomainSpec
-from context_engine.ingest import ingest
+from context_engine.ingest.run import ingest
 from context_engine.settings.connections import Connection
 from context_engine.testing import FakeDify
 

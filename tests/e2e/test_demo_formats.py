@@ -25,7 +25,7 @@ from context_engine.adapters.sources.local import LocalBase
 from context_engine.apps.cli import main
 from context_engine.ingest.header import front_matter
 from context_engine.testing import FakeDify, FakeDocument
-from context_engine.wiring import Setup, load_setup
+from context_engine.wiring.setup import Setup, load_setup
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from context_engine.apps.cli import main
 from context_engine.core.models import ExaminationRequest
 from context_engine.core.policy.masking import PseudonymMask
 from context_engine.core.protocols import Masker
-from context_engine.wiring import SOURCES
+from context_engine.wiring.adapters import SOURCES
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "write-an-adapter.md"
 BLOCKS = re.findall(

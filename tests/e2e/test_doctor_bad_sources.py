@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from context_engine.apps.cli import main
 from context_engine.core.models import Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.errors import SourceUnavailable
-from context_engine.wiring import SOURCES
+from context_engine.wiring.adapters import SOURCES
 
 SECRET = "hunter2-in-the-text"
 SOURCE = "  - {{id: {0}, type: bank_sop, adapter: odd, timeout_s: {1}}}\n"

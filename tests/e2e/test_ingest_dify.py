@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from context_engine import SearchRequest, build_engine, demo
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 pytestmark = pytest.mark.slow
 KEY = "dataset-processsecret01"
@@ -157,7 +157,7 @@ def test_a_source_without_a_dataset_is_told_to_ingest_first(dify: str, tmp_path:
 
 def test_both_targets_hold_the_same_chunks_word_for_word(bank: Bank, local: Bank) -> None:
     from context_engine.adapters.sources.local import LocalBase
-    from context_engine.core.chunking import read_line
+    from context_engine.core.chunking.chunk_line import read_line
 
     of_dify = {key: [read_line(text)[1] for text in one] for key, (one,) in bank.held().items()}
     of_base: dict[tuple[str, str], dict[int, str]] = {}

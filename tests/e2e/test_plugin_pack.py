@@ -53,7 +53,7 @@ LOOKED_UP = """
 import json, sys
 import context_engine
 from importlib.metadata import entry_points, version
-from context_engine.wiring import RERANKERS, SOURCES, installed
+from context_engine.wiring.adapters import RERANKERS, SOURCES, installed
 found = {
     "from": context_engine.__file__,
     "version": version("dify-context-engine"),

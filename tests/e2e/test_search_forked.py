@@ -31,7 +31,8 @@ warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: 
 
 from context_engine.core.models import SearchRequest, Status
 
-from context_engine.wiring import build_engine, load_setup
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.setup import load_setup
 
 setup = load_setup()
 engine = build_engine(setup)

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from context_engine import SearchRequest, build_engine
 from context_engine.apps.cli import main
 from context_engine.errors import ContextEngineError
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 pytestmark = pytest.mark.slow
 

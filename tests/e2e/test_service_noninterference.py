@@ -17,7 +17,7 @@ from context_engine.evaluation.access_proof import prove_access
 from context_engine.evaluation.access_trial import StoreTrial
 from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment
-from context_engine.wiring import Setup, load_setup
+from context_engine.wiring.setup import Setup, load_setup
 from tests.unit.evaluation.test_access_proof import CLERK, DEAL, OPS, written
 from tests.unit.service.small_bank import client_of
 

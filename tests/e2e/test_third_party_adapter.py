@@ -22,7 +22,7 @@ from context_engine.apps.dify.plugin_settings import load_plugin
 from context_engine.apps.dify.tools import open_engine
 from context_engine.core.models import NOBODY, Chunk, Score, ScoreKind, SourceAnswer, SourceQuery, SourceSpec
 from context_engine.errors import ConfigError, SourceUnavailable
-from context_engine.wiring import SOURCES
+from context_engine.wiring.adapters import SOURCES
 
 MANIFEST = """
 version: 1

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
 from context_engine.errors import NotAuthenticated
-from context_engine.wiring import load_setup
 from context_engine.wiring.callers import open_authenticator
+from context_engine.wiring.setup import load_setup
 
 MANIFEST = "version: 1\ndomain: HANDBOOK\ntitle: Staff handbook\nsources: [{id: policies, type: bank_sop}]\n"
 ACCESS = (

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
-from context_engine.core.chunking import escaped, read_line
+from context_engine.core.chunking.chunk_line import escaped, read_line
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.ingest import LOADERS
+from context_engine.ingest.loaders import LOADERS
 
 FUZZ = Path(__file__).parents[1] / "benchmarks" / "fuzz_loaders.py"
 EACH = 25

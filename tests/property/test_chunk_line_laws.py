@@ -7,7 +7,7 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.core.chunking import escaped, line_of, read_line, restored, with_line
+from context_engine.core.chunking.chunk_line import escaped, line_of, read_line, restored, with_line
 from context_engine.core.models import Chunk
 
 PARTS = st.sampled_from(

@@ -3,10 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.core.chunking import ChunkingStrategy, cut, defined_terms, outline
+from context_engine.core.chunking.cut import cut
+from context_engine.core.chunking.definitions import defined_terms
+from context_engine.core.chunking.outline import outline
+from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule, sanitized_text
-from context_engine.ingest import LoadedDocument, chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
+from context_engine.ingest.loaded_document import LoadedDocument
 
 COUNTER = ApproxTokenCounter()
 LINES = st.sampled_from(

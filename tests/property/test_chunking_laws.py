@@ -6,16 +6,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context_engine.core.chunking import (
-    ChunkingStrategy,
-    contents_of,
-    cut,
-    field_pieces,
-    outline,
-    record_text,
-    structure_of,
-    without_contents,
-)
+from context_engine.core.chunking.contents import contents_of, without_contents
+from context_engine.core.chunking.cut import cut
+from context_engine.core.chunking.fields import field_pieces, record_text
+from context_engine.core.chunking.outline import outline, structure_of
+from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.text import has_words
 

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from openpyxl.comments import Comment
 
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.ingest import Skipped, chunks_of, load, prepare
 from context_engine.ingest.declared_fields import ALIASES
+from context_engine.ingest.documents import chunks_of, prepare
+from context_engine.ingest.loaded_document import Skipped
+from context_engine.ingest.loaders import load
 
 COUNTER = ApproxTokenCounter()
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])

@@ -6,7 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_engine.ingest import LoadedDocument
+from context_engine.ingest.loaded_document import LoadedDocument
 from context_engine.ingest.loaders.json_file import load_json
 from context_engine.ingest.loaders.json_stream import JsonReader, JsonStream
 from context_engine.ingest.loaders.source_file import SourceFile

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from context_engine.ingest import LoadedDocument, Skipped, load
-from context_engine.ingest.loaded_document import page_at
-from context_engine.ingest.loaders import LOADERS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, page_at
+from context_engine.ingest.loaders import LOADERS, load
 from context_engine.ingest.loaders.source_file import EMPTY
 
 DOCUMENTS = Path(__file__).parents[1] / "data" / "documents"

@@ -20,7 +20,8 @@ from docx.oxml.ns import nsdecls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_engine.ingest import LoadedDocument, load
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.loaders import load
 
 WORD = re.compile(r"\w+")
 FEW = settings(max_examples=12, deadline=None)

@@ -8,10 +8,13 @@ from itertools import pairwise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from context_engine.core.chunking import DEFAULT_STRATEGIES, questions_of, without_contents
+from context_engine.core.chunking.contents import without_contents
+from context_engine.core.chunking.outline import questions_of
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.ingest import LoadedDocument, chunks_of, prepare
 from context_engine.ingest.document_forms import answered_questions, parents_of, whole_document
+from context_engine.ingest.documents import chunks_of, prepare
+from context_engine.ingest.loaded_document import LoadedDocument
 
 COUNTER = ApproxTokenCounter()
 TABLE = {name: replace(row, chunk_size=32, overlap=0) for name, row in DEFAULT_STRATEGIES.items()}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from context_engine.ingest import LoadedDocument, load
-from context_engine.ingest.loaded_document import page_at
+from context_engine.ingest.loaded_document import LoadedDocument, page_at
+from context_engine.ingest.loaders import load
 
 CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 WORD = re.compile(r"\w+")

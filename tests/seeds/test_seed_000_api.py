@@ -63,9 +63,9 @@ def handbook(monkeypatch, tmp_path):
 
     def fill(*sources):
         from context_engine.adapters.sources.local import LocalBase
-        from context_engine.ingest import ingest
-        from context_engine.wiring import load_setup
+        from context_engine.ingest.run import ingest
         from context_engine.wiring.embedded_base import base_path
+        from context_engine.wiring.setup import load_setup
 
         specs = [spec for spec in load_setup().registry.domain("HANDBOOK").sources if spec.id in sources]
         with LocalBase.open(base_path(tmp_path / "data"), create=True) as base, base.writer() as writer:

@@ -23,8 +23,9 @@ from context_engine.errors import InvalidRequest, nearest
 
 if TYPE_CHECKING:
     from context_engine.core.protocols import TokenCounter
-    from context_engine.ingest import PreparedDocument, Skipped
-    from context_engine.wiring import Setup
+    from context_engine.ingest.documents import PreparedDocument
+    from context_engine.ingest.loaded_document import Skipped
+    from context_engine.wiring.setup import Setup
 
 SCHEMA_VERSION: Final = 1
 _MOST_SHOWN: Final = 20
@@ -66,8 +67,8 @@ def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **opti
     Exit codes: 1 the file gives no document, 3 some of it cannot be read.
     """
     from context_engine.adapters.token_counters import open_counter
-    from context_engine.ingest import shown_name
-    from context_engine.wiring import load_setup
+    from context_engine.ingest.files import shown_name
+    from context_engine.wiring.setup import load_setup
 
     file = _checked_file(path)
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
@@ -89,7 +90,7 @@ def chunk(path: str, location: ConfigLocation, limit: int, as_json: bool, **opti
 
 
 def _checked_file(path: str) -> Path:
-    from context_engine.ingest import shown_name
+    from context_engine.ingest.files import shown_name
     from context_engine.ingest.loaders.source_file import kind_of
 
     file, shown = Path(path), shown_name(path)
@@ -117,7 +118,8 @@ def _cut(
     file: Path, setup: Setup, counter: TokenCounter, rule: DocumentRule | None, limit: int
 ) -> tuple[list[_CutDocument], list[Skipped], bool]:
     """Return the documents, the parts that gave none, and whether there are more than the limit."""
-    from context_engine.ingest import CutDocument, IngestOptions, read_one
+    from context_engine.ingest.reading import CutDocument, IngestOptions
+    from context_engine.ingest.workers import read_one
 
     options = IngestOptions(
         strategies=setup.config.chunking,

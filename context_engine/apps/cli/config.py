@@ -23,7 +23,8 @@ from context_engine.service.explaining.words import setting_words
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
     from context_engine.settings import ConfigPaths
-    from context_engine.wiring import Setup, ShownSetting
+    from context_engine.wiring.report import ShownSetting
+    from context_engine.wiring.setup import Setup
 
 
 _GROUP_HEADINGS: Final = {
@@ -50,9 +51,9 @@ def config() -> None:
 @with_location
 def show_command(location: ConfigLocation, domain: str | None, persona: str | None, as_json: bool) -> None:
     """Show every setting in force, its origin, and where the configuration was found."""
-    from context_engine.wiring import load_setup
-    from context_engine.wiring import show as settings_in_force
     from context_engine.wiring.audit_report import audit_in_force
+    from context_engine.wiring.report import show as settings_in_force
+    from context_engine.wiring.setup import load_setup
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     paths = setup.config.paths
@@ -99,7 +100,7 @@ def show_command(location: ConfigLocation, domain: str | None, persona: str | No
 def check_command(location: ConfigLocation, as_json: bool) -> None:
     """Read everything and name all that is wrong; exit code 2 if anything is."""
     from context_engine.settings import find_config
-    from context_engine.wiring import check
+    from context_engine.wiring.check import check
 
     paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
     report = check(paths, env=os.environ, stage=location.stage)
@@ -131,7 +132,7 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
 @with_location
 def personas_command(location: ConfigLocation, as_json: bool) -> None:
     """List the personas that a search can name, with what each of them sets."""
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     personas = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
     if as_json:
@@ -206,7 +207,7 @@ def _sides(stages: tuple[str, ...]) -> tuple[str, str]:
 
 def _stage_rows(location: ConfigLocation, stages: tuple[str, ...]) -> list[tuple[Any, ...]]:
     from context_engine.settings import find_config
-    from context_engine.wiring import diff_stages
+    from context_engine.wiring.report import diff_stages
 
     left, right = (stages[0], stages[1]) if len(stages) == 2 else (None, stages[0])
     paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
@@ -214,8 +215,9 @@ def _stage_rows(location: ConfigLocation, stages: tuple[str, ...]) -> list[tuple
 
 
 def _changed_rows(location: ConfigLocation) -> list[tuple[Any, ...]]:
-    from context_engine.wiring import changed, load_setup
-    from context_engine.wiring import show as settings_in_force
+    from context_engine.wiring.report import changed
+    from context_engine.wiring.report import show as settings_in_force
+    from context_engine.wiring.setup import load_setup
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     return [
@@ -244,7 +246,7 @@ def _where(paths: ConfigPaths) -> Text:
 
 def _scope_of_domains(setup: Setup, data_dir: Path | None) -> dict[str, ScopeThreshold]:
     """Return the scope threshold of each domain that leaves it to calibration."""
-    from context_engine.wiring import scope_in_force
+    from context_engine.wiring.scope import scope_in_force
 
     thresholds = {name: scope_in_force(setup, spec, data_dir) for name, spec in sorted(setup.registry.domains.items())}
     return {name: threshold for name, threshold in thresholds.items() if threshold.origin}

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from context_engine.core.models import Notice, Principal, Registry
     from context_engine.settings.principals import Principals
     from context_engine.settings.registry import LoadedRegistry
-    from context_engine.wiring import Setup
     from context_engine.wiring.embedded_base import LocalBase
     from context_engine.wiring.models import Models
+    from context_engine.wiring.setup import Setup
 
 
 with_acting = click.option("--as", "acting_as", metavar="NAME", help="Act as this principal, if access.yaml lets you.")
@@ -144,7 +144,7 @@ class CliContext:
         Args:
             models: those to open, for who asks them afterwards what they did.
         """
-        from context_engine.wiring import configured_base
+        from context_engine.wiring.sinks import configured_base
 
         return configured_base(self.setup, self.base, models or self.setup.models(self.data_dir))
 
@@ -196,7 +196,7 @@ def open_context(
         InvalidRequest: the user may not act as whom they name.
     """
     from context_engine.settings import find_config
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     paths = find_config(location.config_dir, env=os.environ, cwd=Path.cwd())
     if paths.manifests() or paths.origin in _NAMED:

@@ -158,7 +158,7 @@ def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
 
     from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
     from context_engine.core.engine import SystemClock
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     clock = SystemClock()

@@ -30,9 +30,9 @@ from context_engine.errors import ConfigError, ContextEngineError, InvalidReques
 
 if TYPE_CHECKING:
     from context_engine.core.protocols import Sink
-    from context_engine.ingest import IngestReport
-    from context_engine.wiring import DomainCalibration
+    from context_engine.ingest.report import IngestReport
     from context_engine.wiring.models import Models
+    from context_engine.wiring.scope import DomainCalibration
 
 INTERVAL_S: Final = 2.0
 """Seconds between two looks at the files with --watch."""
@@ -144,8 +144,9 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
     """Run once and print the report; return whether every document is where it should be."""
     from context_engine.adapters.sources.adapter import SinkOptions
     from context_engine.core.protocols import ReportingSink, SinkReport
-    from context_engine.wiring import load_source_adapter, open_sink, sink_names
+    from context_engine.wiring.adapters import load_source_adapter
     from context_engine.wiring.embedded_base import in_embedded_base
+    from context_engine.wiring.sinks import open_sink, sink_names
 
     domain = context.setup.registry.domain(request.domain)
     load_source_adapter(request.to)  # an adapter that is not installed is the first problem to report
@@ -247,7 +248,7 @@ def _calibrate(context: CliContext, models: Models, domain: str) -> list[DomainC
 
     A failure is no error of the command: the documents are written, and a default threshold is used.
     """
-    from context_engine.wiring import DomainCalibration, calibrate_domains
+    from context_engine.wiring.scope import DomainCalibration, calibrate_domains
 
     try:
         with context.open_base(models) as base:
@@ -271,8 +272,9 @@ def _remember_folder(base: Path, request: _Request, specs: Sequence[SourceSpec])
 
 def _run(context: CliContext, request: _Request, specs: Sequence[SourceSpec], sink: Sink) -> IngestReport:
     from context_engine.adapters.token_counters import open_counter
-    from context_engine.ingest import IngestOptions, ScanCache
-    from context_engine.ingest import ingest as run
+    from context_engine.ingest.reading import IngestOptions
+    from context_engine.ingest.run import ingest as run
+    from context_engine.ingest.scan_cache import ScanCache
 
     effective = context.setup.resolver.base(context.setup.registry.domain(request.domain))
     options = IngestOptions(

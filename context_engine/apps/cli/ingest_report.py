@@ -17,8 +17,9 @@ from context_engine.core.models import NoticeCode
 if TYPE_CHECKING:
     from context_engine.core.models import Notice
     from context_engine.core.protocols import SinkReport
-    from context_engine.ingest import IngestReport, Skipped
     from context_engine.ingest.documents import CutBy
+    from context_engine.ingest.loaded_document import Skipped
+    from context_engine.ingest.report import IngestReport
 
 _FLAGS: Final = {
     NoticeCode.NOT_PRUNED: ("--prune",),

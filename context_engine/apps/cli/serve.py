@@ -84,7 +84,7 @@ def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
     from context_engine import demo
     from context_engine.service.deployment import open_deployment
     from context_engine.settings import find_data_dir
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     def load() -> Deployment:
         setup = load_setup(config_dir=location.config_dir, manifest_dir=demo.MANIFESTS, stage=location.stage)

@@ -22,7 +22,7 @@ from context_engine.errors import InvalidRequest, nearest
 if TYPE_CHECKING:
     from context_engine.settings.principals import NewToken
     from context_engine.settings.token_store import StoredToken, TokenStore
-    from context_engine.wiring import Setup
+    from context_engine.wiring.setup import Setup
 
 _MOST_BYTES: Final = 10_000
 _LONGEST_NAME: Final = 200

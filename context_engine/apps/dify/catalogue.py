@@ -25,8 +25,9 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import OpenAccess
 from context_engine.errors import ConfigError, SourceError
 from context_engine.service.deployment import Deployment
-from context_engine.wiring import examine_source, source_opener
 from context_engine.wiring.audit import audit_mode
+from context_engine.wiring.build import source_opener
+from context_engine.wiring.examine import examine_source
 
 _WIDTH: Final = 8
 _TIMEOUT_S: Final = 15.0

@@ -13,10 +13,11 @@ from context_engine.apps.dify.chunk_structures import VARIABLES, Structured, ref
 from context_engine.apps.dify.dify_json import fitted, plain
 from context_engine.apps.dify.file_documents import DifyFile, FileDocuments, file_documents, text_documents
 from context_engine.apps.dify.plugin_settings import FileReading
-from context_engine.core.chunking import Count
+from context_engine.core.chunking.pack import Count
 from context_engine.core.models import Chunk, Notice, NoticeCode, about, distinct
 from context_engine.errors import InvalidRequest
-from context_engine.ingest import CutDocument, PreparedDocument
+from context_engine.ingest.documents import PreparedDocument
+from context_engine.ingest.reading import CutDocument
 
 _NEITHER: Final = "there is nothing to cut: choose a file, or the text of the tool 'Read document'"
 _BOTH: Final = "both file and text are given: choose one of them"

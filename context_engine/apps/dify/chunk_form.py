@@ -10,14 +10,15 @@ from typing import Any, Final, Literal, cast
 
 from context_engine.apps.dify.dify_json import plain, plain_text, unusable
 from context_engine.apps.dify.form import checked_type, choice_field, flag_field, text_field, whole_field
-from context_engine.core.chunking import DEFAULT_STRATEGIES, ChunkingStrategy
-from context_engine.core.chunking.strategy import LEAST_SIZE, MOST_SIZE
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, LEAST_SIZE, MOST_SIZE, ChunkingStrategy
 from context_engine.core.models import Chunk, DocumentRule, to_date
 from context_engine.core.text import bare_version
 from context_engine.errors import InvalidRequest
-from context_engine.ingest import IngestOptions, LoadedDocument, shown_name
 from context_engine.ingest.declared_fields import DECLARED_FIELDS
+from context_engine.ingest.files import shown_name
 from context_engine.ingest.header import BrokenFrontMatter, front_matter, header_fields
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.reading import IngestOptions
 
 AUTO: Final = "auto"
 _TYPES: Final = (AUTO, *DEFAULT_STRATEGIES)

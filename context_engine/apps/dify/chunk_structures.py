@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.apps.dify.chunk_form import ChunkForm, Structure
 from context_engine.apps.dify.read_document import without_pictures
-from context_engine.core.chunking import ChunkLine, Count, escaped, line_of, with_line
+from context_engine.core.chunking.chunk_line import ChunkLine, escaped, line_of, with_line
+from context_engine.core.chunking.pack import Count
 from context_engine.core.models import Chunk, Notice, NoticeCode, about, messages
 from context_engine.errors import InvalidRequest
-from context_engine.ingest import CutDocument, PreparedDocument
 from context_engine.ingest.document_forms import (
     MOST_PARENT,
     AnsweredQuestion,
@@ -20,6 +20,8 @@ from context_engine.ingest.document_forms import (
     parents_of,
     whole_document,
 )
+from context_engine.ingest.documents import PreparedDocument
+from context_engine.ingest.reading import CutDocument
 
 VARIABLES: Final[dict[Structure, str]] = {
     "general": "general_chunks",

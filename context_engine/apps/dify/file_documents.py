@@ -28,18 +28,11 @@ from context_engine.errors import (
     SourceForbidden,
     SourceNotFound,
 )
-from context_engine.ingest import (
-    LOADERS,
-    MOST_BYTES,
-    CutDocument,
-    IngestOptions,
-    LoadedDocument,
-    Skipped,
-    cut_loaded,
-    read_one,
-    shown_name,
-)
-from context_engine.ingest.workers import Item
+from context_engine.ingest.files import shown_name
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaders import LOADERS, MOST_BYTES
+from context_engine.ingest.reading import CutDocument, IngestOptions
+from context_engine.ingest.workers import Item, cut_loaded, read_one
 
 _FETCH_S: Final = 60.0
 _MOST_NAME: Final = 200

@@ -24,11 +24,11 @@ from context_engine.apps.dify.file_documents import (
     text_size,
 )
 from context_engine.apps.dify.plugin_settings import FileReading
-from context_engine.core.chunking import headings
+from context_engine.core.chunking.outline import headings
 from context_engine.core.models import NoticeCode
 from context_engine.errors import InvalidRequest
-from context_engine.ingest import PreparedDocument
 from context_engine.ingest.document_structure import readable_name
+from context_engine.ingest.documents import PreparedDocument
 
 _PICTURE: Final = re.compile(
     r"!\[((?:[^\[\]\\\n]|\n(?!\s*\n)|\\.|\[[^\[\]\n]*+\])*+)\]"  # its words

@@ -19,7 +19,7 @@ from context_engine.core.engine import SystemClock
 from context_engine.core.models import Caller, Principal
 from context_engine.core.policy.access import AccessViews
 from context_engine.service.deployment import Deployment
-from context_engine.wiring import build_engine
+from context_engine.wiring.build import build_engine
 
 ToolName = Literal["search", "rerank", "domains"]
 TOOLS: Final[tuple[ToolName, ...]] = get_args(ToolName)

@@ -23,7 +23,7 @@ from context_engine.settings import ConfigPaths
 from context_engine.settings.connections import StageOverlay, load_overlay
 from context_engine.settings.files import read_json, read_yaml
 from context_engine.settings.paths import CONFIG_FILES
-from context_engine.wiring import check
+from context_engine.wiring.check import check
 
 _CONNECTIONS: Final = "connections.yaml"
 _SECRET_KEY: Final = re.compile(

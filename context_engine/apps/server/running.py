@@ -24,8 +24,9 @@ from context_engine.apps.server.service import Service
 from context_engine.core.concurrency.calls import EXECUTOR, DeadlineExceeded, call_within
 from context_engine.errors import ConfigError, ContextEngineError
 from context_engine.service.deployment import Deployment, open_deployment
-from context_engine.wiring import Setup, check, load_setup
 from context_engine.wiring.audit_writers import close_writers
+from context_engine.wiring.check import check
+from context_engine.wiring.setup import Setup, load_setup
 
 logger = logging.getLogger(__name__)
 _KEEP_ALIVE_S: Final = 75

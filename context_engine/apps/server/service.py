@@ -19,7 +19,8 @@ from context_engine.core.models import DomainSpec, Settings, SourceSpec
 from context_engine.errors import ContextEngineError, Overloaded
 from context_engine.service.callers import Authenticated, Authenticator
 from context_engine.service.deployment import Deployment, LiveDeployment
-from context_engine.wiring import ExaminedSource, examine_source, source_opener
+from context_engine.wiring.build import source_opener
+from context_engine.wiring.examine import ExaminedSource, examine_source
 
 T = TypeVar("T")
 Work = Callable[[Deployment, Authenticated], T]

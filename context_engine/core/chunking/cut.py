@@ -17,14 +17,6 @@ from context_engine.core.chunking.spans import Span, atoms, stripped
 from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.text.markup import has_words
 
-BOOKKEEPING_KEYS: Final = frozenset(
-    (
-        *("token_count", "content_sha256", "previous_chunk_id", "next_chunk_id", "page", "page_end"),
-        *("line", "row", "chunk_index", "created_at"),
-    )
-)
-"""Not searched: with the next chunk's id as text, a chunk would match its neighbour's number."""
-
 
 def fixed_pieces(
     text: str, size: int, overlap: int, count: Count, contents: Sequence[ContentsTable] = ()

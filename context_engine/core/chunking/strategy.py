@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
-from context_engine.core.chunking.outline import TextStructure
 from context_engine.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from context_engine.core.chunking.outline import TextStructure
 
 Method = Literal["section_aware", "fixed_size", "field_level"]
 LEAST_SIZE: Final = 16
 MOST_SIZE: Final = 8192
+BOOKKEEPING_KEYS: Final = frozenset(
+    (
+        *("token_count", "content_sha256", "previous_chunk_id", "next_chunk_id", "page", "page_end"),
+        *("line", "row", "chunk_index", "created_at"),
+    )
+)
+"""Not searched: with the next chunk's id as text, a chunk would match its neighbour's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,7 @@ def strategy_for(structure: TextStructure, table: Mapping[str, ChunkingStrategy]
     the fields of `sop_document`; text without sections gets the `default` row, and so does every text where the table
     gives that row its own method.
 
+    >>> from context_engine.core.chunking.outline import TextStructure
     >>> strategy_for(TextStructure("sections", 3)).method, strategy_for(TextStructure("windows")).method
     ('section_aware', 'fixed_size')
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from context_engine.core.chunking import record_text
+from context_engine.core.chunking.fields import record_text
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS, RECORD_FIELDS, json_value
 from context_engine.ingest.header import header_fields

@@ -9,7 +9,7 @@ from typing import Any, Final
 import yaml
 
 from context_engine.core.models import Chunk, DomainSpec, SourceSpec, SourceType
-from context_engine.ingest import ingest
+from context_engine.ingest.run import ingest
 from context_engine.testing.fake_dify.data import FakeDataset, FakeDocument, FakeSegment, Model
 
 _RERANKER: Final[Model] = ("langgenius/fake/fake", "fake-rerank")

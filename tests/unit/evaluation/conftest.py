@@ -18,7 +18,7 @@ from context_engine.evaluation.questions import EvalQuestion
 from context_engine.evaluation.score import Scored
 from context_engine.evaluation.session import Session, open_session
 from context_engine.evaluation.variant import Variant, read_variant
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 
 @pytest.fixture(scope="session")

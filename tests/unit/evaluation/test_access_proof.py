@@ -15,7 +15,9 @@ from context_engine.core.models import NOBODY, Chunk, Classification, Principal
 from context_engine.errors import ConfigError, StoreError
 from context_engine.evaluation.access_proof import prove_access
 from context_engine.testing import FixedClock
-from context_engine.wiring import Setup, SourceOpener, load_setup, load_source_adapter
+from context_engine.wiring.adapters import load_source_adapter
+from context_engine.wiring.build import SourceOpener
+from context_engine.wiring.setup import Setup, load_setup
 
 OPS = """
 version: 1

@@ -8,7 +8,7 @@ from context_engine.core.models import SearchRequest
 from context_engine.errors import InvalidRequest
 from context_engine.evaluation.questions import EvalQuestion, read_questions
 from context_engine.evaluation.scope import OUT_OF_SCOPE, best_signals, calibrate, scope_report
-from context_engine.wiring import build_engine
+from context_engine.wiring.build import build_engine
 
 INSIDE = [("a", 0.9), ("b", 0.5), ("c", 0.3), ("d", 0.2)]
 OUTSIDE = [("w", 0.0), ("x", 0.1), ("y", 0.3), ("z", 0.6)]

@@ -17,7 +17,7 @@ from context_engine.evaluation.run import Depth, QuestionOutcome, Run, answer_of
 from context_engine.evaluation.score import gold_fates, rankings_of, score_rankings, score_run
 from context_engine.evaluation.session import open_session
 from context_engine.evaluation.variant import Variant, read_variant
-from context_engine.wiring import build_engine
+from context_engine.wiring.build import build_engine
 
 MEASURES = ("R@8", "AP@10", "nDCG@10")
 

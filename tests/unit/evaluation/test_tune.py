@@ -215,7 +215,7 @@ def test_better_is_beyond_noise_only(demo_session):
 
 
 def test_a_configuration_keeps_its_other_keys_and_can_be_loaded(demo_session, written, tmp_path):
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     path = written("rag-pipeline.json", '{"// mine": "x", "stage1_top_k": 30, "authority_weight": 0.4}')
     found = tuned(demo_session, 0.05, "authority_weight=0.2", 'authority_boosts={"tier_1": 0.5}', "local.a=1")
@@ -242,7 +242,7 @@ def test_a_file_that_is_no_configuration_is_not_written_over(demo_session, writt
 
 
 def test_what_is_chosen_replaces_the_same_key_of_a_group(demo_session, written, tmp_path):
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     path = written(
         "rag-pipeline.json", '{"search": {"authority_weight": 0.4, "min_chunks": 1}, "models": {"rrf_k": 9}}'

@@ -6,7 +6,8 @@ import openpyxl
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule
-from context_engine.ingest import LoadedDocument, chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
+from context_engine.ingest.loaded_document import LoadedDocument
 from context_engine.ingest.loaders import load
 
 COUNTER = ApproxTokenCounter()

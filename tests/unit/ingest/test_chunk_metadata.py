@@ -8,11 +8,13 @@ from itertools import pairwise
 import pytest
 from pydantic import ValidationError
 
-from context_engine.core.chunking import read_strategies, record_text
+from context_engine.core.chunking.fields import record_text
+from context_engine.core.chunking.strategy import read_strategies
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule
 from context_engine.errors import ConfigError
-from context_engine.ingest import LoadedDocument, chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
+from context_engine.ingest.loaded_document import LoadedDocument
 
 RECORD = {"entity_id": "AC-1", "desk": "Rates", **{f"remark_{n}": f"{n} " + "word " * 60 for n in range(1, 7)}}
 

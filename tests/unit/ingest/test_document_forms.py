@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import NoticeCode
-from context_engine.ingest import LoadedDocument, PreparedDocument, chunks_of, prepare
 from context_engine.ingest.document_forms import Parents, parents_of, whole_document
+from context_engine.ingest.documents import PreparedDocument, chunks_of, prepare
+from context_engine.ingest.loaded_document import LoadedDocument
 
 COUNTER = ApproxTokenCounter()
 

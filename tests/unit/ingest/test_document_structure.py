@@ -2,13 +2,16 @@
 
 import pytest
 
-from context_engine.core.chunking import DEFAULT_STRATEGIES, read_strategies
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, read_strategies
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import DocumentRule, NoticeCode
-from context_engine.ingest import LoadedDocument, ScanCache, chunks_of, ingest, prepare
 from context_engine.ingest import documents as documents_module
 from context_engine.ingest import scan_cache as scan_cache_module
 from context_engine.ingest.document_structure import document_title, readable_name
+from context_engine.ingest.documents import chunks_of, prepare
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.run import ingest
+from context_engine.ingest.scan_cache import ScanCache
 
 COUNTER = ApproxTokenCounter()
 

@@ -7,7 +7,9 @@ import pytest
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models import Classification, DocumentRule, FetchedAtBasis, SourceType, TrustClass
-from context_engine.ingest import LoadedDocument, chunks_of, load, prepare
+from context_engine.ingest.documents import chunks_of, prepare
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.loaders import load
 
 COUNTER = ApproxTokenCounter()
 SOP = DocumentRule(include="*", doc_type="sop_document")

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from context_engine.ingest import IngestOptions, ScanCache, ingest, original_name, shown_name
-from context_engine.ingest.files import assign, matches
+from context_engine.ingest.files import assign, matches, original_name, shown_name
+from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.run import ingest
+from context_engine.ingest.scan_cache import ScanCache
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only here is a name any bytes")
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.core.chunking import DEFAULT_STRATEGIES
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import LOADERS, IngestOptions, ingest, process
-from context_engine.ingest.reading import most_chars, most_chunks
+from context_engine.ingest import process
+from context_engine.ingest.loaders import LOADERS
+from context_engine.ingest.reading import IngestOptions, most_chars, most_chunks
+from context_engine.ingest.run import ingest
 from context_engine.ingest.workers import read_all
 
 HOSTILE = '''

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from context_engine.ingest import LoadedDocument, Skipped, load
-from context_engine.ingest.loaders import LOADERS
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaders import LOADERS, load
 
 
 @pytest.fixture

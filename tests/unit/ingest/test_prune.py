@@ -7,8 +7,8 @@ import pytest
 
 from context_engine.core.models import NoticeCode
 from context_engine.errors import InvalidRequest, SourceUnavailable
-from context_engine.ingest import ingest
 from context_engine.ingest.prune import MOST_UNCONFIRMED
+from context_engine.ingest.run import ingest
 
 PAGE = "# {0}\n\nText of {0}.\n"
 RECORDS = '{"entity_id": "E1", "desk": "Rates"}\n{"entity_id": "E2", "desk": "FX"}\n'

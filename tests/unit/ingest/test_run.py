@@ -3,7 +3,8 @@
 import pytest
 
 from context_engine.errors import InvalidRequest
-from context_engine.ingest import IngestOptions, ingest
+from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.run import ingest
 
 NO_RULE = "no rule includes it: add one to a source's documents, or name the source (--source)"
 

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import IngestOptions, ScanCache, ingest
 from context_engine.ingest import run as run_module
+from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.run import ingest
+from context_engine.ingest.scan_cache import ScanCache
 
 FILES = {"a.md": "# A\n\nText of a.\n", "b.md": "# B\n\nText of b.\n", "r.jsonl": '{"entity_id": "E1", "x": 1}\n'}
 RULES = {"*.md": "default", "**/*.md": "default", "*.jsonl": "entity_record"}

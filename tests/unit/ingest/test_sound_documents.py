@@ -6,7 +6,9 @@ import pytest
 
 from context_engine.core.context.tokens import ApproxTokenCounter
 from context_engine.core.models.sanitize import MOST_DEPTH
-from context_engine.ingest import LoadedDocument, ingest, prepare
+from context_engine.ingest.documents import prepare
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.run import ingest
 
 
 @pytest.mark.wording

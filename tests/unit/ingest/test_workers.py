@@ -3,7 +3,10 @@
 import pytest
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import IngestOptions, cut_loaded, ingest, load, read_one
+from context_engine.ingest.loaders import load
+from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.run import ingest
+from context_engine.ingest.workers import cut_loaded, read_one
 
 DYING = """
 import os

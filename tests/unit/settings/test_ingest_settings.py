@@ -7,7 +7,9 @@ import pytest
 from context_engine.core.models import IngestSettings
 from context_engine.errors import ConfigError
 from context_engine.settings import find_config
-from context_engine.wiring import check, load_setup, show
+from context_engine.wiring.check import check
+from context_engine.wiring.report import show
+from context_engine.wiring.setup import load_setup
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from context_engine.errors import ConfigError
 from context_engine.settings import find_config, find_data_dir
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 MANIFEST = "version: 1\ndomain: NPA\nsources: [{id: s, type: bank_sop}]\n"
 

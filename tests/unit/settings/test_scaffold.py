@@ -10,7 +10,8 @@ import yaml
 from context_engine.errors import ConfigError
 from context_engine.settings import find_config
 from context_engine.settings.scaffold import scaffold_files, write_scaffold
-from context_engine.wiring import check, load_setup
+from context_engine.wiring.check import check
+from context_engine.wiring.setup import load_setup
 
 
 def test_what_is_written_can_be_used_at_once(tmp_path: Path) -> None:

@@ -22,16 +22,11 @@ from context_engine.evaluation.questions import EvalQuestion
 from context_engine.learning.contrast import lessons_of
 from context_engine.testing import AccessProvableContract, CalibratableContract, FakeEmbedder, TrainableContract
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
-from context_engine.wiring import (
-    Setup,
-    adapters,
-    build_engine,
-    calibrate_domains,
-    load_setup,
-    load_source_adapter,
-    use_adapter,
-)
-from context_engine.wiring.build import source_opener
+from context_engine.wiring import adapters
+from context_engine.wiring.adapters import load_source_adapter
+from context_engine.wiring.build import build_engine, source_opener
+from context_engine.wiring.scope import calibrate_domains, use_adapter
+from context_engine.wiring.setup import Setup, load_setup
 from context_engine.wiring.stores import opened_store
 from tests.toy_store import ToySink, ToySource, ToyStore
 

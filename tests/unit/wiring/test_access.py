@@ -23,8 +23,9 @@ from context_engine.core.models import (
 from context_engine.core.policy.access import OPEN_ACCESS, ManifestPolicy
 from context_engine.errors import AllSourcesFailed, ConfigError, UnknownDomain
 from context_engine.rag import create_rag_pipeline
-from context_engine.wiring import ACCESS_POLICIES, SourceOpener, access_policy, build_engine, load_setup
-from context_engine.wiring.adapters import BUILT_IN, GROUPS
+from context_engine.wiring.adapters import ACCESS_POLICIES, BUILT_IN, GROUPS
+from context_engine.wiring.build import SourceOpener, build_engine
+from context_engine.wiring.setup import access_policy, load_setup
 
 ROOT = Path(__file__).resolve().parents[3]
 DESK = Principal(id="dora", roles=frozenset({"desk"}), clearance=Classification.INTERNAL)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from context_engine.core.models import NoticeCode
-from context_engine.wiring import load_setup
 from context_engine.wiring.access_advice import access_notices
+from context_engine.wiring.setup import load_setup
 
 MANIFEST = """
 version: 1

@@ -25,9 +25,11 @@ from context_engine.core.models import SearchRequest
 from context_engine.errors import AllSourcesFailed, AuditUnavailable, ConfigError, MissingExtra, UnknownDomain
 from context_engine.secrecy import MASK, hide
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
-from context_engine.wiring import Setup, audit, build_engine, load_setup
+from context_engine.wiring import audit
 from context_engine.wiring.audit import audit_mode, ledger_keyring, ledger_place, open_ledger, open_recorder
 from context_engine.wiring.audit_writers import close_writers
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.setup import Setup, load_setup
 
 Bank = Callable[..., Setup]
 PASSAGES = [{"content": "The limit of a desk is set each year.", "relevance_score": 0.9}]

@@ -22,9 +22,10 @@ from context_engine.audit.record.drafts import loss_draft
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import NoticeCode
 from context_engine.settings import find_config
-from context_engine.wiring import Setup, check, load_setup
 from context_engine.wiring.audit import checkpoint_rhythm, open_ledger
 from context_engine.wiring.audit_report import audit_in_force, audit_report
+from context_engine.wiring.check import check
+from context_engine.wiring.setup import Setup, load_setup
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

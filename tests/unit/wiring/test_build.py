@@ -33,21 +33,14 @@ from context_engine.errors import AllSourcesFailed, ConfigError, InvalidRequest,
 from context_engine.ingest.run import ingest
 from context_engine.settings import SettingsResolver, find_config
 from context_engine.settings.scaffold import write_scaffold
-from context_engine.wiring import (
-    RERANKERS,
-    SOURCES,
-    FunctionEngines,
-    RerankerChoice,
-    build_engine,
-    changed,
-    check,
-    diff_stages,
-    find_adapter,
-    installed,
-    load_setup,
-    show,
-)
+from context_engine.wiring.adapters import RERANKERS, SOURCES, find_adapter, installed
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.check import check
 from context_engine.wiring.embedded_base import base_path
+from context_engine.wiring.functions import FunctionEngines
+from context_engine.wiring.models import RerankerChoice
+from context_engine.wiring.report import changed, diff_stages, show
+from context_engine.wiring.setup import load_setup
 
 CONTEXTS: list[SourceContext] = []
 

@@ -16,9 +16,9 @@ from context_engine.core.models import NOBODY
 from context_engine.errors import ConfigError, MissingExtra, NotAuthenticated, TokensUnchecked
 from context_engine.settings.principals import token_hash
 from context_engine.settings.token_store import TokenStore
-from context_engine.wiring import Setup, load_setup
 from context_engine.wiring.callers import Callers, is_loopback, open_authenticator, openings, unreachable_keys
 from context_engine.wiring.check import check
+from context_engine.wiring.setup import Setup, load_setup
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 API = "T0ken-of-the-environment-0123456789"

@@ -25,18 +25,12 @@ from context_engine.core.models import (
 )
 from context_engine.core.protocols import Examinable, Listable
 from context_engine.errors import ConfigError, SourceUnavailable
-from context_engine.wiring import (
-    SOURCES,
-    ExaminedSource,
-    adapter_advice,
-    check,
-    examine_source,
-    listed_chunks,
-    load_setup,
-    load_source_adapter,
-    sink_names,
-    source_opener,
-)
+from context_engine.wiring.adapters import SOURCES, load_source_adapter
+from context_engine.wiring.build import source_opener
+from context_engine.wiring.check import check
+from context_engine.wiring.examine import ExaminedSource, adapter_advice, examine_source, listed_chunks
+from context_engine.wiring.setup import load_setup
+from context_engine.wiring.sinks import sink_names
 
 
 class Plain:

@@ -14,9 +14,10 @@ from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import Setting
 from context_engine.settings.layers import with_layer
 from context_engine.testing.fakes import FakeEmbedder
-from context_engine.wiring import build_engine, load_setup
+from context_engine.wiring.build import build_engine
 from context_engine.wiring.embedded_base import base_path, open_base
 from context_engine.wiring.models import hybrid
+from context_engine.wiring.setup import load_setup
 
 MANIFEST = """
 version: 1

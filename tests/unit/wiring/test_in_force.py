@@ -9,8 +9,11 @@ import pytest
 from context_engine.core.models import Principal, SearchRequest
 from context_engine.errors import AllSourcesFailed, UnknownDomain
 from context_engine.settings import SettingsResolver
-from context_engine.wiring import FunctionEngines, RerankerChoice, Setup, build_engine, load_setup
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.functions import FunctionEngines
 from context_engine.wiring.in_force import settings_in_force
+from context_engine.wiring.models import RerankerChoice
+from context_engine.wiring.setup import Setup, load_setup
 
 MANIFEST = """
 version: 1

@@ -16,9 +16,11 @@ from context_engine.core.models import Decision, NoticeCode, SearchRequest, Stat
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import find_config
 from context_engine.testing import FakeEmbedder, FixedClock
-from context_engine.wiring import build_engine, check, load_setup
 from context_engine.wiring.adapters import EMBEDDERS, RERANKERS, find_adapter, installed
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.check import check
 from context_engine.wiring.models import open_embedder, open_reranker
+from context_engine.wiring.setup import load_setup
 
 RERANK = "https://models.example/v1/rerank"
 CONNECTIONS = "models: {base_url: https://models.example}\n"

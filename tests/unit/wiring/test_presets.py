@@ -10,8 +10,8 @@ import pytest
 
 from context_engine.adapters.rerankers import CallableReranker
 from context_engine.core.models import Chunk, Score, ScoreKind, SearchResult
-from context_engine.wiring import load_setup
 from context_engine.wiring.models import FUNNEL
+from context_engine.wiring.setup import load_setup
 
 ROOT = Path(__file__).parents[3]
 

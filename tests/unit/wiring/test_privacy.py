@@ -24,7 +24,9 @@ from context_engine.errors import ConfigError, InvalidRequest, MissingExtra
 from context_engine.rag import create_rag_pipeline
 from context_engine.settings import find_config
 from context_engine.settings.environment_secrets import PRIVACY_KEY
-from context_engine.wiring import build_engine, check, load_setup
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.check import check
+from context_engine.wiring.setup import load_setup
 
 CARD = "4111 1111 1111 1111"
 KEY = "0123456789abcdef0123"

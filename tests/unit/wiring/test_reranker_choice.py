@@ -14,7 +14,11 @@ from context_engine.core.models import Chunk, EffectiveSettings, Score, ScoreKin
 from context_engine.core.protocols import Reranker
 from context_engine.errors import ConfigError, InvalidRequest
 from context_engine.settings import find_config
-from context_engine.wiring import RERANKERS, RerankerChoice, build_engine, check, load_setup
+from context_engine.wiring.adapters import RERANKERS
+from context_engine.wiring.build import build_engine
+from context_engine.wiring.check import check
+from context_engine.wiring.models import RerankerChoice
+from context_engine.wiring.setup import load_setup
 
 CONFIG = {
     "reranker": "half",

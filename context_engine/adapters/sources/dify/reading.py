@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.adapters.sources.dify.dataset import SearchMethod
 from context_engine.adapters.sources.dify.metadata import MARKED, MARKS, MetadataReader, readable_name
-from context_engine.core.chunking import ChunkLine, read_line, restored
+from context_engine.core.chunking.chunk_line import ChunkLine, read_line, restored
 from context_engine.core.models import (
     NOTHING,
     PLACE_OF_MATCH,

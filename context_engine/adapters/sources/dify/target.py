@@ -16,7 +16,7 @@ from context_engine.adapters.sources.dify.document_marks import (
 )
 from context_engine.adapters.sources.dify.settings import DifySettings, read_settings
 from context_engine.adapters.sources.dify.writes import Field, Writes
-from context_engine.core.chunking import LINE_FORM
+from context_engine.core.chunking.chunk_line import LINE_FORM
 from context_engine.core.models import Notice, NoticeCode, SourceSpec
 from context_engine.errors import ConfigError, SourceForbidden, SourceNotFound, SourceProtocolError
 

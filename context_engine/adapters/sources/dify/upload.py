@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.adapters.sources.dify.document_marks import ContentDigest, Key, Value, fields_of, marks_of
 from context_engine.adapters.sources.dify.metadata import MARKS, UNFINISHED
 from context_engine.adapters.sources.dify.writes import Writes
-from context_engine.core.chunking import line_of, with_line
+from context_engine.core.chunking.chunk_line import line_of, with_line
 from context_engine.core.models import Chunk
 from context_engine.core.text import STOP_WORDS, has_cjk
 from context_engine.errors import SourceNotFound, SourceProtocolError

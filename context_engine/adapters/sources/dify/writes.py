@@ -13,7 +13,7 @@ from context_engine.adapters.sources.dify.document_marks import DatasetDocument,
 from context_engine.adapters.sources.dify.fair_queue import Ticket
 from context_engine.adapters.sources.dify.reading import line_of_first
 from context_engine.adapters.sources.dify.workspace import Workspace, list_datasets
-from context_engine.core.chunking import ChunkLine
+from context_engine.core.chunking.chunk_line import ChunkLine
 from context_engine.core.protocols import Clock
 from context_engine.errors import (
     SourceBusy,

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import tantivy
 
-from context_engine.core.chunking import BOOKKEEPING_KEYS
+from context_engine.core.chunking.strategy import BOOKKEEPING_KEYS
 from context_engine.core.models import Chunk
 from context_engine.core.query.spelling import is_offered
 from context_engine.core.text import ANALYSER_VERSION, bigrams, terms, tokens

@@ -21,11 +21,11 @@ from context_engine.errors import ConfigError, ContextEngineError, StoreError
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
     from context_engine.core.protocols import Reranker
-    from context_engine.wiring import Setup
     from context_engine.wiring.audit_report import AuditReport, LedgerState
     from context_engine.wiring.callers import Openings
     from context_engine.wiring.models import Models
     from context_engine.wiring.privacy import Masking
+    from context_engine.wiring.setup import Setup
 
 
 logger = logging.getLogger(__name__)

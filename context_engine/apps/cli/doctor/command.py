@@ -29,7 +29,7 @@ from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
-    from context_engine.wiring import ExaminedSource
+    from context_engine.wiring.examine import ExaminedSource
 
 
 SAMPLE: Final = "approval limit policy"
@@ -131,7 +131,7 @@ def doctor(
 
 
 def _notes(reports: list[ExaminedSource]) -> list[str]:
-    from context_engine.wiring import adapter_advice
+    from context_engine.wiring.examine import adapter_advice
 
     return list(adapter_advice(reports))
 
@@ -143,7 +143,8 @@ def _access(context: CliContext) -> tuple[Notice, ...]:
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[ExaminedSource]:
-    from context_engine.wiring import ExaminedSource, examine_source, source_opener
+    from context_engine.wiring.build import source_opener
+    from context_engine.wiring.examine import ExaminedSource, examine_source
 
     registry = context.setup.registry
     for problem in registry.unread if only is None else ():
@@ -222,7 +223,7 @@ def _show_models(models: list[ModelReport]) -> None:
 
 def _scope(context: CliContext, only: str | None) -> dict[str, ScopeThreshold]:
     """Return the scope threshold of each domain in force."""
-    from context_engine.wiring import scope_in_force
+    from context_engine.wiring.scope import scope_in_force
 
     domains = context.setup.registry.domains
     return {

@@ -58,7 +58,7 @@ def judge(query: str, location: ConfigLocation, **options: Any) -> None:
     """
     from context_engine.evaluation.qrels import append_judgement, check_judgements, judgement, question_id, to_judge
     from context_engine.evaluation.run import troubles_in
-    from context_engine.wiring import build_engine
+    from context_engine.wiring.build import build_engine
 
     path: Path = options["qrels"]
     as_of: date | None = options["as_of"]

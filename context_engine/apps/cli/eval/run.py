@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from context_engine.evaluation.collections import Collection
     from context_engine.evaluation.evaluate import Compared
     from context_engine.evaluation.variant import Variant
-    from context_engine.wiring import Setup
+    from context_engine.wiring.setup import Setup
 
 RUN: Final = """\b
 Examples:

@@ -212,7 +212,7 @@ def scope(location: ConfigLocation, **options: Any) -> None:
 
 def _signals(context: CliContext, questions: Any, as_of: Any, progress: Any) -> list[tuple[str, float]]:
     from context_engine.evaluation.scope import best_signals
-    from context_engine.wiring import build_engine
+    from context_engine.wiring.build import build_engine
 
     with build_engine(context.known, data_dir=context.data_dir, recorded=False) as engine:
         return list(best_signals(engine, questions, as_of=as_of, principal=context.principal, progress=progress))
@@ -241,7 +241,7 @@ def _questions(
 
 def _threshold_in_force(context: CliContext, domains: Sequence[str]) -> tuple[float, list[Notice]]:
     """Return the first domain's threshold, and a notice if other domains have another one."""
-    from context_engine.wiring import scope_in_force
+    from context_engine.wiring.scope import scope_in_force
 
     thresholds = {
         name: scope_in_force(context.known, context.registry.domain(name), context.data_dir, access=context.scope).value

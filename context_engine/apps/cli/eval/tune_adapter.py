@@ -133,7 +133,7 @@ def _put_in_force(
     context: CliContext, taught: TaughtBase, adapter: DomainAdapter, evidence: Mapping[str, Any], domain: DomainSpec
 ) -> str:
     """Keep an adapter, calibrate the scope threshold under it and put it in force; return its id."""
-    from context_engine.wiring import use_adapter
+    from context_engine.wiring.scope import use_adapter
 
     judged = judged_questions(context.setup).get(domain.domain, ())
     kept = taught.base.keep_adapter(domain.domain, adapter, evidence, taught.held.origin)

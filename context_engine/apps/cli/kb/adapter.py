@@ -15,7 +15,7 @@ from context_engine.apps.cli.kb.base import busy, judged_questions, opened_base,
 
 if TYPE_CHECKING:
     from context_engine.core.models import StoredAdapter
-    from context_engine.wiring import Setup
+    from context_engine.wiring.setup import Setup
 
 
 @click.group()
@@ -53,7 +53,7 @@ def list_(location: ConfigLocation, domain: str | None, as_json: bool) -> None:
 @with_location
 def use(location: ConfigLocation, adapter_id: str, domain: str | None) -> None:
     """Calibrate the scope threshold under an adapter, then put the adapter in force."""
-    from context_engine.wiring import use_adapter
+    from context_engine.wiring.scope import use_adapter
 
     setup, name = _setup_and_domain(location, domain)
     judged = judged_questions(setup).get(name, ())
@@ -81,7 +81,7 @@ def off(location: ConfigLocation, domain: str | None) -> None:
 @with_location
 def undo(location: ConfigLocation, domain: str | None) -> None:
     """Revert the last 'use', 'off' or 'undo' of a domain."""
-    from context_engine.wiring import calibrate_domain
+    from context_engine.wiring.scope import calibrate_domain
 
     setup, name = _setup_and_domain(location, domain)
     judged = judged_questions(setup).get(name, ())

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec, HeldVectors
     from context_engine.core.protocols import Embedder
     from context_engine.learning.calibration import JudgedQuestion
-    from context_engine.wiring import DomainCalibration, Setup
     from context_engine.wiring.embedded_base import LocalBase
+    from context_engine.wiring.scope import DomainCalibration
+    from context_engine.wiring.setup import Setup
 
 JUDGEMENTS: Final = "judgements.jsonl"
 """A file of the configuration folder: the questions of its domains that `eval judge` recorded."""
@@ -39,8 +40,9 @@ def opened_base(location: ConfigLocation, *, embedder: bool = False) -> Iterator
         StoreError: there is no base.
         ConfigError: the embedder is unusable.
     """
-    from context_engine.wiring import configured_base, load_setup
     from context_engine.wiring.embedded_base import base_as_it_is, no_base
+    from context_engine.wiring.setup import load_setup
+    from context_engine.wiring.sinks import configured_base
 
     path = _base_path(location)
     if embedder:

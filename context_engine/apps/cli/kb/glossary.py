@@ -56,7 +56,7 @@ def glossary(location: ConfigLocation, domain: str | None, as_json: bool) -> Non
 def _texts(context: CliContext, domain: DomainSpec) -> dict[str, list[str]]:
     """Return the texts of the trusted sources that can be listed, by source id."""
     from context_engine.core.models import TrustClass
-    from context_engine.wiring import listed_chunks
+    from context_engine.wiring.examine import listed_chunks
 
     texts: dict[str, list[str]] = {}
     for source in domain.sources:

@@ -116,7 +116,7 @@ def repartition(location: ConfigLocation) -> None:
 
 def _calibrate(location: ConfigLocation, base: LocalBase, *, anew: bool = True) -> bool:
     """Calibrate every domain, or with `anew=False` those that are due; return whether all could be calibrated."""
-    from context_engine.wiring import calibrate_domains
+    from context_engine.wiring.scope import calibrate_domains
 
     setup = open_context(location, build_demo=False, operator=True).setup
     with busy("Calibrating …"):
@@ -134,7 +134,7 @@ def adopt(location: ConfigLocation, name: str) -> None:
     was made, the other commands warn and name the folder of the base that was left behind: this is NAME.
     """
     from context_engine.settings.data_dir import adopt_data_dir
-    from context_engine.wiring import load_setup
+    from context_engine.wiring.setup import load_setup
 
     setup = load_setup(config_dir=location.config_dir, stage=location.stage)
     path = adopt_data_dir(name, setup.config.paths, setup.registry.names, env=setup.env)

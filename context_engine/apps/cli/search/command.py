@@ -111,8 +111,8 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     if options["full"]:
         require_operator(context.setup.config.principals)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
-    from context_engine.wiring import build_engine
     from context_engine.wiring.audit_writers import close_writers
+    from context_engine.wiring.build import build_engine
 
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         try:

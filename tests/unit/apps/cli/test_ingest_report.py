@@ -8,7 +8,8 @@ from rich.console import Console
 from context_engine.apps.cli.ingest_report import print_report
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.core.protocols import SinkReport
-from context_engine.ingest import IngestReport, Skipped
+from context_engine.ingest.loaded_document import Skipped
+from context_engine.ingest.report import IngestReport
 
 
 @pytest.fixture

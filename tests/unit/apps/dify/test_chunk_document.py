@@ -18,7 +18,8 @@ from context_engine.apps.dify.chunk_document import chunk_document
 from context_engine.apps.dify.chunk_structures import MOST_EMBEDDED, VARIABLES, Structured, refuse_too_large
 from context_engine.apps.dify.file_documents import FileNotRead
 from context_engine.apps.dify.read_document import read_document
-from context_engine.core.chunking import DEFAULT_STRATEGIES, read_line
+from context_engine.core.chunking.chunk_line import read_line
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES
 from context_engine.errors import InvalidRequest
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -12,7 +12,7 @@ import pytest
 
 from context_engine.apps.dify.file_documents import DifyFile, FileNotFetched
 from context_engine.errors import InvalidRequest
-from context_engine.ingest import MOST_BYTES
+from context_engine.ingest.loaders import MOST_BYTES
 
 SIGNATURE = "kQ7-signature-zR2"
 

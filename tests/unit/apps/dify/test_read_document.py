@@ -28,7 +28,8 @@ import json, sys, tempfile
 from pathlib import Path
 for name in ("lxml", "pdfplumber", "pypdfium2", "selectolax", "charset_normalizer"):
     sys.modules[name] = None
-from context_engine.ingest import LoadedDocument, load
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.loaders import load
 found = {}
 with tempfile.TemporaryDirectory() as folder:
     for suffix, text in json.loads(sys.argv[1]).items():

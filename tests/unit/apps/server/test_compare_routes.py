@@ -15,7 +15,7 @@ from context_engine.core.engine import Engine
 from context_engine.core.policy.access import AccessViews
 from context_engine.service.callers import NoAuthentication
 from context_engine.service.deployment import Deployment, LiveDeployment
-from context_engine.wiring import load_setup
+from context_engine.wiring.setup import load_setup
 
 RULE = "A proposal above the materiality limit goes to the product committee for approval."
 MANIFEST = {

@@ -23,8 +23,8 @@ from context_engine.service.callers import Authenticated
 from context_engine.service.deployment import Deployment, LiveDeployment, open_deployment
 from context_engine.settings import ConfigPaths, load_config
 from context_engine.testing import FakeDataset, FakeDify, FakeDocument
-from context_engine.wiring import usable_setup
 from context_engine.wiring.audit import open_ledger
+from context_engine.wiring.setup import usable_setup
 
 APP, USER = "3f2c7a90-5d1e-4b8a-9c6f-2e7d41b05a13", "8c0d4e17-6a2b-4f39-b1d5-90e3c72f684a"
 ANALYST = Principal(id="analyst", roles=frozenset({"analyst"}), clearance=Classification.INTERNAL)

@@ -26,7 +26,8 @@ from context_engine.core.models import (
 from context_engine.core.policy.masking import PseudonymMask
 from context_engine.core.protocols import PersonalData
 from context_engine.settings import SettingsResolver
-from context_engine.wiring import FunctionEngines, RerankerChoice
+from context_engine.wiring.functions import FunctionEngines
+from context_engine.wiring.models import RerankerChoice
 
 SECRET = Pseudonyms(b"s" * 32)
 

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from context_engine.core.chunking import ChunkLine, escaped, line_of, read_line, restored, with_line
+from context_engine.core.chunking.chunk_line import ChunkLine, escaped, line_of, read_line, restored, with_line
 from context_engine.core.models import Chunk
 
 FULL = Chunk(

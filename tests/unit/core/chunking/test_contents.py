@@ -2,7 +2,9 @@
 
 import pytest
 
-from context_engine.core.chunking import ChunkingStrategy, contents_of, cut, without_contents
+from context_engine.core.chunking.contents import contents_of, without_contents
+from context_engine.core.chunking.cut import cut
+from context_engine.core.chunking.strategy import ChunkingStrategy
 
 BODY = "\n\n1 Scope\n\nAll desks of the bank.\n\n2 Limits\n\nA limit is hard.\n\n3 Waivers\n\nNone are given.\n"
 

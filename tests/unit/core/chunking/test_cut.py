@@ -4,7 +4,7 @@ from unicodedata import category
 
 import pytest
 
-from context_engine.core.chunking import fixed_pieces, section_pieces
+from context_engine.core.chunking.cut import fixed_pieces, section_pieces
 
 
 def count(text):

@@ -1,6 +1,6 @@
 """A17: entity records, field by field. One token is one word here."""
 
-from context_engine.core.chunking import field_pieces, record_text
+from context_engine.core.chunking.fields import field_pieces, record_text
 
 
 def count(text):

@@ -6,15 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from context_engine.core.chunking import (
-    RECORD,
-    ChunkingStrategy,
-    outline,
-    questions_of,
-    read_strategies,
-    strategy_for,
-    structure_of,
-)
+from context_engine.core.chunking.outline import RECORD, outline, questions_of, structure_of
+from context_engine.core.chunking.strategy import ChunkingStrategy, read_strategies, strategy_for
 
 
 def labels(text):

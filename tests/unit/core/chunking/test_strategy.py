@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.core.chunking import DEFAULT_STRATEGIES, ChunkingStrategy, get_strategy, read_strategies
+from context_engine.core.chunking.strategy import DEFAULT_STRATEGIES, ChunkingStrategy, get_strategy, read_strategies
 from context_engine.errors import ConfigError
 
 TABLE = [

@@ -17,7 +17,7 @@ from context_engine.core.models import Chunk, SearchRequest, SearchResult
 from context_engine.core.text import segment
 from context_engine.errors import MissingExtra
 from context_engine.settings import find_config
-from context_engine.wiring import check
+from context_engine.wiring.check import check
 
 QUESTION = "操作风险"
 TEXTS = {

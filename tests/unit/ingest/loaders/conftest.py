@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from context_engine.core.context.tokens import ApproxTokenCounter
-from context_engine.ingest import LoadedDocument, Skipped, load
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
+from context_engine.ingest.loaders import load
 
 DOCUMENTS = Path(__file__).parents[3] / "data" / "documents"
 

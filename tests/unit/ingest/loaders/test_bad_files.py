@@ -5,8 +5,8 @@ import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
-from context_engine.ingest import LOADERS
 from context_engine.ingest.loaded_document import NO_TEXT
+from context_engine.ingest.loaders import LOADERS
 
 WORD, SHEET, NOTICE = "limit-breach-procedure.docx", "counterparty-limits.xlsx", "notice-641.pdf"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from context_engine.ingest import LoadedDocument, load
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.loaders import load
 from context_engine.ingest.loaders.csv_file import separator
 
 

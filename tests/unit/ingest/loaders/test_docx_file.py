@@ -10,7 +10,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls, qn
 
 from context_engine.core.models import DocumentRule
-from context_engine.ingest import chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
 from context_engine.ingest.loaded_document import NO_TEXT
 
 

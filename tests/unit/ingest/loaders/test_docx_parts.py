@@ -6,7 +6,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import load
+from context_engine.ingest.loaders import load
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006"
 SPACES = (

@@ -7,7 +7,8 @@ from quopri import encodestring as quoted
 import docx
 import pytest
 
-from context_engine.ingest import LoadedDocument, Skipped, prepare
+from context_engine.ingest.documents import prepare
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 
 
 @pytest.fixture

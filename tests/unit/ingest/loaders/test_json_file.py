@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from context_engine.ingest import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.json_file import load_json
 from context_engine.ingest.loaders.source_file import SourceFile
 
@@ -207,7 +207,7 @@ def test_a_list_of_records_may_be_larger_than_a_document(read):
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from context_engine.ingest import load
+from context_engine.ingest.loaders import load
 path = Path(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 count = sum(1 for _ in load(path, path.parent))

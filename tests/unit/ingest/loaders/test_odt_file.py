@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import load
+from context_engine.ingest.loaders import load
 
 ODF = "urn:oasis:names:tc:opendocument:xmlns"
 SPACES = " ".join(

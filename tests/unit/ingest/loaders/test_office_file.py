@@ -12,7 +12,7 @@ import docx
 import pytest
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import load
+from context_engine.ingest.loaders import load
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 SOFFICE = shutil.which("soffice") or shutil.which("libreoffice")
@@ -134,7 +134,7 @@ def test_it_ends_with_the_process_that_reads_even_if_that_is_killed(command, fol
     )
     root = folder({"a.doc": OLE})
     code = (
-        "import sys; from pathlib import Path; from context_engine.ingest import load; "
+        "import sys; from pathlib import Path; from context_engine.ingest.loaders import load; "
         "list(load(Path(sys.argv[1], 'a.doc'), Path(sys.argv[1])))"
     )
     reader = subprocess.Popen([sys.executable, "-c", code, str(root)])
@@ -156,7 +156,7 @@ def test_the_memory_of_a_reader_does_not_bind_the_command(command, made, folder,
     )
     root = folder({"a.doc": OLE})
     code = (
-        "import resource, sys; from pathlib import Path; from context_engine.ingest import load\n"
+        "import resource, sys; from pathlib import Path; from context_engine.ingest.loaders import load\n"
         "hard = resource.getrlimit(resource.RLIMIT_AS)[1]; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, hard))\n"
         "print(len(list(load(Path(sys.argv[1], 'a.doc'), Path(sys.argv[1])))), hard)"
     )

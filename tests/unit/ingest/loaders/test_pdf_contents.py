@@ -4,7 +4,7 @@ import fpdf
 import pytest
 
 from context_engine.core.models import NoticeCode
-from context_engine.ingest import chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
 
 SECTIONS = [
     ("1 Scope", "This standard applies to every desk that takes a position for the bank."),

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from context_engine.core.models import DocumentRule
-from context_engine.ingest import chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
 from context_engine.ingest.loaded_document import NO_TEXT, page_at
 
 

@@ -5,7 +5,8 @@ import zlib
 
 import pytest
 
-from context_engine.ingest import LoadedDocument, load
+from context_engine.ingest.loaded_document import LoadedDocument
+from context_engine.ingest.loaders import load
 from context_engine.ingest.loaders.pdf_file import is_bomb
 
 WIDTH, HEIGHT = 800, 700

@@ -7,7 +7,7 @@ import fpdf
 import pytest
 
 from context_engine.core.models import NoticeCode
-from context_engine.ingest import chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
 from context_engine.ingest.loaders import pdf_grids
 from context_engine.ingest.loaders import pdf_grids as pdf_rulings
 

@@ -7,7 +7,7 @@ from pptx.enum.chart import XL_CHART_TYPE
 from pptx.oxml import parse_xml
 from pptx.util import Inches
 
-from context_engine.ingest import chunks_of, prepare
+from context_engine.ingest.documents import chunks_of, prepare
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import pytest
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import load
 from context_engine.ingest.loaded_document import NO_TEXT
+from context_engine.ingest.loaders import load
 
 HEAD = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Arial;}{\f1\fcharset204 Arial;}}"
 STYLES = r"{\stylesheet{\s0 Normal;}{\s1 heading 1;}{\s2 heading 2;}{\s9 Title;}}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.ingest import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.records import FileNotices, SheetPlace, SheetTexts
 from context_engine.ingest.loaders.sheet_layout import laid_out
 from context_engine.ingest.loaders.table import TableRow

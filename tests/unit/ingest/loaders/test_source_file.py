@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.ingest import IngestOptions, ingest, load
+from context_engine.ingest.loaders import load
 from context_engine.ingest.loaders.source_file import SourceFile, UnreadableFile
+from context_engine.ingest.reading import IngestOptions
+from context_engine.ingest.run import ingest
 
 NOT_READ = "which is not read: only files are"
 

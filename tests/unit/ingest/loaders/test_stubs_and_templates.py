@@ -2,7 +2,7 @@
 
 import pytest
 
-from context_engine.ingest import Skipped
+from context_engine.ingest.loaded_document import Skipped
 from context_engine.ingest.loaders.text_file import LEADS_ELSEWHERE, ONLY_TAGS
 
 REFRESH = (

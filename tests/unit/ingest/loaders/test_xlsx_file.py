@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 import openpyxl
 import pytest
 
-from context_engine.ingest import LoadedDocument
+from context_engine.ingest.loaded_document import LoadedDocument
 
 
 @pytest.fixture

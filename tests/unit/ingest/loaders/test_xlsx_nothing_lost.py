@@ -9,7 +9,7 @@ from openpyxl.chart import BarChart, Reference
 from openpyxl.comments import Comment
 
 from context_engine.core.models import IngestSettings
-from context_engine.ingest import LoadedDocument, Skipped
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders import xlsx_parts
 
 READ = IngestSettings(hidden_cells="read")

@@ -11,7 +11,7 @@ import pytest
 from context_engine.adapters.sources.dify import DifySource
 from context_engine.adapters.sources.dify.sink import DifySink
 from context_engine.adapters.sources.dify.workspace import Workspace
-from context_engine.core.chunking import ChunkLine, with_line
+from context_engine.core.chunking.chunk_line import ChunkLine, with_line
 from context_engine.core.engine import SystemClock
 from context_engine.core.models import Chunk, ExaminationRequest, FetchRequest, SourceAnswer, SourceSpec
 from context_engine.core.policy.filters import parse_filter

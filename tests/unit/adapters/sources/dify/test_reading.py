@@ -12,7 +12,7 @@ from context_engine.adapters.sources.dify import DifySettings
 from context_engine.adapters.sources.dify.dataset import SearchMethod
 from context_engine.adapters.sources.dify.metadata import MetadataReader
 from context_engine.adapters.sources.dify.reading import read_chunks, read_records
-from context_engine.core.chunking import ChunkLine, escaped, with_line
+from context_engine.core.chunking.chunk_line import ChunkLine, escaped, with_line
 from context_engine.core.models import (
     AccessScope,
     Chunk,
