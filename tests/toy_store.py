@@ -40,6 +40,15 @@ from context_engine.errors import StoreError
 Key = tuple[str, str, str]
 
 
+class Kept(NamedTuple):
+    """An adapter; `learnt_from` are the access classes that were read for it."""
+
+    adapter: DomainAdapter
+    evidence: Mapping[str, Any]
+    learnt_from: frozenset[AccessClass]
+    number: int
+
+
 class Document(NamedTuple):
     content_hash: str
     access: AccessClass
@@ -58,7 +67,7 @@ class ToyStore:
         self.path, self.embedder = path, embedder
         self.documents: dict[Key, Document] = {}
         self.calibrations: dict[tuple[str, str, int], ScopeCalibration] = {}
-        self.kept: dict[tuple[str, str], tuple[DomainAdapter, Mapping[str, Any]]] = {}
+        self.kept: dict[tuple[str, str], Kept] = {}
         self.in_force: dict[str, list[str | None]] = {}
         if path.exists():
             for name, value in pickle.loads(path.read_bytes()).items():
@@ -144,20 +153,32 @@ class ToyStore:
         assert self.embedder is not None
         pairs = list(self.readable(source_ids, access))
         vectors = self.embedder.embed_documents([chunk.content for _, chunk in pairs])
+        read = {document.access for key, document in self.documents.items() if key[0] in source_ids}
+        origin = frozenset(held for held in read if access is None or access.admits(held))
         return HeldVectors(
             [source_id for source_id, _ in pairs],
             [chunk for _, chunk in pairs],
             np.ones(len(pairs), np.int64),
             np.asarray(vectors, np.float32).reshape(len(pairs), -1),
+            origin,
         )
 
     # LearntAdapters and Trainable
 
     def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> list[StoredAdapter]:
         return [
-            StoredAdapter(name, adapter_id, adapter.model_id, (), evidence, "2026-03-02", adapter_id == self.now(name))
-            for (name, adapter_id), (adapter, evidence) in self.kept.items()
-            if domain in (None, name)
+            StoredAdapter(
+                name,
+                adapter_id,
+                kept.adapter.model_id,
+                (),
+                kept.evidence,
+                f"{kept.number:04}",
+                adapter_id == self.now(name),
+            )
+            for (name, adapter_id), kept in self.kept.items()
+            for in_force in [adapter_id == self.now(name)]
+            if domain in (None, name) and (access is None or all(map(access.admits, kept.learnt_from)))
         ]
 
     def switchable_adapters(self, domain: str, adapter_id: str | None) -> list[StoredAdapter]:
@@ -191,7 +212,7 @@ class ToyStore:
     def keep_adapter(
         self, domain: str, adapter: VectorAdapter, evidence: Mapping[str, Any], origin: Any
     ) -> StoredAdapter:
-        self.kept[domain, adapter.adapter_id] = DomainAdapter.of(adapter), evidence
+        self.kept[domain, adapter.adapter_id] = Kept(DomainAdapter.of(adapter), evidence, origin, len(self.kept))
         self.save()
         return self.switchable_adapters(domain, adapter.adapter_id)[0]
 
@@ -209,6 +230,8 @@ class ToyStore:
     # AccessProvable
 
     def copy_to(self, data_dir: Path) -> None:
+        if not self.path.exists():
+            raise StoreError(f"there is no store at {self.path}")
         copy = ToyStore(data_dir / self.path.name)
         copy.documents, copy.calibrations = self.documents, self.calibrations
         copy.kept, copy.in_force = self.kept, self.in_force
@@ -222,7 +245,7 @@ class ToyStore:
     def search(self, source_id: str, query: SourceQuery) -> SourceAnswer:
         chunks = [chunk for _, chunk in self.readable([source_id], query.access)]
         name = self.now(query.domain)
-        adapter = self.kept[query.domain, name][0] if name and self.embedder else None
+        adapter = self.kept[query.domain, name].adapter if name and self.embedder else None
         answer = self.ranked(chunks, query, by_vector=self.embedder is not None, adapter=adapter)
         return replace(answer, calibration=self.calibration(query.domain, access=query.access))
 

@@ -20,14 +20,17 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
+from unittest import SkipTest
 
 from context_engine.core.models import (
     AccessScope,
     CalibrationPart,
+    CalibrationPlan,
     Chunk,
     ScopeCalibration,
     SourceQuery,
     StoredAdapter,
+    scorer_name,
 )
 from context_engine.core.protocols import (
     AccessProvable,
@@ -79,7 +82,7 @@ class StoreContract:
     domain: ClassVar[str] = "NPA"
 
     def make_store(self, data_dir: Path) -> Any:
-        """Return the open store of a data folder."""
+        """Return the store of a data folder, which may be empty."""
         raise TypeError(f"{type(self).__name__} must define make_store()")
 
     def open_sink(self, data_dir: Path) -> AbstractContextManager[Sink]:
@@ -158,6 +161,29 @@ class CalibratableContract(StoreContract):
             assert (kept.threshold, kept.strong, kept.chunks) == (0.25, 0.75, len(OPEN_TEXTS))
             assert store.calibration("NO_SUCH_DOMAIN", by_vector=False) is None
 
+    def test_a_search_by_vectors_has_a_calibration_of_its_own(self) -> None:
+        with self.store() as store:
+            plan = self._keep(store)
+            scorers = {part.scorer_id for part in plan.parts if part.scorer_id}
+            assert bool(scorers) == plan.by_vector
+            kept = store.calibration(self.domain, by_vector=True)
+            assert kept.model_id in (scorers or {""}) and store.calibration(self.domain, by_vector=False).model_id == ""
+
+    def test_what_is_kept_outlives_the_open_store(self) -> None:
+        with self.folder() as data_dir:
+            with self.opened(data_dir) as store:
+                self._keep(store)
+            with self.opened(data_dir) as store:
+                assert store.calibration(self.domain, by_vector=False) is not None
+
+    def test_a_part_is_searched_by_itself(self) -> None:
+        with self.store() as store:
+            plan = store.calibration_plan(self.domain, [OPEN_SOURCE, CLOSED_SOURCE], anew=True)
+            for part in plan.parts:
+                own = {chunk.chunk_id for chunk in part.passages}
+                answer = store.search_part(part, plan.source_ids, self.query("board project Falcon", top_k=50))
+                assert {chunk.chunk_id for chunk in answer.chunks} <= own, "chunks of another access class"
+
     def test_what_has_not_changed_is_not_calibrated_again(self) -> None:
         with self.store() as store:
             self._keep(store)
@@ -177,9 +203,10 @@ class CalibratableContract(StoreContract):
             assert store.calibration(self.domain, by_vector=False) is not None
             assert store.calibration(self.domain, by_vector=False, access=_NOBODY) is None
 
-    def _keep(self, store: Calibratable) -> None:
+    def _keep(self, store: Calibratable) -> CalibrationPlan:
         plan = store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True)
         store.keep_calibrations(self.domain, plan, [(part, _calibration(part)) for part in plan.parts])
+        return plan
 
 
 class StoredVectorsContract(StoreContract):
@@ -226,13 +253,17 @@ class LearntAdaptersContract(StoreContract):
     How an adapter comes into the store is `keep_one`, which a `Trainable` store need not define.
     """
 
-    def keep_one(self, store: Any, scale: float) -> StoredAdapter:
-        """Keep an adapter that nothing uses yet; another scale makes another adapter."""
+    def keep_one(self, store: Any, scale: float, source_id: str = OPEN_SOURCE) -> StoredAdapter:
+        """Keep an adapter that nothing uses yet; another scale makes another adapter.
+
+        Args:
+            source_id: the source whose vectors it counts as learnt from.
+        """
         import numpy as np
 
         from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
-        held = store.held_vectors([OPEN_SOURCE])
+        held = store.held_vectors([source_id])
         maps = np.eye(held.parts.shape[1], dtype=np.float32) * scale
         kept: StoredAdapter = store.keep_adapter(
             self.domain, DomainAdapter(store.vector_model(), maps, maps), {"questions": 60}, held.origin
@@ -273,6 +304,20 @@ class LearntAdaptersContract(StoreContract):
             assert store.undo_adapter(self.domain) is True
             assert self._in_force(store) == [name]
 
+    def test_a_switch_outlives_the_open_store(self) -> None:
+        with self.folder() as data_dir:
+            with self.opened(data_dir) as store:
+                name = self.keep_one(store, 1.0).adapter_id
+                store.use_adapter(self.domain, name)
+            with self.opened(data_dir) as store:
+                assert self._in_force(store) == [name]
+
+    def test_an_adapter_learnt_from_what_may_not_be_read_is_not_listed(self) -> None:
+        with self.store() as store:
+            self.keep_one(store, 1.0, CLOSED_SOURCE)
+            assert len(store.adapters(self.domain)) == 1
+            assert not store.adapters(self.domain, access=_NOBODY)
+
     def test_an_unknown_adapter_is_refused(self) -> None:
         with self.store() as store:
             for act in (store.use_adapter, store.switchable_adapters):
@@ -303,14 +348,36 @@ class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
             same = np.eye(held.parts.shape[1], dtype=np.float32)
             adapter = DomainAdapter(store.vector_model(), same, same)
             query = self.query(OPEN_TEXTS["escrow-2"])
-            vector = held.parts[held.chunk_ids.index("escrow-2")].tolist()
             for answer in (
                 store.search_adapted([OPEN_SOURCE], query),
                 store.search_adapted([OPEN_SOURCE], query, adapter=adapter),
-                store.search_adapted([OPEN_SOURCE], query, vector=vector, adapter=adapter),
             ):
                 assert answer.chunks[0].chunk_id == "escrow-2" and len(answer.chunks) <= query.top_k
             assert not store.adapters(self.domain)
+
+    def test_a_trial_uses_the_vector_and_the_adapter_that_it_is_given(self) -> None:
+        import numpy as np
+
+        from context_engine.adapters.sources.domain_adapter import DomainAdapter
+
+        with self.store() as store:
+            held, query = store.held_vectors([OPEN_SOURCE]), self.query("zzz")
+            same = np.eye(held.parts.shape[1], dtype=np.float32)
+            opposite = DomainAdapter(store.vector_model(), -same, same)
+            starts = np.concatenate([[0], held.lengths.cumsum()[:-1]])
+            for name in ("custody-1", "escrow-2", "factoring-3"):
+                vector = held.parts[starts[held.chunk_ids.index(name)]].tolist()
+                assert store.search_adapted([OPEN_SOURCE], query, vector=vector).chunks[0].chunk_id == name
+                turned = store.search_adapted([OPEN_SOURCE], query, vector=vector, adapter=opposite)
+                assert name not in {chunk.chunk_id for chunk in turned.chunks}, "the adapter turns the question round"
+
+    def test_an_adapter_is_calibrated_before_it_is_in_force(self) -> None:
+        with self.store() as store:
+            if not isinstance(store, Calibratable):
+                raise SkipTest("cannot be calibrated")
+            name = self.keep_one(store, 1.0).adapter_id
+            plan = store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True, adapter_id=name)
+            assert scorer_name(store.vector_model(), name) in {part.scorer_id for part in plan.parts}
 
     def test_a_trial_finds_nothing_that_may_not_be_read(self) -> None:
         with self.store() as store:
@@ -346,6 +413,25 @@ class AccessProvableContract(StoreContract):
                 sink.commit()
             assert self._listed(OPEN_SOURCE, data_dir) == OPEN_TEXTS
             assert self._listed(OPEN_SOURCE, Path(copy)) == {**OPEN_TEXTS, "added": _WRITTEN.content}
+
+    def test_a_copy_has_the_calibrations(self) -> None:
+        with self.folder() as data_dir, TemporaryDirectory() as copy:
+            with self.opened(data_dir) as store:
+                if not isinstance(store, Calibratable):
+                    raise SkipTest("cannot be calibrated")
+                plan = store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True)
+                store.keep_calibrations(self.domain, plan, [(part, _calibration(part)) for part in plan.parts])
+            self._copy(data_dir, Path(copy))
+            with self.opened(Path(copy)) as copied:
+                assert copied.calibration(self.domain, by_vector=False) is not None
+
+    def test_a_store_that_is_not_there_is_not_copied(self) -> None:
+        with TemporaryDirectory() as empty, TemporaryDirectory() as copy, self.opened(Path(empty)) as store:
+            try:
+                store.copy_to(Path(copy))
+            except StoreError:
+                return
+            raise AssertionError("copying a store that is not there raises StoreError")
 
     def test_putting_the_index_in_order_changes_no_answer(self) -> None:
         with self.folder() as data_dir:

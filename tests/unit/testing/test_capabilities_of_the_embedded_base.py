@@ -31,7 +31,7 @@ def rules_of(source_id: str) -> str:
 class TestEmbeddedBase(CalibratableContract, TrainableContract, AccessProvableContract):
     def make_store(self, data_dir: Path) -> LocalBase:
         place = places(SPECS, rules_of)
-        return LocalBase.open(data_dir / "base", create=True, embedder=FakeEmbedder(64), place=place)
+        return LocalBase(data_dir / "base", embedder=FakeEmbedder(64), place=place)
 
     @contextmanager
     def open_sink(self, data_dir: Path) -> Iterator[object]:
