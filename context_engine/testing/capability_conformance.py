@@ -375,9 +375,9 @@ class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
         with self.store() as store:
             if not isinstance(store, Calibratable):
                 raise SkipTest("cannot be calibrated")
-            name = self.keep_one(store, 1.0).adapter_id
-            plan = store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True, adapter_id=name)
-            assert scorer_name(store.vector_model(), name) in {part.scorer_id for part in plan.parts}
+            kept = self.keep_one(store, 1.0)
+            plan = store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True, adapter_id=kept.adapter_id)
+            assert scorer_name(kept.model_id, kept.adapter_id) in {part.scorer_id for part in plan.parts}
 
     def test_a_trial_finds_nothing_that_may_not_be_read(self) -> None:
         with self.store() as store:

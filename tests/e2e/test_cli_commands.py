@@ -384,7 +384,7 @@ def test_kb_repartition_moves_documents_to_where_the_rules_say(bank: Path) -> No
     _, web = ok("kb", "stats", "--json")["partitions"]
     assert "auditor" in web.pop("rules") and web.pop("key") == 2
     assert web == {"classification": "confidential", "sources": ["web"], "documents": 1, "chunks": 1}
-    assert "whom the rules admit confidential web 1 1" in " ".join(ok("kb", "stats").split())
+    assert "those the rules admit confidential web 1 1" in " ".join(ok("kb", "stats").split())
     (bank / "manifests/orm.yaml").write_text(MANIFEST, "utf-8")
     failed = json.loads(run("search", "losses", "-d", "ORM", "--json").stdout)
     (problem,) = (one["error"] for one in failed["sources"] if one["source_id"] == "web")

@@ -350,7 +350,7 @@ class TestRerank:
 
     def test_metadata_that_is_no_object_is_named(self, plugin: Any, driver: Any, credentials: Any) -> None:
         passages = [{"content": "A rule."}, {"content": "Another.", "metadata": [1]}]
-        with pytest.raises(driver.Failed, match="passage 2 has a 'metadata' that is no object but list") as raised:
+        with pytest.raises(driver.Failed, match="passage 2 has a 'metadata' that is not an object but list") as raised:
             plugin.invoke("rerank", {"query": "rule", "passages": passages}, credentials)
         assert raised.value.error_type == "InvalidRequest"
 

@@ -305,5 +305,5 @@ def test_a_passages_own_words_are_written_as_utf8(opened: OpenEngine, name: str)
 
 def test_metadata_that_is_a_list_is_named(opened: OpenEngine) -> None:
     fields = {"query": QUESTION, "passages": [node_passage(), node_passage(metadata=[1])]}
-    with pytest.raises(ContextEngineError, match="passage 2 has a 'metadata' that is no object but list"):
+    with pytest.raises(ContextEngineError, match="passage 2 has a 'metadata' that is not an object but list"):
         rank(opened, fields)(Credentials())

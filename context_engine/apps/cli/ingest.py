@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,11 +26,11 @@ from context_engine.apps.cli.context import (
 from context_engine.apps.cli.ingest_report import next_commands, print_report
 from context_engine.apps.cli.kb.base import judged_questions, print_calibrations
 from context_engine.apps.cli.progress import progress_bar
-from context_engine.core.models import SourceSpec
+from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
 
 if TYPE_CHECKING:
-    from context_engine.core.protocols import Sink
+    from context_engine.core.protocols import Calibratable, Sink
     from context_engine.ingest.report import IngestReport
     from context_engine.wiring.models import Models
     from context_engine.wiring.scope import DomainCalibration
@@ -159,9 +160,10 @@ def _ingest_once(context: CliContext, request: _Request) -> bool:
     ) as sink:
         report = _run(context, request, specs, sink)
     calibrations: list[DomainCalibration] = []
-    if all(map(in_embedded_base, specs)) and not request.dry_run:
-        _remember_folder(context.base, request, specs)
-        calibrations = _calibrate(context, models, request.domain)
+    if not request.dry_run:
+        if all(map(in_embedded_base, specs)):
+            _remember_folder(context.base, request, specs)
+        calibrations = _calibrate(context, models, domain, specs[0])
     written = report.added + report.replaced
     sink_report = sink.report(written) if isinstance(sink, ReportingSink) else SinkReport(request.to)
     embedder_use = models.embedder_use()
@@ -243,20 +245,47 @@ def noting_sleep(reason: str) -> Callable[[float], None]:
     return wait
 
 
-def _calibrate(context: CliContext, models: Models, domain: str) -> list[DomainCalibration]:
-    """Calibrate every domain that has changed enough; return this domain's result and all failures.
+def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written: SourceSpec) -> list[DomainCalibration]:
+    """Calibrate every domain of the store that was written to, if it offers calibration and changed enough.
 
-    A failure is no error of the command: the documents are written, and a default threshold is used.
+    A failure does not fail the command: the documents are written, and a default threshold is used.
+
+    Args:
+        written: a source that was written to.
+
+    Returns:
+        The result of this domain, and all failures.
     """
     from context_engine.wiring.scope import DomainCalibration, calibrate_domains
 
     try:
-        with context.open_base(models) as base:
+        with _calibratable(context, models, domain, written) as store:
+            if store is None:
+                return []
             judged = judged_questions(context.setup)
-            results = list(calibrate_domains(context.setup, base, judged=judged)) if base.exists() else []
+            results = list(calibrate_domains(context.setup, store, judged=judged, adapter=written.adapter))
     except ContextEngineError as error:
-        return [DomainCalibration(domain, (), str(error))]
-    return [result for result in results if result.domain == domain or result.problem is not None]
+        return [DomainCalibration(domain.domain, (), str(error))]
+    return [result for result in results if result.domain == domain.domain or result.problem is not None]
+
+
+@contextmanager
+def _calibratable(
+    context: CliContext, models: Models, domain: DomainSpec, written: SourceSpec
+) -> Iterator[Calibratable | None]:
+    """Yield the store of a source, or None if it cannot be calibrated."""
+    from context_engine.core.protocols import Calibratable
+    from context_engine.wiring.build import source_opener
+    from context_engine.wiring.embedded_base import in_embedded_base
+    from context_engine.wiring.stores import offered
+
+    if in_embedded_base(written):
+        with context.open_base(models) as base:
+            yield base if base.exists() else None
+        return
+    opener = source_opener(context.setup, data_dir=context.data_dir, embedder=models.embedder)
+    with closing(opener.open(domain, written)) as source:
+        yield offered(source, Calibratable)  # type: ignore[type-abstract]
 
 
 def _remember_folder(base: Path, request: _Request, specs: Sequence[SourceSpec]) -> None:

@@ -138,7 +138,9 @@ def _put_in_force(
     judged = judged_questions(context.setup).get(domain.domain, ())
     kept = taught.base.keep_adapter(domain.domain, adapter, evidence, taught.held.origin)
     with busy("Calibrating …"):
-        calibration = use_adapter(context.setup, taught.base, domain, kept.adapter_id, judged=judged)
+        calibration = use_adapter(
+            context.setup, taught.base, domain, kept.adapter_id, judged=judged, adapter=taught.adapter
+        )
     print_calibrations([calibration])
     return kept.adapter_id
 

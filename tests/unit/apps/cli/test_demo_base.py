@@ -75,7 +75,7 @@ def test_a_build_that_breaks_off_leaves_no_mark(tmp_path: Path, monkeypatch: pyt
     def broken(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "ingest", broken)
+    monkeypatch.setattr("context_engine.ingest.run.ingest", broken)
     with pytest.raises(KeyboardInterrupt):
         demo.ensure_base(tmp_path, NO_DOMAIN)
     assert not (demo.data_dir(tmp_path) / "ready.json").exists()
