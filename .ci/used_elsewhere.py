@@ -155,3 +155,11 @@ node_result
 console_result
 PolicyFactory
 FUNNEL
+
+# For authors of adapters, and a type argument that click itself takes from 8.2 on.
+EmbedderFactory
+RerankerFactory
+NoOpReranker
+CallableReranker
+CLOSED_RULES
+__class_getitem__
