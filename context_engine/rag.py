@@ -69,7 +69,6 @@ _REQUEST_OPTIONS: Final = frozenset(
     {"adapter", "out_of_scope", "filters", "as_of", "persona", "require_tiers", "require_sources", "strict"}
     | {"caller", "principal", "request_id"}
 )
-
 _MISTAKES_OF_ADAPTERS: Final = (NoticeCode.CHUNK_UNREADABLE, NoticeCode.KEY_MISSPELT, NoticeCode.SCORE_KIND_MISSING)
 """What the author of an adapter should correct; given as a Python warning too."""
 
@@ -383,18 +382,16 @@ def _several(value: Any, name: str) -> tuple[Any, ...]:
 
 
 def _day(value: Any) -> date | None:
-    if value is None:
-        return None
-    if (day := to_date(value)) is None:
+    day = None if value is None else to_date(value)
+    if day is None and value is not None:
         raise InvalidRequest(f"as_of must be a date such as '2025-06-30', got {value!r}")
     return day
 
 
 def _listed(result: SearchResult) -> ChunkList:
     if result.status is Status.DEGRADED:
-        failed = "; ".join(str(source.error["message"]) for source in result.sources if source.error)
-        text = failed or "; ".join(result.warnings)
-        warnings.warn(f"search {result.search_id}: {text}", DegradedRetrieval, stacklevel=4)
+        problems = [str(source.error["message"]) for source in result.sources if source.error] or result.warnings
+        warnings.warn(f"search {result.search_id}: {'; '.join(problems)}", DegradedRetrieval, stacklevel=4)
     for notice in result.notices:
         if notice.code in _MISTAKES_OF_ADAPTERS:
             warnings.warn(f"search {result.search_id}: {notice.message}", UserWarning, stacklevel=4)

@@ -1,13 +1,7 @@
 """What adapter authors need: the source conformance suite, fakes, and a Dify to test against."""
 
 from context_engine.testing.access_conformance import AccessContract
-from context_engine.testing.capability_conformance import (
-    AccessProvableContract,
-    CalibratableContract,
-    LearntAdaptersContract,
-    StoredVectorsContract,
-    TrainableContract,
-)
+from context_engine.testing.capability_conformance import AccessProvableContract, CalibratableContract
 from context_engine.testing.conformance import ODD_QUERIES, SourceContract
 from context_engine.testing.fake_dify import (
     FAULTS,
@@ -19,6 +13,7 @@ from context_engine.testing.fake_dify import (
     Fault,
 )
 from context_engine.testing.fakes import FakeEmbedder, FakeReranker, FixedClock, ScriptedSource
+from context_engine.testing.learning_conformance import LearntAdaptersContract, StoredVectorsContract, TrainableContract
 from context_engine.testing.sink_conformance import SinkContract
 
 __all__ = [

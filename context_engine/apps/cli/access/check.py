@@ -115,7 +115,6 @@ def _note_unruled(described: Somebody, ruled: Iterable[Holder]) -> None:
 
 
 SCHEMA_VERSION: Final = 1
-
 _OPEN: Final = "There is no rule in a manifest and no access.yaml: everybody may search everything."
 
 CHECK: Final = """\b

@@ -126,7 +126,6 @@ def _least(clearance: Classification | None) -> Text:
 
 
 _TITLE: Final = "Who may search what"
-
 _STYLE: Final = Path(__file__).with_name("access.css")
 
 

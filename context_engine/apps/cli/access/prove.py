@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _DIFFERS: Final = 1
 
 PROVE: Final = """\b

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _STYLES: Final = {"unchanged": "green", "changed": "yellow", "superseded": "yellow", "gone": "red"}
-
 _WIDTH: Final = 13
-
 _MOST_VALUE: Final = 60
 
 DRIFT: Final = """\b

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _OWNER_ALONE: Final = 0o600
-
 _FORMS: Final = ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ")
 
 EXPORT: Final = """\b

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 _COLUMNS: Final = (

@@ -26,11 +26,8 @@ NO_KEY: Final = (
 )
 
 _UNVERIFIED: Final = f"No key is set ({AUDIT_KEY}): the signatures of the checkpoint were not verified here."
-
 _NO_WITNESS: Final = "No witness cosigned: the ledger may show others another log than this one."
-
 _BY_OTHER: Final = "The checkpoint was made before the key in force: it is signed by another, or by none."
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

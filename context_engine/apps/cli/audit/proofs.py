@@ -118,9 +118,7 @@ def _write_secret(file: Path, text: str) -> None:
 
 
 _PROOF: Final = ".tlog-proof"
-
 _GROWTH: Final = ".tlog-consistency"
-
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 PROVE: Final = """\b
@@ -227,7 +225,6 @@ def _verifier() -> bytes:
 
 
 SCHEMA_VERSION: Final = 1
-
 _VERIFY: Final = "run 'context-engine audit verify'"
 
 HEAD: Final = """\b

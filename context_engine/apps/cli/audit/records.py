@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 _KIB: Final = 1024
-
 _DAYS_SHOWN: Final = 14
 
 STATS: Final = """\b
@@ -117,19 +116,12 @@ def _stored(statistics: LedgerStatistics) -> Table:
 
 
 SCHEMA_VERSION: Final = 1
-
 _KINDS: Final = ("search", "rank", "refusal", "context", "fetch", "erasure", "key", "loss", "pruning")
-
 _DECISIONS: Final = ("answered", "no_match", "out_of_scope", "incomplete")
-
 _STATUSES: Final = ("complete", "degraded", "failed")
-
 _PSEUDONYM: Final = re.compile(r"[0-9a-f]{32}")
-
 _SHOWN: Final = 20
-
 _SHORT: Final = 8
-
 _TO_THE_SECOND: Final = 19
 
 LIST: Final = """\b

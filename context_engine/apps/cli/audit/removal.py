@@ -151,7 +151,6 @@ Examples:
 """
 
 _SHA256: Final = re.compile("[0-9A-Fa-f]{64}")
-
 _TRIAL: Final = "only looked for"
 
 

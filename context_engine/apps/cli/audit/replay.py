@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _SHOWN: Final = 100
-
 _UNRESOLVED: Final = (UnknownDomain, InvalidRequest, ConfigError, MaskingError)
-
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 REPLAY: Final = """\b

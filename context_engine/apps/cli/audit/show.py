@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _SEARCHES: Final = ("search", "rank")
-
 _NO_CHECKPOINT: Final = "No checkpoint covers this record yet: 'context-engine audit head' makes one."
 
 SHOW: Final = """\b
@@ -127,9 +125,7 @@ def _proof(ledger: Ledger, index: int | None) -> dict[str, Any]:
 
 
 _HASH: Final = 12
-
 _STALE: Final = ("expired", "superseded")
-
 _CHUNK_COLUMNS: Final = ("rank", "chunk", "document", "version", "tier", "fetched", "score", "sha-256", "flags")
 
 

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _MOST_WORKERS: Final = 8
-
 _SHOWN: Final = 100
 
 VERIFY: Final = """\b

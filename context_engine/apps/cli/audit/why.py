@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 SCHEMA_VERSION: Final = 1
-
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
 WHY: Final = """\b

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
 MODEL_S: Final = 120.0
 """Large models take their time to load."""
 
 _WORD: Final = "approval"
-
 _PASSAGES: Final = ("The committee approves a new product.", "Lunch is at noon.")
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 SAMPLE: Final = "approval limit policy"
-
 EXAMINE_S: Final = 20.0
 """For an examination, which may ask several things of each dataset; a search has the time of its domain beside."""
 

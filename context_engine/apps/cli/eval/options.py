@@ -34,7 +34,6 @@ _ADAPTER_CAUTION: Final = (
 )
 _ADAPTER_SUFFIX: Final = re.compile(r"\+[0-9a-f]{12}$")  # <model>+<first 12 digits of the adapter's hash>
 PATH: Final = click.Path(dir_okay=False, path_type=Path)
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

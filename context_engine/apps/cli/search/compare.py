@@ -39,7 +39,6 @@ Examples:
 """
 
 _IN: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
-
 _OUT: Final = click.Path(dir_okay=False, path_type=Path)
 
 

@@ -18,9 +18,7 @@ from context_engine.core.models import Fate, Key, Outcome, PreparedQuery, Search
 from context_engine.service.explaining.words import blend_words, reason_words, setting_words
 
 _BAR: Final = 24
-
 _TOP: Final = 5
-
 _STATE_STYLES: Final = {"ok": "green", "empty": "dim", "partial": "yellow", "failed": "red"}
 
 

@@ -47,7 +47,6 @@ _STATUS: Final = {
 }
 
 _BARS: Final = {Confidence.WEAK: 1, Confidence.FAIR: 2, Confidence.STRONG: 3}
-
 _TYPES: Final = {1: "system of record", 2: "bank SOP", 3: "industry standard", 4: "external official", 5: "general web"}
 
 _FLAGS: Final = {

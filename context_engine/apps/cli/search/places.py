@@ -83,7 +83,6 @@ _PLUS: Final = (
 )
 
 _COLON: Final = ("hx", "helix", "subl", "zed")
-
 _GOTO: Final = ("code", "codium", "code-insiders", "cursor")
 
 _TEXTS: Final = frozenset(

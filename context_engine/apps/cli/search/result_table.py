@@ -29,18 +29,13 @@ from context_engine.apps.cli.words import (
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status
 
 _WIDE: Final = 116
-
 _NARROW: Final = 72
-
 _LINES: Final = 3
-
 _NUMBERS: Final = 30
 """Columns before the document: rank, confidence and tier."""
 
 _RANK: Final = 4
-
 _SAMPLE: Final = 500
-
 _DECISION_STYLES: Final = {Decision.ANSWERED: "green", Decision.INCOMPLETE: "red"}
 
 _NOTHING: Final = {
