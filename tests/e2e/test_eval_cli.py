@@ -255,7 +255,7 @@ def test_settings_that_are_not_better_are_not_written_unless_forced() -> None:
     args = ("tune", *SIX, "--grid", "stage1_top_k=1", "--folds", "2", "--write", "config.json")
     result = run(*args)
     assert result.exit_code == 1
-    assert "nothing is written: on questions it was not chosen on it is not better" in " ".join(result.stderr.split())
+    assert "nothing is written: on held-out questions the result is not better" in " ".join(result.stderr.split())
     assert not Path("config.json").exists()
     assert "better beyond noise" in ok(*args, "--force", "--html", "tune.html")
     assert json.loads(Path("config.json").read_text("utf-8"))["// tuned"].startswith("nDCG@10 on 5 questions")
