@@ -166,7 +166,7 @@ def test_a_dry_run_says_the_same_and_keeps_nothing():
     assert result.exit_code == 0, result.output
     assert "better beyond noise on held-out questions, also for new answers" in result.output
     said = " ".join(result.stdout.split())
-    named = re.search(r"7 others taught nothing: .* which: (.*?) and 2 more", said)
+    named = re.search(r"7 others not used, because .* too many: (.*?) and 2 more", said)
     assert named is not None, said
     assert len(set(named[1].split(", ")) & {f"q{place}" for place in range(7)}) == 5
     assert [one["in_force"] for one in adapters()] in ([], [False])
