@@ -6,11 +6,13 @@ import pickle
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
+import pytest
 
 from context_engine.adapters.sources.adapter import SinkOptions, SourceContext, source_adapter
 from context_engine.adapters.sources.domain_adapter import DomainAdapter
@@ -36,6 +38,8 @@ from context_engine.core.protocols import Embedder
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.core.text import terms
 from context_engine.errors import StoreError
+from context_engine.testing import FakeEmbedder
+from context_engine.wiring import adapters
 
 Key = tuple[str, str, str]
 
@@ -312,7 +316,9 @@ class ToySink:
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
         if self.documents(source_id).get((document_id, version)) == content_hash:
             return False
-        claimed = max((one.classification for one in chunks if one.classification), key=lambda c: c.rank, default=None)
+        claimed = max(
+            (chunk.classification for chunk in chunks if chunk.classification), key=lambda c: c.rank, default=None
+        )
         held = access_class(self.rules_of(source_id), self.specs[source_id].classification, claimed)
         whole = [
             chunk._replace(
@@ -359,3 +365,22 @@ def open_toy_sink(specs: Sequence[SourceSpec], context: SourceContext, options: 
 @source_adapter(open_sink=open_toy_sink)
 def open_toy(spec: SourceSpec, context: SourceContext) -> ToySource:
     return ToySource(store_of(context), spec.id)
+
+
+def open_words(_options: Mapping[str, Any], _context: Any) -> FakeEmbedder:
+    return FakeEmbedder(64)
+
+
+def install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publish the adapters `toy` and `notes` and the embedder `words`, as packages outside the tree publish theirs."""
+    real = adapters.entry_points
+    points = [
+        EntryPoint("toy", "tests.toy_store:open_toy", adapters.SOURCES),
+        EntryPoint("notes", "context_engine.testing.notes_adapter:open_notes", adapters.SOURCES),
+        EntryPoint("words", "tests.toy_store:open_words", adapters.EMBEDDERS),
+    ]
+
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        return [*real(group=group), *(point for point in points if point.group == group)]
+
+    monkeypatch.setattr(adapters, "entry_points", entry_points)

@@ -29,8 +29,8 @@ from context_engine.testing.noninterference import (
 )
 from context_engine.wiring.build import source_opener
 from context_engine.wiring.embedded_base import EMBEDDED
+from context_engine.wiring.examine import opened_store
 from context_engine.wiring.setup import Setup
-from context_engine.wiring.stores import opened_store
 
 _MOST_NEW: Final = 12
 Told = Callable[[Principal, int], None]
@@ -75,7 +75,7 @@ def prove_access(
     for principal in principals:
         with TemporaryDirectory(prefix="context-engine-proof-") as folder:
             copy = Path(folder)
-            with opened_store(opener, first, first.sources[0], AccessProvable) as store:  # type: ignore[type-abstract]
+            with opened_store(opener, first, first.sources[0], AccessProvable) as store:
                 store.copy_to(copy)
             trial = StoreTrial(setup, adapter, copy, outputs)
             try:

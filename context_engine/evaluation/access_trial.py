@@ -36,9 +36,9 @@ from context_engine.testing.noninterference import (
 )
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import SourceOpener, build_engine, source_opener
+from context_engine.wiring.examine import offered, opened_store
 from context_engine.wiring.scope import calibrate_domains
 from context_engine.wiring.setup import Setup
-from context_engine.wiring.stores import offered, opened_store
 
 INSIDER_ROLE: Final = "access-proof-insider"
 """The role that the rules of new sources ask for."""
@@ -136,7 +136,7 @@ class StoreTrial:
     def calibrate(self) -> None:
         """Calibrate every domain again, if the store can be calibrated."""
         source = self._opener().open(*next(self._sources()))
-        store = offered(source, Calibratable)  # type: ignore[type-abstract]
+        store = offered(source, Calibratable)
         if store is not None:
             for _ in calibrate_domains(self.setup, store, anew=True, adapter=self._adapter_name):
                 pass
@@ -146,7 +146,7 @@ class StoreTrial:
         """Return what the store holds, as a principal sees it; of large stores a part."""
         texts = HeldTexts([], [], [])
         for domain, spec in self._sources():
-            with opened_store(self._opener(by_vector=False), domain, spec, Listable) as source:  # type: ignore[type-abstract]
+            with opened_store(self._opener(by_vector=False), domain, spec, Listable) as source:
                 documents = groupby(source.list_chunks(), key=lambda chunk: (chunk.document_id, chunk.document_version))
                 for key, group in documents:
                     self._sort(texts, principal, (domain, spec), key, list(group))
@@ -198,7 +198,7 @@ class StoreTrial:
         self.close()
 
     def _rebuild(self) -> None:
-        with opened_store(self._opener(), *next(self._sources()), AccessProvable) as store:  # type: ignore[type-abstract]
+        with opened_store(self._opener(), *next(self._sources()), AccessProvable) as store:
             store.rebuild()
 
     def _opener(self, *, by_vector: bool = True) -> SourceOpener:

@@ -1,4 +1,4 @@
-"""Opens sources to examine them, list them or fetch from them, without a search."""
+"""Opens sources without a search: to examine, list or fetch, or for what the store behind them offers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from context_engine.core.models import (
     SourceSpec,
     notices_about,
 )
-from context_engine.core.protocols import Examinable, Listable, Source
+from context_engine.core.protocols import CAPABILITIES, Examinable, Listable, Source
 from context_engine.errors import ConfigError, ContextEngineError, SourceError, source_error_from
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import SourceOpener, source_opener
 from context_engine.wiring.setup import Setup
 
+C = TypeVar("C")
 T = TypeVar("T")
 
 
@@ -182,6 +183,37 @@ def fetching_engine(setup: Setup, data_dir: str | Path | None = None) -> Iterato
         yield engine
 
 
+def offered(source: Source, capability: type[C]) -> C | None:
+    """Return what offers a capability: the source or the object behind its `store`; None if neither does.
+
+    Args:
+        capability: one of `CAPABILITIES`.
+    """
+    for candidate in (source, getattr(source, "store", None)):
+        if isinstance(candidate, capability):
+            return candidate
+    return None
+
+
+@contextmanager
+def opened_store(opener: SourceOpener, domain: DomainSpec, spec: SourceSpec, capability: type[C]) -> Iterator[C]:
+    """Open a source and yield what offers the capability (`offered`); close the source at the end.
+
+    Raises:
+        ConfigError: the source cannot be opened, or its adapter does not offer the capability.
+        SourceError: it cannot be opened now.
+    """
+    source = opener.open(domain, spec)
+    try:
+        store = offered(source, capability)
+        if store is None:
+            name = CAPABILITIES[capability]
+            raise ConfigError(f"adapter {spec.adapter!r} does not offer {name}", key=f"sources.{spec.id}.adapter")
+        yield store
+    finally:
+        source.close()
+
+
 @contextmanager
 def listed_chunks(
     setup: Setup, data_dir: Path, domain: DomainSpec, spec: SourceSpec
@@ -198,6 +230,7 @@ def listed_chunks(
         yield None
         return
     try:
-        yield source.list_chunks() if isinstance(source, Listable) else None
+        listable = offered(source, Listable)
+        yield None if listable is None else listable.list_chunks()
     finally:
         source.close()

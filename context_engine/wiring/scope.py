@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold, Settings
+from context_engine.core.models import NOTHING, AccessScope, DomainSpec, ScopeCalibration, ScopeThreshold, SourceSpec
 from context_engine.core.protocols import Calibratable, LearntAdapters
 from context_engine.core.ranking.scope import scope_threshold
 from context_engine.errors import ContextEngineError
-from context_engine.wiring.embedded_base import EMBEDDED, base_path, in_embedded_base
+from context_engine.wiring.build import SourceOpener, source_opener
+from context_engine.wiring.embedded_base import EMBEDDED
+from context_engine.wiring.examine import offered
 from context_engine.wiring.setup import Setup
 
 if TYPE_CHECKING:
@@ -34,10 +37,6 @@ class DomainCalibration(NamedTuple):
     def to_dict(self) -> Mapping[str, Any]:
         """Return all of it, JSON-ready."""
         return {**self._asdict(), "found": [asdict(calibration) for calibration in self.found]}
-
-
-class _SwitchedStore(Calibratable, LearntAdapters, Protocol):
-    """A store whose adapters are put in force with their calibration."""
 
 
 def calibrate_domains(
@@ -91,14 +90,14 @@ def calibrate_domain(
 
 def use_adapter(
     setup: Setup,
-    store: _SwitchedStore,
+    store: LearntAdapters,
     domain: DomainSpec,
     adapter_id: str,
     *,
     judged: Sequence[JudgedQuestion] = (),
     adapter: str = EMBEDDED,
 ) -> DomainCalibration:
-    """Put an adapter of a domain in force, once the scope threshold is calibrated under it: no search goes without.
+    """Put an adapter of a domain in force; a store that can be calibrated is calibrated under it first.
 
     Args:
         store, judged, adapter: as in `calibrate_domains`, of this domain.
@@ -106,6 +105,9 @@ def use_adapter(
     Raises:
         StoreError: it cannot be put in force (`LearntAdapters.use_adapter`).
     """
+    if not isinstance(store, Calibratable):
+        store.use_adapter(domain.domain, adapter_id)
+        return DomainCalibration(domain.domain, ())
     calibration = calibrate_domain(setup, store, domain, judged=judged, adapter_id=adapter_id, adapter=adapter)
     store.use_adapter(domain.domain, adapter_id)
     in_force = (store.calibration(domain.domain, by_vector=by_vector) for by_vector in (False, True))
@@ -123,26 +125,31 @@ def scope_in_force(
     """Return the scope threshold that a search of a domain has now.
 
     Args:
-        data_dir: the folder of the embedded base; None: there is none.
+        data_dir: the data folder of the stores; None: there is none.
         access: of the caller; None: everything.
 
     Raises:
         ConfigError, InvalidRequest: settings of the domain that cannot be used, or an unknown persona.
     """
     values = setup.resolver.base(domain, persona).values
-    names = [spec.id for spec in domain.sources if values.sources is None or spec.id in values.sources]
-    local = [spec.id for spec in domain.sources if spec.id in names and in_embedded_base(spec)]
-    base = base_path(data_dir) if local and data_dir else None
-    stored = _stored(base, values, domain.domain, access) if base else None
-    return scope_threshold(values, [stored if name in local else None for name in names])
+    asked = [spec for spec in domain.sources if values.sources is None or spec.id in values.sources]
+    by_adapter = {} if data_dir is None else {spec.adapter: spec for spec in reversed(asked)}
+    by_vector = values.embedder is not None
+    opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
+    stored = {
+        adapter: _stored(opener, domain, spec, by_vector=by_vector, access=access)
+        for adapter, spec in by_adapter.items()
+    }
+    return scope_threshold(values, [stored.get(spec.adapter) for spec in asked])
 
 
-def _stored(path: Path, settings: Settings, domain: str, access: AccessScope | None) -> ScopeCalibration | None:
-    from context_engine.adapters.sources.local import LocalBase, SearchOptions
-
-    by_vector = settings.embedder is not None
+def _stored(
+    opener: SourceOpener, domain: DomainSpec, spec: SourceSpec, *, by_vector: bool, access: AccessScope | None
+) -> ScopeCalibration | None:
+    """Return the calibration in force in the store of a source; None if it has none or cannot be read."""
     try:
-        with LocalBase(path, options=SearchOptions.of(settings)) as base:
-            return base.calibration(domain, by_vector=by_vector, access=access) if base.exists() else None
-    except ContextEngineError:
+        with closing(opener.open(domain, spec)) as source:
+            store = offered(source, Calibratable)
+            return None if store is None else store.calibration(domain.domain, by_vector=by_vector, access=access)
+    except Exception:  # noqa: BLE001  an adapter may raise anything; a search reports it
         return None

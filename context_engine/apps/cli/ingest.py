@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ from context_engine.core.models import DomainSpec, SourceSpec
 from context_engine.errors import ConfigError, ContextEngineError, InvalidRequest, SourceError, nearest
 
 if TYPE_CHECKING:
-    from context_engine.core.protocols import Calibratable, Sink
+    from context_engine.core.protocols import Sink
     from context_engine.ingest.report import IngestReport
     from context_engine.wiring.models import Models
     from context_engine.wiring.scope import DomainCalibration
@@ -256,10 +256,15 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
     Returns:
         The result of this domain, and all failures.
     """
+    from context_engine.core.protocols import Calibratable
+    from context_engine.wiring.build import source_opener
+    from context_engine.wiring.examine import offered
     from context_engine.wiring.scope import DomainCalibration, calibrate_domains
 
+    opener = source_opener(context.setup, data_dir=context.data_dir, embedder=models.embedder)
     try:
-        with _calibratable(context, models, domain, written) as store:
+        with closing(opener.open(domain, written)) as source:
+            store = offered(source, Calibratable)
             if store is None:
                 return []
             judged = judged_questions(context.setup)
@@ -267,25 +272,6 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
     except ContextEngineError as error:
         return [DomainCalibration(domain.domain, (), str(error))]
     return [result for result in results if result.domain == domain.domain or result.problem is not None]
-
-
-@contextmanager
-def _calibratable(
-    context: CliContext, models: Models, domain: DomainSpec, written: SourceSpec
-) -> Iterator[Calibratable | None]:
-    """Yield the store of a source, or None if it cannot be calibrated."""
-    from context_engine.core.protocols import Calibratable
-    from context_engine.wiring.build import source_opener
-    from context_engine.wiring.embedded_base import in_embedded_base
-    from context_engine.wiring.stores import offered
-
-    if in_embedded_base(written):
-        with context.open_base(models) as base:
-            yield base if base.exists() else None
-        return
-    opener = source_opener(context.setup, data_dir=context.data_dir, embedder=models.embedder)
-    with closing(opener.open(domain, written)) as source:
-        yield offered(source, Calibratable)  # type: ignore[type-abstract]
 
 
 def _remember_folder(base: Path, request: _Request, specs: Sequence[SourceSpec]) -> None:

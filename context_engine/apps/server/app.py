@@ -78,8 +78,9 @@ async def _refused(request: Request, error: Exception) -> Response:
 def _as_ours(request: Request, error: Exception) -> Exception:
     if isinstance(error, RequestValidationError):
         fields = problem_fields(error.errors(), _body_model(request), error.body)
-        names = ", ".join(dict.fromkeys(field.pointer or "the body" for field in fields))
-        return HttpProblem("invalid_request", f"{len(fields)} fields are invalid:  {names}", fields=fields)
+        names = list(dict.fromkeys(field.pointer or "the body" for field in fields))
+        count = "1 field is" if len(names) == 1 else f"{len(names)} fields are"
+        return HttpProblem("invalid_request", f"{count} invalid: {', '.join(names)}", fields=fields)
     if isinstance(error, HTTPException):
         code = _OF_STATUS.get(error.status_code, "http_error")
         return HttpProblem(code, _http_detail(request, error), headers=error.headers)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -22,15 +21,13 @@ from context_engine.evaluation.questions import EvalQuestion
 from context_engine.learning.contrast import lessons_of
 from context_engine.testing import AccessProvableContract, CalibratableContract, FakeEmbedder, TrainableContract
 from context_engine.testing.capability_conformance import CLOSED_RULES, CLOSED_SOURCE, OPEN_SOURCE
-from context_engine.wiring import adapters
 from context_engine.wiring.adapters import load_source_adapter
 from context_engine.wiring.build import build_engine, source_opener
+from context_engine.wiring.examine import opened_store
 from context_engine.wiring.scope import calibrate_domains, use_adapter
 from context_engine.wiring.setup import Setup, load_setup
-from context_engine.wiring.stores import opened_store
-from tests.toy_store import ToySink, ToySource, ToyStore
+from tests.toy_store import ToySink, ToySource, ToyStore, install
 
-NOTES = "context_engine.testing.notes_adapter:open_notes"
 CLERK = Principal(id="clerk", roles=frozenset({"clerk"}), clearance=Classification.INTERNAL)
 MANIFEST = """
 version: 1
@@ -73,14 +70,7 @@ READABLE = ToyStore.readable
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The adapters `toy` and `notes`, as packages outside the tree publish theirs."""
-    real, places = adapters.entry_points, {"toy": "tests.toy_store:open_toy", "notes": NOTES}
-    points = [EntryPoint(name, place, adapters.SOURCES) for name, place in places.items()]
-
-    def entry_points(*, group: str) -> Sequence[EntryPoint]:
-        return [*real(group=group), *(points if group == adapters.SOURCES else ())]
-
-    monkeypatch.setattr(adapters, "entry_points", entry_points)
+    install(monkeypatch)
 
 
 @pytest.fixture

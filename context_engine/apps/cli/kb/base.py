@@ -6,22 +6,20 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from context_engine.apps.cli.console import note, progress_console
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context
 from context_engine.apps.cli.words import counted
 from context_engine.core.models import ScopeCalibration
-from context_engine.core.protocols import CAPABILITIES, Calibratable, Trainable
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import ConfigError
 
 if TYPE_CHECKING:
     from context_engine.core.models import DomainSpec, HeldVectors
-    from context_engine.core.protocols import Embedder
+    from context_engine.core.protocols import Embedder, Trainable
     from context_engine.learning.calibration import JudgedQuestion
     from context_engine.wiring.embedded_base import LocalBase
-    from context_engine.wiring.models import Models
     from context_engine.wiring.scope import DomainCalibration
     from context_engine.wiring.setup import Setup
 
@@ -80,10 +78,6 @@ def busy(title: str) -> Iterator[None]:
         yield
 
 
-class LearningStore(Trainable, Calibratable, Protocol):
-    """A store for which adapters are learnt, and put in force with their calibration."""
-
-
 class TaughtBase(NamedTuple):
     """A store opened with its embedder, to learn from.
 
@@ -93,30 +87,12 @@ class TaughtBase(NamedTuple):
         held: the sources' chunks and vectors.
     """
 
-    base: LearningStore
+    base: Trainable
     embedder: Embedder
     domain: DomainSpec
     sources: list[str]
     held: HeldVectors
     adapter: str
-
-
-@contextmanager
-def _learning_store(context: CliContext, models: Models, domain: DomainSpec, adapter: str) -> Iterator[LearningStore]:
-    from context_engine.wiring.build import source_opener
-    from context_engine.wiring.embedded_base import EMBEDDED
-    from context_engine.wiring.stores import opened_store
-
-    if adapter == EMBEDDED:
-        with context.open_base(models) as base:
-            yield base
-        return
-    opener = source_opener(context.setup, data_dir=context.data_dir, embedder=models.embedder)
-    spec = next(source for source in domain.sources if source.adapter == adapter)
-    with opened_store(opener, domain, spec, Trainable) as store:  # type: ignore[type-abstract]
-        if not isinstance(store, Calibratable):
-            raise ConfigError(f"adapter {adapter!r} does not offer {CAPABILITIES[Calibratable]}")
-        yield cast(LearningStore, store)
 
 
 @contextmanager
@@ -126,7 +102,10 @@ def taught_base(context: CliContext, domain: str) -> Iterator[TaughtBase]:
     Raises:
         ConfigError: no embedder is configured, the store does not offer learning, or it holds no vectors of the domain.
     """
+    from context_engine.core.protocols import Trainable
+    from context_engine.wiring.build import source_opener
     from context_engine.wiring.embedded_base import EMBEDDED
+    from context_engine.wiring.examine import opened_store
 
     models = context.setup.models(context.data_dir)
     embedder = models.embedder()
@@ -137,14 +116,14 @@ def taught_base(context: CliContext, domain: str) -> Iterator[TaughtBase]:
             key="embedder",
         )
     spec = context.registry.domain(domain)
-    adapters = [source.adapter for source in spec.sources]
-    adapter = EMBEDDED if EMBEDDED in adapters or not adapters else adapters[0]
-    sources = [source.id for source in spec.sources if source.adapter == adapter]
-    with _learning_store(context, models, spec, adapter) as base:
+    first = min(spec.sources, key=lambda source: source.adapter != EMBEDDED)
+    sources = [source.id for source in spec.sources if source.adapter == first.adapter]
+    opener = source_opener(context.setup, data_dir=context.data_dir, embedder=models.embedder)
+    with opened_store(opener, spec, first, Trainable) as base:
         held = base.held_vectors(sources, access=context.scope)
         if not held.chunks:
             raise ConfigError(f"the base holds no vectors of {domain}: run 'context-engine kb rebuild'")
-        yield TaughtBase(base, embedder, spec, sources, held, adapter)
+        yield TaughtBase(base, embedder, spec, sources, held, first.adapter)
 
 
 def calibration_text(calibration: ScopeCalibration) -> str:
