@@ -1,1 +1,1 @@
-"""What is learnt of a store's own content: the scope threshold and vector adapters, over any store that offers it."""
+"""Learn from a store's content: its scope threshold and vector adapters, for any store that offers them."""

@@ -1,9 +1,9 @@
-"""Calibration of a store: which signal its own questions have, and which off-topic ones, in each of its parts.
+"""Calibrate a store: compare the signal of its own sentences with that of off-topic questions, part by part.
 
     with LocalBase.open(path) as base:
         calibrate(base, domain)
 
-Nothing is drawn by chance, so that equal content gives equal thresholds, in whatever order it was written.
+Nothing is random: equal content gives equal thresholds, whatever the order of writing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from context_engine.core.ranking.scope import SIGNAL_VERSION, CalibrationSignals
 from context_engine.core.text import terms
 
 OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
-"""Two hundred questions of everyday life: cooking, sport, health, travel ... nothing a bank's rules could answer."""
+"""Two hundred questions of everyday life (cooking, sport, health, travel …) that no bank's rules answer."""
 
 _CHUNKS_A_SENTENCE: Final = 40
 
@@ -53,17 +53,17 @@ _MOST_SENTENCES: Final = 100
 _SENTENCES_A_HEADING: Final = 4
 
 _FEWEST_OUTSIDE: Final = 40
-"""So much is asked that the calibration takes a tenth of the ingestion at most, and of a small base a blink."""
+"""Chosen so that calibration takes at most a tenth of the ingestion, and well under a second for a small base."""
 
 _LEAST_TERMS: Final = 4
 
 _MOST_WORDS: Final = 16
-"""About as long as a question: a long sentence holds so many words that some are always found elsewhere."""
+"""About the length of a question: some words of a longer sentence always occur elsewhere."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
 
 _AT_ONCE: Final = 8
-"""An embedder may be a server that is far."""
+"""Parallel searches, because an embedder may be a distant server."""
 
 _LEAST_HEADING_TERMS: Final = 2
 
@@ -71,12 +71,11 @@ Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
 
 class JudgedQuestion(NamedTuple):
-    """A question that a base is known to answer.
+    """A question that a store is known to answer.
 
     Attributes:
         text: the question.
-        gold: ids of the chunks and documents that answer it, one of which a partition must hold to be asked; empty:
-            each is asked.
+        gold: ids of chunks and documents that answer it; it is asked in the parts that hold one of them; empty: in all.
     """
 
     text: str
@@ -102,17 +101,17 @@ def calibrate(
 ) -> tuple[ScopeCalibration, ...]:
     """Calibrate the scope threshold of a domain to what a store holds, and keep the result in the store.
 
-    Each part is calibrated by itself: for words alone, since a search whose embedder fails goes on without it, for
-    words and vectors together, and under each adapter in force, whose cosines are others.
+    Each part is calibrated separately: for words only, because a search continues without its embedder if that fails;
+    for words and vectors; and under each adapter in force, because its cosines differ.
 
     Args:
         store: the store, written and committed.
-        domain: those of its sources that the store holds are asked.
-        resolve: the settings of its searches.
+        domain: its sources in the store are calibrated.
+        resolve: returns the settings of its searches.
         judged: questions that the store is known to answer.
         outside: questions that it cannot answer, at least one; None: those that come with the package.
-        anew: calibrate everything; else what has changed enough.
-        adapter_id: of an adapter that is about to be put in force: calibrate under it too.
+        anew: calibrate everything; else only what has changed enough.
+        adapter_id: also calibrate under this adapter, which is about to be put in force.
 
     Returns:
         Those for callers who may read everything, words alone first; empty if the store holds too little of the domain.
@@ -145,7 +144,7 @@ def outside_questions() -> tuple[str, ...]:
 
 
 def _asked(part: CalibrationPart, judged: Sequence[JudgedQuestion], outside: Sequence[str]) -> _Questions:
-    """Return what is asked of a part, the more the larger it is."""
+    """Return the questions for a part; larger parts get more."""
     wanted = min(max(part.chunks // _CHUNKS_A_SENTENCE, _FEWEST_SENTENCES), _MOST_SENTENCES)
     passages = part.passages[: 2 * wanted]
     own = list(dict.fromkeys(text for chunk in passages if (text := _sentence(chunk.content))))
@@ -166,7 +165,7 @@ def _heading(chunk: Chunk) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return the sentence of a text with the lowest hash, as long as a question; "" where none says enough."""
+    """Return the sentence of a text with the lowest hash, as long as a question; "" if none has enough terms."""
     parts = (" ".join(part.split()[:_MOST_WORDS]) for part in _SENTENCE_ENDS.split(text))
     telling = [part for part in parts if len(set(terms(part))) >= _LEAST_TERMS]
     return min(telling, key=lambda part: hashlib.sha256(part.encode("utf-8", "replace")).digest(), default="")
@@ -175,7 +174,7 @@ def _sentence(text: str) -> str:
 def _calibrated(
     store: Calibratable, domain: DomainSpec, resolve: Resolve, part: CalibrationPart, questions: _Questions
 ) -> ScopeCalibration | None:
-    """Return the calibration of a part, None if it says too little."""
+    """Return the calibration of a part, None if it has too few sentences."""
     if len(questions.own) < _LEAST_SENTENCES:
         return None
     settings = resolve(domain, SearchRequest(query=questions.outside[0], domain=domain.domain)).values
@@ -207,11 +206,11 @@ _CANDIDATES: Final = 5
 _MOST_TEXTS: Final = 10_000
 
 _MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
-"""Of the answers: the signal does not depend on it."""
+"""The time of the answers; the signal does not depend on it."""
 
 
 class _SignalReader:
-    """Asks the sources of a domain, at least one, in one part of a store. Safe for several threads."""
+    """Searches the sources of a domain, at least one, in one part of a store. Safe for several threads."""
 
     def __init__(self, store: Calibratable, domain: DomainSpec, settings: Settings, part: CalibrationPart) -> None:
         self._store, self._domain, self._settings, self._part = store, domain, settings, part
@@ -222,14 +221,14 @@ class _SignalReader:
         return max((signal for _, signal in self._signals(question)), default=0.0)
 
     def best_beside(self, sentence: str) -> float | None:
-        """Return the best absolute relevance among the texts that do not hold the sentence that is asked for.
+        """Return the best absolute relevance among the texts that do not contain the sentence.
 
-        None if all candidates hold it: a set phrase, of which the rest of the store cannot tell anything.
+        None if all candidates contain it: a set phrase says nothing about the rest of the store.
         """
         return max((signal for text, signal in self._signals(sentence) if not _repeats(text, sentence)), default=None)
 
     def _signals(self, question: str) -> Iterator[tuple[str, float]]:
-        """Yield the text of each candidate with its signal, by each wording of the question."""
+        """Yield the text of each candidate with its signal, for each wording of the question."""
         prepared = prepared_query(question, self._domain.glossary, self._settings, None)
         query = SourceQuery(
             text=prepared.text,

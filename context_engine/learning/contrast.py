@@ -1,14 +1,14 @@
-"""Two linear maps that bring questions to the passages that answer them, trained by contrast; numpy alone.
+"""Train two linear maps that bring questions close to the passages that answer them; needs only numpy.
 
 For a question q with an answer p and other passages n,
 
     loss = -ln( exp(cos(qA, pB) / t) / (exp(cos(qA, pB) / t) + sum over n of exp(cos(qA, nB) / t)) )
 
-(InfoNCE: van den Oord, Li and Vinyals 2018), whose others are the answers of the other questions of its batch and hard
-ones, which the model itself holds for near. Both maps begin as the identity and are pulled back to it, for a bank has
-hundreds of questions and a map has a hundred thousand numbers; and of the way that they went from it, only a share is
-gone in the end, which costs little on what was shown and saves what was not (Wortsman et al. 2022). The gradient is
-written out; the steps are Adam's (Kingma and Ba 2015).
+(InfoNCE: van den Oord, Li and Vinyals 2018). The other passages are the answers of the batch's other questions, and
+hard negatives that the model itself finds near. Both maps begin as the identity and are pulled back to it, because a
+bank has hundreds of questions and a map has a hundred thousand numbers. In the end only a share of the distance from
+the identity is kept, which costs little on seen questions and protects unseen ones (Wortsman et al. 2022). The gradient
+is written out; the steps are Adam's (Kingma and Ba 2015).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Contrast(NamedTuple):
     """How the maps are trained.
 
     Attributes:
-        temperature: what cosines are divided by, > 0; the smaller, the more the nearest of the others count.
-        hard: hard negatives of an answer and step, drawn from the `pool` passages nearest to its question.
-        batch: answers a step.
-        rate: Adam's step times the root of the dimension: so far it moves a vector, whatever its length.
-        pull: weight of half the squared distance of both maps from where they began.
-        share: of the way from where they began that is gone in the end, (0, 1].
+        temperature: divisor of the cosines, > 0; the smaller, the more the nearest negatives count.
+        hard: hard negatives per answer and step, drawn from the `pool` passages nearest to its question.
+        batch: answers per step.
+        rate: Adam's step times the square root of the dimension, so that it moves vectors of any length equally far.
+        pull: weight of half the squared distance of both maps from their start.
+        share: the share of the way from the start that is kept in the end, (0, 1].
     """
 
     temperature: float = 0.05
@@ -64,14 +64,14 @@ DEFAULTS: Final = Contrast()
 
 
 class Examples(NamedTuple):
-    """What is learnt from.
+    """The training examples.
 
     Attributes:
         questions: float32 (questions, dimension), unit length.
         passages: float32 (passages, dimension), unit length.
-        texts: int64 (passages), a number for what each is of: of one number is none a negative where another answers.
-        answers: of each question the rows of `passages` that answer it.
-        negatives: int64 (questions, pool), rows near each question that do not answer it; -1 where there are no more.
+        texts: int64 (passages), equal for equal texts: a passage is no negative where one of equal text answers.
+        answers: the rows of `passages` that answer each question.
+        negatives: int64 (questions, pool), rows near each question that do not answer it, padded with -1.
     """
 
     questions: Array
@@ -91,11 +91,11 @@ class Maps(NamedTuple):
 def hard_negatives(
     questions: Array, passages: Array, texts: Array, answers: Sequence[Sequence[int]], pool: int = DEFAULTS.pool
 ) -> Array:
-    """Return of each question the rows of the `pool` nearest passages, nearest first, without its answers.
+    """Return for each question the rows of the `pool` nearest passages, nearest first, without its answers.
 
     Args:
         questions, passages, texts, answers: see `Examples`.
-        pool: nearest passages looked at; -1 stands for each that answers.
+        pool: number of nearest passages; -1 replaces each that answers.
     """
     found = np.full((len(questions), pool), -1, np.int64)
     pool = min(pool, len(passages))
@@ -112,16 +112,15 @@ def hard_negatives(
 def trained(
     examples: Examples, pairs: Array, how: Contrast = DEFAULTS, *, seed: int, first: Maps | None = None
 ) -> Iterator[Maps]:
-    """Yield the maps after each round, in which every pair is shown once, or more often: without end.
+    """Yield the maps after each round, without end; a round shows every pair at least once.
 
-    A round has at least 30 steps, so that a hundred pairs are learnt as well as a thousand.
-
-    The same examples and pairs in the same order and the same seed give the same maps on one machine.
+    A round has at least 30 steps, so that a hundred pairs are learnt as well as a thousand. Equal examples, pairs and
+    seed give equal maps on one machine.
 
     Args:
-        pairs: int64 (pairs, 2), questions with the rows of their answers that are learnt, at least one.
-        seed: of the order of the pairs and the draws of hard negatives.
-        first: where the maps begin, and what they are pulled back to; None: the identity.
+        pairs: int64 (pairs, 2), question and row of its answer; at least one.
+        seed: for the order of the pairs and the draws of hard negatives.
+        first: the start of the maps, to which they are pulled back; None: the identity.
     """
     identity = np.eye(examples.questions.shape[1], dtype=np.float32)
     begun = np.stack([identity, identity] if first is None else first)
@@ -143,7 +142,7 @@ def trained(
 
 
 def _shuffled(pairs: Array, epochs: int, batch: int, random: np.random.Generator) -> Iterator[Array]:
-    """Yield all pairs as many times, each time in another order, in batches."""
+    """Yield all pairs `epochs` times in batches, each time in another order."""
     for _ in range(epochs):
         order = random.permutation(len(pairs))
         for start in range(0, len(pairs), batch):
@@ -151,7 +150,7 @@ def _shuffled(pairs: Array, epochs: int, batch: int, random: np.random.Generator
 
 
 def _batch(examples: Examples, pairs: Array, hard: int, random: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Return the questions of some answers, these answers with the hard negatives, and which others do not count."""
+    """Return the questions of some answers, these answers with hard negatives, and a mask of what is no negative."""
     asked, answers = pairs.T
     drawn = random.random((len(pairs), examples.negatives.shape[1]), np.float32)
     drawn[examples.negatives[asked] < 0] = 2.0
@@ -174,9 +173,9 @@ def loss_and_gradient(
 
     Args:
         maps: (2, dimension, dimension), the questions' first.
-        questions: (questions, dimension); the answer of each stands at its place in `passages`.
-        passages: (passages, dimension), at least as many.
-        left_out: bool (questions, passages), passages that are no negatives of a question.
+        questions: (questions, dimension).
+        passages: (passages, dimension); row i answers question i, further rows are negatives.
+        left_out: bool (questions, passages), passages that are not negatives of a question.
         temperature: see `Contrast`.
     """
     asked, asked_lengths = _unit(questions @ maps[0])
@@ -197,13 +196,13 @@ def loss_and_gradient(
 
 
 def _unit(vectors: Array) -> tuple[Array, Array]:
-    """Return vectors at unit length, and their lengths."""
+    """Return the vectors scaled to unit length, and their lengths."""
     lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
     return vectors / lengths, lengths
 
 
 def _through_unit(gradient: Array, unit: Array, lengths: Array) -> Array:
-    """Return the gradient by a vector from that by the vector at unit length."""
+    """Return the gradient with respect to a vector, given that with respect to its unit vector."""
     across: Array = gradient - (gradient * unit).sum(axis=1, keepdims=True) * unit
     return across / lengths
 
@@ -212,13 +211,13 @@ _AT_ONCE: Final = 1024
 
 
 class Lessons(NamedTuple):
-    """Pairs over the chunks of a base, ready to be learnt.
+    """Training pairs over the chunks of a store, as vectors.
 
     Attributes:
         texts: the questions.
-        chunks: of each question the chunks that answer it, by their places among the held ones.
-        examples: the same as vectors. A chunk of several vectors answers with the one nearest to the question.
-        pairs: int64 (pairs, 2), questions with the vectors that answer them: one a chunk.
+        chunks: the places of the chunks that answer each question.
+        examples: the same as vectors; a chunk with several vectors answers with the one nearest to the question.
+        pairs: int64 (pairs, 2), question and answering vector, one per chunk.
         owners: int64 (vectors), the chunk of each vector, ascending.
     """
 
@@ -230,7 +229,7 @@ class Lessons(NamedTuple):
 
     @property
     def answers(self) -> list[set[int]]:
-        """The numbers of the texts that answer each question: passages of one text are one answer."""
+        """The numbers of the texts that answer each question; passages of equal text are one answer."""
         return [set(self.examples.texts[list(rows)].tolist()) for rows in self.examples.answers]
 
     def of(self, questions: Array, *, apart_from: Array | None = None) -> Array:
@@ -238,7 +237,7 @@ class Lessons(NamedTuple):
 
         Args:
             questions: bool (questions).
-            apart_from: bool (questions); left out is what answers one of these, or is of the same text.
+            apart_from: bool (questions); passages that answer one of these, or are of equal text, are left out.
         """
         kept = questions[self.pairs[:, 0]]
         texts = self.examples.texts[self.pairs[:, 1]]
@@ -248,7 +247,7 @@ class Lessons(NamedTuple):
         return found
 
     def seed(self, model_id: str) -> int:
-        """Return a number made of the model's name and the digest of all questions with what answers them."""
+        """Return a seed from the model's name and the digest of all questions with their answers."""
         digest = hashlib.sha256(model_id.encode("utf-8", "surrogatepass"))
         for text, rows in zip(self.texts, self.chunks, strict=True):
             digest.update(f"\0{text}\0{rows}".encode("utf-8", "surrogatepass"))
@@ -256,12 +255,11 @@ class Lessons(NamedTuple):
 
 
 def lessons_of(pairs: TrainingPairs, held: HeldVectors, embedder: Embedder) -> Lessons:
-    """Return pairs as lessons, in their order; a question without an answer is held, and teaches nothing.
+    """Return pairs as lessons, in their order; a question without an answer stays and teaches nothing.
 
     Args:
-        pairs: their passages are places among the held chunks.
-        held: the chunks and vectors of the base.
-        embedder: that of the base.
+        pairs: their passages are places among the chunks of `held`.
+        embedder: of the store.
 
     Raises:
         EmbedderError: it failed.
@@ -281,7 +279,7 @@ def lessons_of(pairs: TrainingPairs, held: HeldVectors, embedder: Embedder) -> L
 
 
 def _embedded(texts: Sequence[str], embedder: Embedder) -> Array:
-    """Return the vector of each question, float32; as Python's floats a part of them is held at a time."""
+    """Return the vector of each question, float32; embedded in parts, because Python floats take much memory."""
     parts = [
         np.asarray(embedded_queries(embedder, texts[start : start + _AT_ONCE]), np.float32)
         for start in range(0, len(texts), _AT_ONCE)
@@ -302,7 +300,7 @@ def text_numbers(texts: Sequence[str]) -> Array:
 
 
 def unit(vectors: Array) -> Array:
-    """Return rows at unit length; one of zeros stays as it is."""
+    """Return rows scaled to unit length; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     found: Array = vectors / np.where(lengths > 0.0, lengths, 1.0)
     return found

@@ -1,4 +1,4 @@
-"""Training pairs, and those that a store's own texts make."""
+"""Training pairs, and pairs made of a store's own texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TrainingPairs(NamedTuple):
 
     Attributes:
         questions: their texts.
-        passages: of each question the rows of the held vectors that answer it, at least one.
+        passages: the rows of the held vectors that answer each question, at least one.
     """
 
     questions: list[str]
@@ -25,7 +25,7 @@ class TrainingPairs(NamedTuple):
 
 
 MOST_PAIRS: Final = 30_000
-"""Of more nothing more is learnt that is worth the minutes that a model takes on a CPU to embed their questions."""
+"""More pairs gain too little for the minutes that a model on a CPU takes to embed their questions."""
 
 _LEAST_TERMS: Final = 4
 
@@ -37,16 +37,16 @@ _WINDOW: Final = 12
 _MOST_A_PASSAGE: Final = 4
 
 _MOST_ANSWERS: Final = 3
-"""What stands in more passages than these asks for none of them."""
+"""A text in more passages than these identifies none of them."""
 
 _MOST_TERMS: Final = 20
-"""Of a passage that defines more terms, a vector says nothing of any."""
+"""The vector of a passage that defines more terms represents none of them."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？；])\s+|\n+")
 
 
 class OwnPair(NamedTuple):
-    """A text that stands for a question, and the places of the passages that answer it.
+    """A text used as a question, and the places of the passages that answer it.
 
     Attributes:
         kind: one of KINDS.
@@ -58,18 +58,18 @@ class OwnPair(NamedTuple):
 
 
 Found = Iterator[tuple[int, str, int]]
-"""The turn of a question among those of its passage, from 0; the question; the place of a passage that answers it."""
+"""Rank of a question among those of its passage, from 0; the question; the place of a passage that answers it."""
 
 
 def own_pairs(chunks: Sequence[Chunk], *, most: int = MOST_PAIRS) -> list[OwnPair]:
-    """Return the pairs that some passages give of themselves, as many of each kind as there are for its share.
+    """Return pairs made of some passages; each kind gets an equal share.
 
-    Left out are questions of fewer than four search terms, those that say the whole of their passage, and those that
-    stand in more than three passages.
+    Questions with fewer than four search terms, those that repeat their whole passage, and those found in more than
+    three passages are left out.
 
     Args:
         chunks: the passages; bare headings give none and answer none.
-        most: pairs in all, >= 0. A kind that has fewer than its share leaves the rest to the others.
+        most: maximum number of pairs, >= 0. What a kind lacks of its share goes to the others.
     """
     known = _Texts(chunks)
     found = {kind: _pairs(kind, make(known), known) for kind, make in _MAKERS.items()}
@@ -94,7 +94,7 @@ def _is_heading(chunk: Chunk) -> bool:
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the sentences of a text that say enough, those with the lowest digests first."""
+    """Return the sentences of a text with enough terms, lowest digests first."""
     parts = (part.strip() for part in _SENTENCE_ENDS.split(text))
     return sorted((part for part in parts if len(set(terms(part))) >= _LEAST_TERMS), key=_text_digest)
 
@@ -137,7 +137,7 @@ KINDS: Final = tuple(_MAKERS)
 
 
 def _pairs(kind: str, found: Found, texts: _Texts) -> list[OwnPair]:
-    """Return the pairs of one kind: the first of each passage before the second of any, then by their digests."""
+    """Return the pairs of one kind: first pairs of all passages before second ones, then by digest."""
     answers: dict[str, set[int]] = defaultdict(set)
     turns: dict[str, int] = {}
     for turn, question, place in found:
@@ -153,7 +153,7 @@ def _pairs(kind: str, found: Found, texts: _Texts) -> list[OwnPair]:
 
 
 def _asks(question: str, places: set[int], texts: _Texts, least: int) -> bool:
-    """Return whether a question says enough, and leaves something of its answer unsaid."""
+    """Return whether a question has enough terms and its answer has terms beyond it."""
     said = set(terms(question))
     return len(said) >= least and not any(texts.terms[place] <= said for place in places)
 

@@ -1,7 +1,7 @@
-"""Questions cut into parts of which no two share an answer: what is learnt in one part cannot know those of another.
+"""Divide questions into parts that share no answers, so that learning from one part reveals nothing about another.
 
-People ask for one passage in many words. Where two of them stand in different parts, what was learnt from one question
-knows the answer of the other already, and cross-validation measures how well it remembers.
+People ask for one passage in many wordings. If two wordings are in different parts, learning from one already reveals
+the answer of the other, and cross-validation measures memory.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any, Final, NamedTuple
 from context_engine.errors import InvalidRequest
 
 _MOST: Final = 0.5
-"""Of the questions, in one group; beside a larger one there is too little to learn from."""
+"""Largest share of the questions in one group; a larger group leaves too little to learn from."""
 
 
 class QuestionParts(NamedTuple):
     """Questions in disjoint parts.
 
     Attributes:
-        places: of the questions of each part, ascending.
-        groups: how many groups there are of questions connected by answers that they share.
-        largest: how many questions the largest of them has.
+        places: the places of the questions of each part, ascending.
+        groups: number of groups of questions connected by shared answers.
+        largest: number of questions in the largest group.
     """
 
     places: list[list[int]]
@@ -31,26 +31,26 @@ class QuestionParts(NamedTuple):
 
     @property
     def cut(self) -> bool:
-        """Whether the largest group was too large for a part: its questions are in several."""
+        """Whether the largest group was too large for a part and was divided."""
         return self.largest > _MOST * sum(map(len, self.places))
 
     def evidence(self) -> dict[str, Any]:
-        """Return how questions were parted, JSON-ready."""
+        """Return a description of the division, JSON-ready."""
         sizes = [len(places) for places in self.places]
         return {"questions": sizes, "groups": self.groups, "largest_group": self.largest, "cut": self.cut}
 
 
 def parts_of(texts: Sequence[str], answers: Sequence[Iterable[Hashable]] | None, count: int) -> QuestionParts:
-    """Return questions in parts of about one size: the same for the same questions in any order.
+    """Divide questions into parts of about equal size, independent of their order.
 
-    Questions that share an answer, directly or through others, are in one part, and so are those of one text. The
-    largest groups are placed first, each in the smallest part. Only a group of more than half of all questions is cut;
-    who learns from parts that are cut leaves out what answers a question held out.
+    Questions that share an answer, directly or through others, are in one part, and so are those of equal text. The
+    largest groups are placed first, each in the smallest part. Only a group of more than half of all questions is
+    divided; learning must then leave out what answers a held-out question.
 
     Args:
         texts: of the questions.
-        answers: of each question; None: only questions of one text are kept together.
-        count: parts, >= 2; where there are fewer groups, there are fewer parts.
+        answers: of each question; None: only questions of equal text are kept together.
+        count: number of parts, >= 2; fewer if there are fewer groups.
 
     Raises:
         InvalidRequest: fewer than two parts, or more than different questions.
@@ -77,7 +77,7 @@ def _one_text(text: str) -> str:
 
 
 def _connected(places: Iterable[int], keys: Sequence[Iterable[Hashable]]) -> list[list[int]]:
-    """Return some places in groups: two are in one where they share a key, directly or through others."""
+    """Group places that share a key, directly or through others."""
     leader: dict[int, int] = {}
     first: dict[Hashable, int] = {}
 

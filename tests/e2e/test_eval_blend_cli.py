@@ -88,7 +88,7 @@ def trial(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_too_few_questions_teach_nothing() -> None:
     result = tune()
     assert result.exit_code == 2
-    assert "of fewer than 50 no blend is learnt" in " ".join(result.stderr.split())
+    assert "a blend needs at least 50" in " ".join(result.stderr.split())
 
 
 def test_what_cannot_go_together_is_refused() -> None:
@@ -130,5 +130,5 @@ def test_what_is_not_better_is_not_written_unless_forced(trial: Any, forced: boo
     before = MANIFEST.read_text("utf-8")
     result = tune("--write", str(MANIFEST), *(["--force"] if forced else []), "--json")
     assert result.exit_code == (0 if forced else 1)
-    assert json.loads(result.stdout)["refusal"].startswith("on questions it was not learnt on it is not better")
+    assert json.loads(result.stdout)["refusal"].startswith("on held-out questions it is not better")
     assert (MANIFEST.read_text("utf-8") == before) is not forced

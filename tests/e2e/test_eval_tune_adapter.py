@@ -178,8 +178,8 @@ def test_judgements_by_chance_teach_nothing_that_is_put_in_force():
     result = tune(qrels="chance.tsv")
     assert result.exit_code == 1, result.output
     said = " ".join(result.output.split())
-    assert "no adapter is put in force: on questions held out" in said
-    assert said.count("on questions held out") == 1, "the refusal is said once"
+    assert "no adapter is put in force: on held-out questions" in said
+    assert said.count("on held-out questions") == 1, "the refusal is said once"
     assert adapters() == before
 
 

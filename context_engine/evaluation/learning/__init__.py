@@ -1,1 +1,1 @@
-"""Learning a bank's language from its own questions: an adapter over the vectors of its embedding model."""
+"""Learn from judged questions: an adapter over the embedding model's vectors, and a blend of scores."""

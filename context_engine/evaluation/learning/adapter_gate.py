@@ -1,9 +1,9 @@
-"""An adapter is learnt from judged questions, and believed only on questions that it was not trained on.
+"""Learn an adapter from judged questions, and measure it on questions that it was not trained on.
 
-Each question is searched for in the base itself: with the model alone; with an adapter that was never shown a passage
-that answers it, as if it asked for something new; and with one that was trained without this question, but may know its
-answer from others, as if somebody asked again in other words. The first gain is the one to tell. The second is real
-where people do ask again, and no reason to lose what is new.
+Each question is searched for in the store itself, three times: with the model alone; with an adapter that was never
+shown a passage that answers it, as if it asked something new; and with an adapter that was trained without this
+question but may know its answer from others, as if somebody asked again in other words. The gain on new answers is the
+one to report. The gain on known answers is real where people ask again, but does not justify a loss on new answers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FEWEST_JUDGED: Final = 50
 """Fewest judged questions to learn from."""
 
 USUALLY_NEEDED: Final = 1500
-"""Judged answers from which a gain was beyond noise where it was measured (docs/guides/models.md)."""
+"""Judged answers that it took until a gain was beyond noise, where there was one (docs/guides/models.md)."""
 
 _ALWAYS: Final = ("R@10", "AP@10")
 
@@ -46,14 +46,14 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedSearch:
-    """What is searched, and what is to be found.
+    """The store to search, and the judgements of its answers.
 
     Attributes:
-        base: with the embedder whose vectors it holds.
-        domain: the adapter is for searches of it.
-        source_ids: its sources in the base.
-        qrels, rejected: what is relevant, and what was judged not to be.
-        known: what each chunk can be called by, by its id.
+        base: the store, opened with the embedder of its vectors.
+        domain: the domain that the adapter is for.
+        source_ids: its sources in the store.
+        qrels, rejected: the gold ids judged relevant, and those judged not relevant.
+        known: the identity of each chunk, by its id.
         access: what may be read; None: everything.
     """
 
@@ -68,21 +68,21 @@ class JudgedSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterTrial:
-    """What was learnt, and what it does to questions that it was not learnt from.
+    """A learnt adapter, and its measurements on held-out questions.
 
     Attributes:
-        ids: of the questions, by their places in the folds.
-        adapter: learnt from all; None if learning nothing was best.
-        measures: the one that decides first.
-        before: of each question searched for with the model alone.
-        after: while all that answers it was held out, after as many rounds as the adapter.
-        known: while it was held out, and others that share its answer were not.
-        parts: of the questions, as `after` held them out.
-        folds: of the questions, as `known` held them out, ranked by cosine alone.
-        passages: how many the base holds, and how many of them answer a question.
-        questions, pairs: how many were learnt from.
-        untaught: ids of the questions that taught nothing.
-        seed: of the training.
+        ids: the questions' ids; their places are those of the folds.
+        adapter: learnt from all questions; None if no rounds of learning were best.
+        measures: the names of the measures; the first decides.
+        before: the measures of each question with the model alone.
+        after: the same under an adapter that never saw its answers, after as many rounds as the final adapter.
+        known: the same under an adapter that did not see the question, but may have seen its answer with others.
+        parts: the held-out parts behind `after`.
+        folds: the held-out parts behind `known`, ranked by cosine only.
+        passages: number of passages in the store, and of those that answer a question.
+        questions, pairs: number of questions and pairs learnt from.
+        untaught: ids of questions that could not be used.
+        seed: seed of the training.
     """
 
     ids: Sequence[str]
@@ -101,30 +101,30 @@ class AdapterTrial:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def difference(self, measure: str, *, known: bool = False) -> Paired:
-        """Return what the adapter changes, paired; `known`: where others showed it what answers a question."""
+        """Return the paired difference to the model alone: on new answers, or with `known` on known answers."""
         ours = self.known if known else self.after
         names = list(self.before)
         return paired_bootstrap([ours[name][measure] for name in names], [self.before[name][measure] for name in names])
 
     def gains(self, *, known: bool = False) -> bool:
-        """Return whether the measure that decides is better beyond noise."""
+        """Return whether the deciding measure is better beyond noise."""
         change = self.difference(self.measures[0], known=known)
         return change.beyond_noise and change.mean > 0.0
 
     @property
     def refusal(self) -> str | None:
-        """Why it is not to be put in force; None if it is better beyond noise and loses nothing beyond noise."""
+        """The reason not to put it in force; None if it is better beyond noise and worse nowhere beyond noise."""
         if self.adapter is None:
-            return "on questions held out the model alone is best"
+            return "on held-out questions the model alone is best"
         measure = self.measures[0]
-        for known, what in ((False, "that ask for what it was never shown"), (True, "held out")):
+        for known, what in ((False, " with new answers"), (True, "")):
             for name in dict.fromkeys((measure, "R@10")):
                 loss = self.difference(name, known=known)
                 if loss.beyond_noise and loss.mean < 0.0:
-                    return f"on questions {what} it is worse: {_told(name, loss)}"
+                    return f"on held-out questions{what} it is worse: {_told(name, loss)}"
         if not (self.gains() or self.gains(known=True)):
             gain = self.difference(measure, known=True)
-            return f"on questions held out it is not better beyond noise: {_told(measure, gain)}"
+            return f"on held-out questions it is not better beyond noise: {_told(measure, gain)}"
         return None
 
 
@@ -133,7 +133,7 @@ def _told(measure: str, one: Paired) -> str:
 
 
 def measures_with(measure: str) -> tuple[str, ...]:
-    """Return a measure and those that are always reported."""
+    """Return a measure followed by those that are always reported."""
     return tuple(dict.fromkeys((measure, *_ALWAYS)))
 
 
@@ -147,17 +147,17 @@ def learn_adapter(
     first: Maps | None = None,
     progress: Progress | None = None,
 ) -> AdapterTrial:
-    """Learn an adapter from judged questions, and measure it on each of them while it was held out.
+    """Learn an adapter from judged questions, and measure it on each of them while held out.
 
     Args:
-        judged, lessons: of its questions (`judged_pairs`, `lessons_of`).
-        measure: as ir_measures names it; decides, and chooses how long to learn.
+        judged, lessons: from `judged_pairs` and `lessons_of`.
+        measure: a name of ir_measures; it decides, and chooses the number of rounds.
         folds: parts for cross-validation.
-        first: maps that learning begins with; None: the model alone.
-        progress: told of (searches done, all of them, question).
+        first: maps to start from; None: the model alone.
+        progress: receives (searches done, total, question id).
 
     Raises:
-        InvalidRequest: there are too few judged questions to learn from, or to part into so many folds.
+        InvalidRequest: too few judged questions to learn from, or fewer than folds.
         StoreError, EmbedderError: the base could not be searched.
     """
     check_learnable(judged, folds)
@@ -187,7 +187,7 @@ def learn_adapter(
 
 
 def check_learnable(judged: JudgedPairs, folds: int) -> None:
-    """Refuse too few questions, or more folds than questions, before anything is embedded.
+    """Refuse too few questions, or more folds than questions, before embedding anything.
 
     Raises:
         InvalidRequest: there are too few judged questions.
@@ -195,9 +195,9 @@ def check_learnable(judged: JudgedPairs, folds: int) -> None:
     count = len(judged.ids)
     if count < FEWEST_JUDGED:
         raise InvalidRequest(
-            f"{count} judged questions of this domain name passages of the embedded base, and of fewer than "
-            f"{FEWEST_JUDGED} nothing is learnt: judge more with 'context-engine eval judge'. Where an adapter helped, "
-            f"it took about {USUALLY_NEEDED} judged answers"
+            f"{count} judged questions of this domain name passages of the store, and at least {FEWEST_JUDGED} are "
+            "needed: judge more with 'context-engine eval judge'. Where an adapter helped, it took about "
+            f"{USUALLY_NEEDED} judged answers"
         )
     parts_of(judged.pairs.questions, None, folds)
 
@@ -206,10 +206,10 @@ class Searches:
     """Searches the base and measures the results.
 
     Args:
-        asked: what is searched.
-        ids: of the questions, by their places among the lessons.
-        lessons: whose vectors of the questions the searches have: none is embedded again.
-        total, progress: how many searches there will be; told of (searches done, all of them, question).
+        asked: the store and the judgements.
+        ids: the questions' ids, in the order of the lessons.
+        lessons: hold the questions' vectors, so that none is embedded again.
+        total, progress: the expected number of searches; receives (searches done, total, question id).
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class Searches:
         self._done, self._total, self._progress = 0, total, progress
 
     def scores(self, folds: Sequence[Fold], measures: Sequence[str]) -> Scores:
-        """Return the measures of all questions of some folds, each searched for with the maps of its own."""
+        """Return the measures of the questions of some folds, each searched with the maps of its fold."""
         hits: dict[str, list[GoldHit]] = {}
         model_id = self._asked.base.vector_model()
         for fold in folds:
@@ -256,9 +256,9 @@ class Searches:
 def evidence(trial: AdapterTrial) -> dict[str, Any]:
     """Return the measurements, JSON-ready.
 
-    `before`, `after` and `interval` are of the measure that decides, in the base's own search, for answers that the
-    adapter was never shown, as is `search`. `known` is for answers that other questions showed it; so is `dense`, of
-    the cosines alone. `parts` says how the questions were parted: `cut`, that a group of more than half of them was.
+    `before`, `after` and `interval` are the deciding measure in the store's own search on new answers, as is `search`.
+    `known` is the same on known answers; so is `dense`, by cosine only. `parts` describes the division of the
+    questions; `cut` means that a group of more than half of them had to be divided.
     """
     measure, gain = trial.measures[0], trial.difference(trial.measures[0])
     before, after = dense_means(trial.folds, trial.measures)
@@ -292,7 +292,7 @@ def _pair(before: Scores, after: Scores, measure: str, change: Paired) -> dict[s
 
 
 def dense_means(folds: Folds, measures: Sequence[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the means of the ranking by cosine: by the model alone, and while held out."""
+    """Return the mean measures of the ranking by cosine: of the model alone, and of held-out questions."""
     places = [(place, fold.rounds) for fold in folds.folds for place in fold.questions]
     return (
         {name: sum(folds.dense[0][place][name] for place, _ in places) / len(places) for name in measures},

@@ -1,4 +1,4 @@
-"""A domain's manifest with a learnt blend in its settings; everything else in the file stays as it was written."""
+"""Write a learnt blend into a domain's manifest; everything else in the file stays as written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
     """Return the text of a manifest and its parsed content.
 
     Args:
-        domain: whose manifest it must be.
+        domain: the manifest must be of this domain.
 
     Raises:
         ConfigError: it cannot be read, or is another domain's.
@@ -32,15 +32,15 @@ def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
     if not isinstance(held, dict) or held.get("domain") != domain:
-        raise ConfigError(f"is not the manifest of {domain}: a blend is of one domain", file=str(path))
+        raise ConfigError(f"is not the manifest of {domain}: a blend belongs to one domain", file=str(path))
     return text, held
 
 
 def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
-    """Return the text of a manifest with a blend as `learnt_blend` of its settings, in place of one it had.
+    """Return the text of a manifest whose settings have the blend as `learnt_blend`; a former one is replaced.
 
     Args:
-        domain: whose manifest it must be.
+        domain: the manifest must be of this domain.
 
     Raises:
         ConfigError: as `check_manifest`, or its settings are not written one to a line.

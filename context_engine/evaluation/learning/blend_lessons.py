@@ -1,4 +1,4 @@
-"""What judged questions teach a blend: the candidates of each, with their features, and which of them answer."""
+"""The training data of a blend: each judged question's candidates, their features, and which of them answer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 
 PULL: Final = 0.1
-"""Of the squared weights towards 0, beside 1 for each question; from .01 to 1 nothing changes where questions are
-many."""
+"""Weight of the L2 penalty, where each question counts 1; between 0.01 and 1 many questions give the same result."""
 
 _STEPS: Final = 50
 
@@ -43,8 +42,8 @@ class JudgedPool(NamedTuple):
     """The candidates of one question.
 
     Attributes:
-        columns: by feature, one value a candidate.
-        relevant: of each candidate, whether it was judged to answer.
+        columns: feature to values, one per candidate.
+        relevant: whether each candidate was judged to answer.
     """
 
     columns: Mapping[BlendFeature, Sequence[float]]
@@ -52,7 +51,7 @@ class JudgedPool(NamedTuple):
 
     @property
     def teaches(self) -> bool:
-        """Whether there is a pair of which one answers and the other does not."""
+        """Whether some candidates answer and others do not."""
         return any(self.relevant) and not all(self.relevant)
 
 
@@ -60,11 +59,11 @@ def learnt_terms(pools: Sequence[JudgedPool], *, pull: float = PULL) -> dict[Ble
     """Return the terms of the features that every pool has, in the order of BLEND_FEATURES.
 
     The weights maximise sum over questions of mean over pairs of ln logistic(w * (x_relevant - x_other)), less
-    pull / 2 * |w|^2, over standardised features: strictly concave, so that there is one best, found by Newton's method.
+    pull / 2 * |w|^2, over standardised features: strictly concave, so there is one maximum, found by Newton's method.
     A feature that is the same everywhere has no term.
 
     Args:
-        pools: of the questions; those that teach nothing are passed over.
+        pools: one per question; those that teach nothing are skipped.
         pull: L2 penalty, > 0.
 
     Raises:
@@ -93,7 +92,7 @@ def learnt_terms(pools: Sequence[JudgedPool], *, pull: float = PULL) -> dict[Ble
 
 
 def _pairs(np: Any, tables: Sequence[Any], pools: Sequence[JudgedPool]) -> tuple[Any, Any]:
-    """Return the differences relevant - other of all pairs, and what each pair counts: those of a question 1 in all."""
+    """Return the differences relevant - other of all pairs, and their weights, which sum to 1 per question."""
     differences, counts = [], []
     for table, pool in zip(tables, pools, strict=True):
         relevant = np.array(pool.relevant, bool)
@@ -104,7 +103,7 @@ def _pairs(np: Any, tables: Sequence[Any], pools: Sequence[JudgedPool]) -> tuple
 
 
 def _maximum(np: Any, differences: Any, counts: Any, pull: float) -> Any:
-    """Return the weights with the greatest likelihood less the penalty; a Newton step is halved until it helps."""
+    """Return the weights that maximise likelihood minus penalty; a Newton step is halved until it helps."""
     weights = np.zeros(differences.shape[1])
     held = _value(np, differences, counts, weights, pull)
     for _ in range(_STEPS):
@@ -126,7 +125,7 @@ def _value(np: Any, differences: Any, counts: Any, weights: Any, pull: float) ->
 
 
 class Scorers(NamedTuple):
-    """Who scored the candidates of a question; None: nobody scored all of them. A blend is of one such set."""
+    """The scorers of a question's candidates; None: none scored all of them. A blend is valid for one such set."""
 
     measured_by: str
     cosine: str | None
@@ -137,9 +136,9 @@ class BlendLesson(NamedTuple):
     """A question's answer, ranked without a blend, and its candidates.
 
     Attributes:
-        scorers: who scored the candidates; a blend learnt from them is for these.
+        scorers: the scorers that a blend learnt from this lesson is valid for.
         answers: the candidates that answer.
-        own: who scored those of this answer, where `scorers` names those that it stands for.
+        own: the scorers that were really used, if `scorers` names others that they represent.
     """
 
     result: SearchResult
@@ -149,10 +148,10 @@ class BlendLesson(NamedTuple):
     own: Scorers | None = None
 
     def standing_for(self, adapter: DomainAdapter, *, reranked: bool) -> BlendLesson:
-        """Return the lesson as one that was searched for under another adapter.
+        """Return the lesson as if it had been searched under another adapter.
 
         Args:
-            reranked: whether the reranker compares vectors under it too.
+            reranked: whether the reranker uses that adapter too.
         """
         measured_by, cosine, reranker = self.scorers
         if reranker is not None and reranked:
@@ -165,10 +164,10 @@ class BlendLessons(NamedTuple):
     """Judged questions, searched for once.
 
     Attributes:
-        domain: that they were asked in.
-        of: by the question's id, in the order of the ids; one that no source answered is left out.
-        scorers: those of most questions that teach something.
-        troubles: who did not do its part while the questions were asked.
+        domain: the domain of the questions.
+        of: lessons by question id, sorted by id; questions that no source answered are omitted.
+        scorers: the most frequent scorers among the questions that teach something.
+        troubles: sources and models that failed during the questions.
     """
 
     domain: str
@@ -178,16 +177,16 @@ class BlendLessons(NamedTuple):
 
     @classmethod
     def of_all(cls, domain: str, found: Mapping[str, BlendLesson], troubles: tuple[Trouble, ...]) -> BlendLessons:
-        """Return the lessons of some questions, by their ids, in the order of the ids."""
+        """Return the lessons sorted by question id."""
         return cls(domain, dict(sorted(found.items())), _most_common(found), troubles)
 
     @property
     def taught(self) -> tuple[str, ...]:
-        """The questions a blend can be learnt on: some candidates answer and others do not, all by those scorers."""
+        """The questions to learn from: some candidates answer, others do not, and `scorers` scored them all."""
         return tuple(name for name, one in self.of.items() if one.scorers == self.scorers and one.pool.teaches)
 
     def learn(self, questions: Collection[str]) -> LearntBlend:
-        """Return the blend of some questions that teach something, without evidence.
+        """Return a blend learnt from some of the taught questions, without evidence.
 
         Raises:
             MissingExtra: numpy is not installed.
@@ -212,11 +211,11 @@ class BlendLessons(NamedTuple):
 def blend_lessons(
     session: Session, engine: Engine, domain: str, depth: Depth, progress: Progress | None = None
 ) -> BlendLessons:
-    """Search for each judged question of a domain, as it is configured but without a blend.
+    """Search for each judged question of a domain as configured, but without a blend.
 
     Args:
         engine: over the session's configuration.
-        progress: told of (questions done, all of them, question).
+        progress: receives (questions done, total, question id).
     """
     judged = [question for question, name in session.questions if name == domain and question.id in session.qrels]
     troubles, found = [], {}
@@ -246,7 +245,7 @@ def _lesson(result: SearchResult, gold: Mapping[str, int]) -> BlendLesson:
 
 
 def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> frozenset[Key]:
-    """Return the candidates that are gold, or that a gold one was merged into."""
+    """Return the candidates that are gold, or into which a gold one was merged."""
     found = {key for key, identity in identities.items() if gold_of(identity, gold)}
     for fate in result.fates:
         if fate.outcome is Outcome.MERGED and fate.into is not None and (fate.source_id, fate.chunk_id) in found:

@@ -1,4 +1,4 @@
-"""A domain's blend, learnt from judged questions, and believed only on those that it was not learnt on."""
+"""Learn a domain's blend from judged questions, and measure it on questions it was not learnt from."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _ALWAYS: Final = ("nDCG@10", "R@10", "AP@10")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlendTrial:
-    """What was learnt, and what it does to questions that it was not learnt on.
+    """A learnt blend, and its measurements on held-out questions.
 
     Attributes:
-        domain: whose questions they are.
-        blend: learnt on all of them, with its evidence.
-        measures: the one that decides first.
-        before, after: of each judged question without a blend, and with the one that was learnt on other questions.
-        taught: how many questions the blend was learnt on.
-        parts: of the questions, as they were held out.
-        troubles: who did not do its part while the questions were asked.
+        domain: the domain of the questions.
+        blend: learnt from all questions, with its evidence.
+        measures: the names of the measures; the first decides.
+        before, after: the measures of each judged question without a blend, and with one learnt from other questions.
+        taught: number of questions learnt from.
+        parts: the held-out parts.
+        troubles: sources and models that failed during the questions.
     """
 
     domain: str
@@ -58,25 +58,25 @@ class BlendTrial:
 
     @property
     def held_out(self) -> Mapping[str, Any]:
-        """By measure `before`, `after` and `difference` (mean, low, high), as they stand in the blend's evidence."""
+        """`before`, `after` and `difference` (mean, low, high) by measure, from the blend's evidence."""
         return cast(Mapping[str, Any], self.blend.evidence["held_out"])
 
     def difference(self, measure: str) -> Paired:
-        """Return what the blend changes on questions it was not learnt on, paired."""
+        """Return the paired difference on held-out questions."""
         names = sorted(self.before)
         ours, theirs = ([scores[name][measure] for name in names] for scores in (self.after, self.before))
         return paired_bootstrap(ours, theirs)
 
     @property
     def refusal(self) -> str | None:
-        """Why it is not to be used; None if it is better beyond noise and recall is not worse beyond noise."""
+        """The reason not to use it; None if it is better beyond noise and recall is not worse beyond noise."""
         measure = self.measures[0]
         gain, recall = self.difference(measure), self.difference("R@10")
         if not (gain.beyond_noise and gain.mean > 0.0):
-            return f"on questions it was not learnt on it is not better beyond noise ({_told(measure, gain)})"
+            return f"on held-out questions it is not better beyond noise ({_told(measure, gain)})"
         if recall.beyond_noise and recall.mean < 0.0:
-            return f"on questions it was not learnt on it finds less ({_told('R@10', recall)})"
-        return f"answers were not whole while it was learnt: {self.troubles[0]}" if self.troubles else None
+            return f"on held-out questions it finds less ({_told('R@10', recall)})"
+        return f"answers were incomplete while it was learnt: {self.troubles[0]}" if self.troubles else None
 
 
 def _told(measure: str, one: Paired) -> str:
@@ -92,20 +92,19 @@ def learn_blend(
     top_k: int | None = None,
     progress: Progress | None = None,
 ) -> BlendTrial:
-    """Learn a blend from a session's judged questions, and measure it on each of them while it was held out.
+    """Learn a blend from a session's judged questions, and measure it on each of them while held out.
 
-    Every question is searched for once; what a blend makes of it is computed again from the answers.
+    Every question is searched for once; the effect of a blend is computed from the answers.
 
     Args:
         session: with judged questions of one domain.
-        engine: over its configuration.
-        measure: as ir_measures names it; decides.
+        measure: a name of ir_measures; it decides.
         folds: parts for cross-validation.
-        top_k: chunks a reader is given; None takes the domain's stage2_top_k.
-        progress: told of (questions done, all of them, question).
+        top_k: number of returned chunks; None: the domain's stage2_top_k.
+        progress: receives (questions done, total, question id).
 
     Raises:
-        InvalidRequest: questions of several domains, or too few that teach anything.
+        InvalidRequest: questions of several domains, or too few that can be learnt from.
         MissingExtra: numpy is not installed.
     """
     domain = one_domain(session)
@@ -139,7 +138,7 @@ def learn_stacked(
 
 
 def one_domain(session: Session) -> str:
-    """Return the domain that the judged questions are of.
+    """Return the domain of the judged questions.
 
     Raises:
         InvalidRequest: they are of several.
@@ -147,7 +146,7 @@ def one_domain(session: Session) -> str:
     names = sorted({domain for question, domain in session.questions if question.id in session.qrels})
     if len(names) != 1:
         raise InvalidRequest(
-            f"a blend is learnt for one domain, and there are judged questions of {', '.join(names)}: give files of one"
+            f"a blend is learnt for one domain, but the judged questions are of {', '.join(names)}: give files of one"
         )
     return names[0]
 
@@ -155,19 +154,19 @@ def one_domain(session: Session) -> str:
 def trial_of(
     session: Session, lessons: BlendLessons, *, measures: tuple[str, ...], folds: int, depth: Depth
 ) -> BlendTrial:
-    """Return the blend of all questions, and what blends of the other folds do to each fold.
+    """Return the blend of all questions, with each fold measured under the blend of the other folds.
 
     Args:
-        measures: the one that decides first; R@10 is among them.
+        measures: the first decides; R@10 is one of them.
 
     Raises:
-        InvalidRequest: too few questions teach anything.
+        InvalidRequest: too few questions can be learnt from.
     """
     taught = lessons.taught
     if len(taught) < FEWEST_TAUGHT:
         raise InvalidRequest(
             f"{len(taught)} judged questions of {lessons.domain} have candidates that answer and others that do not, "
-            f"and of fewer than {FEWEST_TAUGHT} no blend is learnt: {_mend(lessons)}"
+            f"and a blend needs at least {FEWEST_TAUGHT}: {_mend(lessons)}"
         )
     before: dict[str, Sequence[GoldHit]] = {}
     after: dict[str, Sequence[GoldHit]] = {}
@@ -198,9 +197,9 @@ def _parts(session: Session, lessons: BlendLessons, folds: int) -> QuestionParts
 
 
 def _mend(lessons: BlendLessons) -> str:
-    """Return what helps where too few questions teach anything: to ask again, if sources failed; else to judge."""
+    """Return the remedy for too few questions: repair what failed, else judge more."""
     if lessons.troubles:
-        return f"mend this first, {'; '.join(map(str, lessons.troubles))}"
+        return f"repair this first, {'; '.join(map(str, lessons.troubles))}"
     return "judge more with 'context-engine eval judge'"
 
 

@@ -1,4 +1,4 @@
-"""Maps that are tried on questions they were not trained on: as often as there are folds, on all the others."""
+"""Cross-validation of maps: each part of the questions is ranked by maps that were trained on the others."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Fold(NamedTuple):
 
     Attributes:
         questions: their places among the lessons.
-        rounds: how many were best on the other folds.
-        maps: after so many; after none those that it began with, None for the model as it is.
+        rounds: the number of rounds that was best on the other folds.
+        maps: after `rounds` rounds; the starting maps if 0, where None is the model alone.
     """
 
     questions: tuple[int, ...]
@@ -36,13 +36,12 @@ class Fold(NamedTuple):
 
 
 class Folds(NamedTuple):
-    """What came of all folds.
+    """The results of all folds.
 
     Attributes:
         folds: one for each part of the questions.
-        rounds: how many were best over all of them.
-        dense: the values of the questions while they were held out, ranked by their cosines alone: after 0 rounds,
-            which is where they began, to the most.
+        rounds: the number of rounds that was best over all of them.
+        dense: the measures of the held-out questions ranked by cosine only, after 0, 1, 2 … rounds.
     """
 
     folds: list[Fold]
@@ -64,17 +63,17 @@ def learn_by_folds(
 ) -> Folds:
     """Hold out each part of the questions once and learn from the others.
 
-    How many rounds a fold is tried with is chosen on the other folds, where it is not given: none of its questions has
-    a say in what it is answered with.
+    Unless given, the number of rounds for a fold is chosen on the other folds, so that its own questions do not
+    influence it.
 
     Args:
-        parts: places of questions, disjoint; what stands in none of them is learnt by every fold.
-        measures: as ir_measures names them; rounds are chosen by the first, on the ranking by cosine.
+        parts: disjoint places of questions; every fold learns the questions that are in no part.
+        measures: names of ir_measures; the first chooses the rounds, on the ranking by cosine.
         seed, how, first: see `trained`.
-        rounds: after which is tried; None: chosen.
-        apart: keep passages that answer a question of the fold from the training altogether: what is left is learnt of
-            the language, not of the passage.
-        progress: told when a fold is done.
+        rounds: the number of rounds; None: chosen.
+        apart: also exclude passages that answer a question of the fold from the training, so that the fold measures
+            what was learnt of the language and not of the passage.
+        progress: called when a fold is done.
     """
     most = MOST_ROUNDS if rounds is None else rounds
     values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(most + 1)]
@@ -110,7 +109,7 @@ def learn_all(lessons: Lessons, rounds: int, *, seed: int, how: Contrast = DEFAU
 
 
 def best_rounds(values: Sequence[Values], questions: Sequence[int], measure: str) -> int:
-    """Return the number of rounds with the best mean of a measure over some questions, the least of equals."""
+    """Return the number of rounds with the best mean measure over some questions; the smallest among equals."""
     means = [sum(one[place][measure] for place in questions if place in one) for one in values]
     return means.index(max(means))
 
@@ -129,7 +128,7 @@ def dense_rankings(lessons: Lessons, questions: Sequence[int], maps: Maps | None
 
     Args:
         questions: their places among the lessons.
-        maps: None: the model as it is.
+        maps: None: the model alone.
     """
     asked, passages = lessons.examples.questions[list(questions)], lessons.examples.passages
     if maps is not None:

@@ -13,16 +13,16 @@ from context_engine.evaluation.questions import EvalQuestion
 from context_engine.learning.pairs import TrainingPairs
 
 _MOST_NAMED: Final = 8
-"""A judgement of a whole document does not say which of its passages answers."""
+"""More chunks than these do not say which of them answers: a whole document was judged."""
 
 
 class JudgedPairs(NamedTuple):
     """Pairs of judged questions.
 
     Attributes:
-        ids: of the questions, in the order of the pairs.
-        pairs: by the digest of the question's text, so that the same questions in any order are the same pairs.
-        untaught: ids of questions whose gold ids name no chunk that is held, or too many to say which one answers.
+        ids: the questions' ids, in the order of the pairs.
+        pairs: sorted by the digest of the question's text, so that the order of the questions does not matter.
+        untaught: ids of questions whose gold ids name no chunk of the store, or too many to tell which one answers.
     """
 
     ids: list[str]
@@ -33,12 +33,10 @@ class JudgedPairs(NamedTuple):
 def judged_pairs(
     questions: Iterable[EvalQuestion], qrels: Mapping[str, Mapping[str, int]], held: HeldVectors
 ) -> JudgedPairs:
-    """Return what judged questions teach. A gold id that names more than eight chunks teaches nothing.
+    """Return the training pairs of judged questions. A gold id that names more than eight chunks is ignored.
 
     Args:
-        questions: those of one domain; one that the judgements do not mention is passed over.
-        qrels: what is relevant.
-        held: the chunks of the base.
+        questions: of one domain; those without a judgement are skipped.
     """
     named = _named({gold for rows in qrels.values() for gold in rows}, held)
     ids: list[str] = []

@@ -1,8 +1,8 @@
-"""What a base learns from the pairs that it makes itself: where the learning from judged questions may begin.
+"""Learn an adapter from pairs made of the store's own texts; learning from judged questions can start there.
 
-A piece of a passage is no question. That an adapter finds the passages of pieces better is measured on documents it
-was not shown, and says no more than that it has learnt; whether it helps who asks, judged questions alone can say.
-How long is learnt is chosen on other documents again, so that the gain is none that was looked for.
+A piece of a passage is not a question. The gain is measured on documents that were held out, and shows only that the
+adapter has learnt to find passages by their pieces; only judged questions can show whether it helps users. The number
+of rounds is chosen on other held-out documents, so that the reported gain is unbiased.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ FEWEST_PAIRS: Final = 500
 
 _MEASURES: Final = ("AP@10", "R@10")
 _PARTS: Final = 10
-"""Of the pairs; one chooses, one reports, the others are learnt from."""
+"""Parts of the pairs: one chooses the rounds, one reports the gain, the others are learnt from."""
 
 
 class OwnStart(NamedTuple):
     """The result of learning from own pairs.
 
     Attributes:
-        maps: None if pairs held aside are found no better, beyond noise.
-        kinds: how many pairs of each kind.
-        rounds: how long was learnt.
-        choosing: pairs held aside for whom so many rounds are best.
-        aside: other pairs held aside.
-        before, gain: their AP@10 by the model's cosines alone, and what learning adds to it after so many rounds.
+        maps: the learnt maps; None if held-out pairs are not found better beyond noise.
+        kinds: number of pairs of each kind.
+        rounds: number of rounds learnt.
+        choosing: number of held-out pairs that chose the rounds.
+        aside: number of held-out pairs that measure the gain.
+        before, gain: AP@10 of the latter by the model's cosines alone, and what learning adds to it.
     """
 
     maps: Maps | None
@@ -67,21 +67,20 @@ def learn_own(
     *,
     most: int = MOST_PAIRS,
 ) -> OwnStart:
-    """Learn from the pairs that a base makes itself; twice documents that hold a tenth of them are held aside first.
+    """Learn from pairs of the store's own texts; documents with two tenths of the pairs are held out first.
 
     Args:
-        held: the chunks and vectors of the base.
-        embedder: that of the base; embeds each question once.
+        embedder: of the store; embeds each question once.
         most: see `own_pairs`.
 
     Raises:
-        InvalidRequest: the base makes too few pairs.
+        InvalidRequest: the store gives too few pairs.
         EmbedderError: the model failed.
     """
     pairs = own_pairs(held.chunks, most=most)
     if len(pairs) < FEWEST_PAIRS:
         raise InvalidRequest(
-            f"the base makes {len(pairs)} pairs of its own, and of fewer than {FEWEST_PAIRS} nothing is learnt: leave "
+            f"the store gives {len(pairs)} pairs of its own, and at least {FEWEST_PAIRS} are needed: leave "
             "--own-pairs out, or ingest more"
         )
     taught = TrainingPairs([one.question for one in pairs], [list(one.answers) for one in pairs])
@@ -107,7 +106,7 @@ def learn_own(
 def _asides(lessons: Lessons, held: HeldVectors) -> tuple[list[int], list[int]]:
     """Return the places of two tenths of the pairs that share no document with each other or the rest.
 
-    Where there are too few documents, or one holds too much, it is no passage that they share.
+    With too few documents, or one that holds too many pairs, they share no passage instead.
     """
     documents = [{held.document_ids[row] for row in rows} for rows in lessons.chunks]
     for names in (documents, lessons.answers):

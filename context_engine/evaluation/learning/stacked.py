@@ -1,9 +1,9 @@
-"""A blend learnt from the questions that an adapter was learnt from too.
+"""Learn a blend from the same questions as an adapter.
 
-An adapter is better on its own questions than it will be on any other, and a blend that learnt from what it finds there
-would trust the cosine too much. So each question is searched for under the adapter of its fold, which was learnt from
-the other folds and never shown it (stacked generalisation: Wolpert 1992). What these find stands for what the adapter
-of all questions will find on new ones, and the blend is bound to that one.
+An adapter is better on its own questions than on new ones, and a blend learnt from those answers would trust the
+cosine too much. So each question is searched under the adapter of its fold, which was learnt from the other folds only
+(stacked generalisation: Wolpert 1992). These answers represent those of the final adapter on new questions, and the
+blend is valid for the final adapter.
 """
 
 from __future__ import annotations
@@ -42,22 +42,20 @@ def stacked_lessons(
 ) -> BlendLessons:
     """Search for each question that an adapter was learnt from under the adapter of its fold.
 
-    The base keeps the adapters of the folds meanwhile, none of them in force.
+    The store keeps the adapters of the folds during this, none of them in force.
 
     Args:
-        session: with the questions.
-        base, origin: what the adapter was learnt from.
-        domain: of the questions.
-        trial: of the adapter, which is not None.
-        depth: how far is looked.
-        progress: told of (questions done, all of them, question).
+        base, origin: the store and the state that the adapter was learnt from.
+        trial: its adapter is not None.
+        depth: how many results are measured.
+        progress: receives (questions done, total, question id).
 
     Raises:
         InvalidRequest: no adapter was learnt.
         StoreError: the base cannot be written.
     """
     if trial.adapter is None:
-        raise InvalidRequest("no adapter was learnt that a blend could be learnt beside")
+        raise InvalidRequest("no adapter was learnt, so no blend can be learnt for it")
     found: dict[str, BlendLesson] = {}
     troubles: list[Trouble] = []
     models: Models | None = None
@@ -78,7 +76,7 @@ def stacked_lessons(
 def standing_for(
     adapter: DomainAdapter, domain: str, found: Mapping[str, BlendLesson], troubles: Sequence[Trouble]
 ) -> BlendLessons:
-    """Return what was found under the adapters of folds as what stands for an adapter of all questions."""
+    """Return lessons searched under the adapters of folds as lessons of the final adapter."""
     reranked = any(one.result.rerank_adapter is not None for one in found.values())
     lessons = {name: one.standing_for(adapter, reranked=reranked) for name, one in found.items()}
     return BlendLessons.of_all(domain, lessons, tuple(dict.fromkeys(troubles)))
@@ -86,7 +84,7 @@ def standing_for(
 
 @contextmanager
 def _kept(base: Trainable, origin: Any, domain: str, fold: Fold) -> Iterator[str]:
-    """Yield the value of the setting `adapter` for a fold; its adapter is gone from the base afterwards."""
+    """Yield the value of the setting `adapter` for a fold; its adapter is removed from the store afterwards."""
     if fold.maps is None:
         yield _OFF
         return

@@ -192,9 +192,9 @@ def trial(known, after=None, recall=None, adapter=True):
         (trial([1.0] * 20, adapter=False), "the model alone is best"),
         (trial([]), "it is not better beyond noise: nDCG@10 +0.0000"),
         (trial([1.0] * 5), "it is not better beyond noise: nDCG@10 +0.0625"),
-        (trial([0.0] * 20), "on questions held out it is worse: nDCG@10 -0.2500"),
-        (trial([1.0] * 20, recall=[0.0] * 20), "on questions held out it is worse: R@10 -0.2500"),
-        (trial([1.0] * 20, after=[0.0] * 20), "ask for what it was never shown it is worse: nDCG@10 -0.2500"),
+        (trial([0.0] * 20), "on held-out questions it is worse: nDCG@10 -0.2500"),
+        (trial([1.0] * 20, recall=[0.0] * 20), "on held-out questions it is worse: R@10 -0.2500"),
+        (trial([1.0] * 20, after=[0.0] * 20), "on held-out questions with new answers it is worse: nDCG@10 -0.2500"),
     ],
 )
 def test_better_beyond_noise_and_nothing_lost_beyond_noise(made, said):

@@ -106,7 +106,7 @@ def test_what_tells_answers_from_the_rest_is_learnt_and_its_evidence_stands_in_i
 def test_judgements_without_sense_teach_nothing_that_is_believed(bank: Callable[..., Made]) -> None:
     found = learn_blend(*bank(anyone), measure="nDCG@10")
     assert found.refusal is not None
-    assert found.refusal.startswith("on questions it was not learnt on it is not better beyond noise (nDCG@10 ")
+    assert found.refusal.startswith("on held-out questions it is not better beyond noise (nDCG@10 ")
     assert found.blend.evidence["better_beyond_noise"] is False
     assert "not to be used" in to_markdown(blend_report(found, title="A blend"))
 
@@ -126,14 +126,14 @@ def _source() -> CallableSource:
 
 
 def test_too_few_questions_are_refused(bank: Callable[..., Made]) -> None:
-    with pytest.raises(InvalidRequest, match="of fewer than 50 no blend is learnt: judge more"):
+    with pytest.raises(InvalidRequest, match="a blend needs at least 50: judge more"):
         learn_blend(*bank(nearest, count=49), measure="nDCG@10")
 
 
 def test_a_blend_is_of_one_domain(bank: Callable[..., Made]) -> None:
     session, engine = bank(nearest)
     two = (session.questions[0], (session.questions[1][0], "ORM"), *session.questions[2:])
-    with pytest.raises(InvalidRequest, match="for one domain, and there are judged questions of NPA, ORM"):
+    with pytest.raises(InvalidRequest, match="for one domain, but the judged questions are of NPA, ORM"):
         learn_blend(replace(session, questions=two), engine, measure="nDCG@10")
 
 
