@@ -192,7 +192,9 @@ class StoreTrial:
                 domains[change.place.domain] = self._with_source(domains.get(change.place.domain), change.place)
             else:
                 rule = AccessRule(roles=(INSIDER_ROLE, f"rule-{change.number}"))
-                domains = {name: _with_rule(one, change.place.source_id, rule) for name, one in domains.items()}
+                domains = {
+                    name: _with_rule(domain_spec, change.place.source_id, rule) for name, domain_spec in domains.items()
+                }
         registry = self.setup.registry.model_copy(update={"domains": domains})
         self.setup = replace(self.setup, registry=registry, access=ManifestPolicy(domains))
         self.close()
@@ -211,13 +213,13 @@ class StoreTrial:
             HiddenDocument(place=HiddenPlace(domain.domain, spec.id), document_id=_DELETED, chunks=(_DELETED_CHUNK,))
             for domain, spec in self._sources()
         ]
-        for one in made:
-            change = HiddenChange(number=0, kind=ChangeKind.INSERT, place=one.place, now=one)
-            self._write(one.place.domain, [change])
+        for document in made:
+            change = HiddenChange(number=0, kind=ChangeKind.INSERT, place=document.place, now=document)
+            self._write(document.place.domain, [change])
         self._rebuild()  # a document is counted on beside others in one segment alone
-        for one in made:
-            change = HiddenChange(number=1, kind=ChangeKind.DELETE, place=one.place, gone=one)
-            self._write(one.place.domain, [change])
+        for document in made:
+            change = HiddenChange(number=1, kind=ChangeKind.DELETE, place=document.place, gone=document)
+            self._write(document.place.domain, [change])
 
     def _write(self, domain: str, changes: Sequence[HiddenChange]) -> None:
         spec = self.setup.registry.domain(domain)
@@ -265,7 +267,9 @@ def _claims(needed: Classification | None, claims: Sequence[Classification]) -> 
 
 
 def _with_rule(domain: DomainSpec, source_id: str, rule: AccessRule) -> DomainSpec:
-    changed = (one.model_copy(update={"access": rule}) if one.id == source_id else one for one in domain.sources)
+    changed = (
+        source.model_copy(update={"access": rule}) if source.id == source_id else source for source in domain.sources
+    )
     return domain.model_copy(update={"sources": tuple(changed)})
 
 

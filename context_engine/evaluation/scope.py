@@ -75,7 +75,7 @@ class Calibration:
             "chosen": self.chosen._asdict(),
             "current": self.current._asdict(),
             "separation": self.separation,
-            "table": [one._asdict() for one in self.table],
+            "table": [row._asdict() for row in self.table],
             "signals": {"in_scope": dict(self.inside), "out_of_scope": dict(self.outside)},
         }
 
@@ -145,30 +145,32 @@ def _trade_off(threshold: float, inside: Sequence[float], outside: Sequence[floa
 
 def _chosen(inside: Sequence[float], outside: Sequence[float], keep: float) -> TradeOff:
     """Return the highest threshold of two decimals that keeps enough."""
-    found = (_trade_off(round(number / 100, 2), inside, outside) for number in range(100, -1, -1))
-    return next(one for one in found if one.kept >= keep - 1e-12)
+    rows = (_trade_off(round(number / 100, 2), inside, outside) for number in range(100, -1, -1))
+    return next(row for row in rows if row.kept >= keep - 1e-12)
 
 
 def _separation(inside: Sequence[float], outside: Sequence[float]) -> float:
     """Return the area under the ROC curve (Mann-Whitney): ties count half."""
-    won = sum((one > other) + 0.5 * (one == other) for one in inside for other in outside)
+    won = sum((signal > other) + 0.5 * (signal == other) for signal in inside for other in outside)
     return won / (len(inside) * len(outside))
 
 
 def scope_report(
-    found: Calibration, *, title: str, texts: Mapping[str, str], notes: Sequence[str] = ()
+    calibration: Calibration, *, title: str, texts: Mapping[str, str], notes: Sequence[str] = ()
 ) -> ReportDocument:
     """Return the calibration as a report; `texts` are the questions by id."""
-    chosen, current = found.chosen, found.current
+    chosen, current = calibration.chosen, calibration.current
     curves = [
-        charts.LineSeries("in scope, kept", [(one.threshold, one.kept) for one in found.table], 0),
-        charts.LineSeries("out of scope, turned away", [(one.threshold, one.turned_away) for one in found.table], 1),
+        charts.LineSeries("in scope, kept", [(row.threshold, row.kept) for row in calibration.table], 0),
+        charts.LineSeries(
+            "out of scope, turned away", [(row.threshold, row.turned_away) for row in calibration.table], 1
+        ),
     ]
     key, sets = charts.key([curve.label for curve in curves]), charts.key(["in scope", "out of scope"])
     svg = charts.lines(curves, "Trade-off", x_label="scope_threshold", percent=True, mark=chosen.threshold)
-    ins, outs = [value for _, value in found.inside], [value for _, value in found.outside]
+    ins, outs = [value for _, value in calibration.inside], [value for _, value in calibration.outside]
     spread = charts.histogram(ins, outs, "Best absolute relevance", percent=True)
-    rows = [[f"{one.threshold:.2f}", f"{one.kept:.1%}", f"{one.turned_away:.1%}"] for one in found.table]
+    rows = [[f"{row.threshold:.2f}", f"{row.kept:.1%}", f"{row.turned_away:.1%}"] for row in calibration.table]
     lead = f"{len(ins)} questions in scope, {len(outs)} out of scope. Medians of the signal: "
     lead += f"{percentile(ins, 0.5):.2f} and {percentile(outs, 0.5):.2f}."
     said = "A question is turned away where the best absolute relevance among its candidates is below the threshold."
@@ -177,11 +179,15 @@ def scope_report(
         lead=lead,
         notes=notes,
         tiles=[
-            Tile(label="Keeps enough", value=f"{chosen.threshold:.2f}", note=f"{found.keep:.0%} of what is in scope"),
+            Tile(
+                label="Keeps enough",
+                value=f"{chosen.threshold:.2f}",
+                note=f"{calibration.keep:.0%} of what is in scope",
+            ),
             Tile(label="In scope, kept", value=f"{chosen.kept:.1%}", note=f"now {current.kept:.1%}"),
             Tile(label="Turned away", value=f"{chosen.turned_away:.1%}", note=f"now {current.turned_away:.1%}"),
             Tile(label="In force", value=f"{current.threshold:.2f}", note="scope_threshold"),
-            Tile(label="Separation", value=f"{found.separation:.3f}", note="area under the ROC curve"),
+            Tile(label="Separation", value=f"{calibration.separation:.3f}", note="area under the ROC curve"),
         ],
         sections=[
             ReportSection(title="Trade-off", blocks=[Figure(svg=svg, caption=key + "Dashed: what keeps enough.")]),
@@ -189,13 +195,13 @@ def scope_report(
             ReportSection(
                 title="Thresholds", blocks=[Table(columns=["threshold", "in kept", "out turned away"], rows=rows)]
             ),
-            ReportSection(title="In scope with the weakest signal", blocks=[_weakest(found.inside, texts)]),
-            ReportSection(title="Out of scope with the strongest", blocks=[_weakest(found.outside, texts, -1)]),
+            ReportSection(title="In scope with the weakest signal", blocks=[_weakest(calibration.inside, texts)]),
+            ReportSection(title="Out of scope with the strongest", blocks=[_weakest(calibration.outside, texts, -1)]),
         ],
     )
 
 
 def _weakest(signals: Sequence[tuple[str, float]], texts: Mapping[str, str], sign: int = 1) -> Table:
-    ordered = sorted(signals, key=lambda one: (sign * one[1], one[0]))
+    ordered = sorted(signals, key=lambda pair: (sign * pair[1], pair[0]))
     rows = [[name, cut(texts.get(name, "")), f"{value:.3f}"] for name, value in ordered[:_MOST_NAMED]]
     return Table(columns=["<question", "<text", "signal"], rows=rows)

@@ -125,13 +125,13 @@ def calibrate(
     plan = store.calibration_plan(domain.domain, names, gold, anew=anew, adapter_id=adapter_id)
     specs = tuple(spec for spec in domain.sources if spec.id in plan.source_ids)
     domain = domain.model_copy(update={"sources": specs})
-    found = []
+    calibrated_parts = []
     for part in plan.parts:
         questions = _asked(part, judged, outside or outside_questions())
         calibration = _calibrated(store, domain, resolve, part, questions)
         if calibration is not None:
-            found.append((part, calibration))
-    store.keep_calibrations(domain.domain, plan, found)
+            calibrated_parts.append((part, calibration))
+    store.keep_calibrations(domain.domain, plan, calibrated_parts)
     by = [False, True] if plan.by_vector else [False]
     in_force = (store.calibration(domain.domain, by_vector=by_vector) for by_vector in by)
     return tuple(calibration for calibration in in_force if calibration is not None)
@@ -153,7 +153,9 @@ def _asked(part: CalibrationPart, judged: Sequence[JudgedQuestion], outside: Seq
     return _Questions(
         own=own[:wanted],
         headings=headings[: wanted // _SENTENCES_A_HEADING],
-        judged=[one.text for one in judged if not one.gold or not one.gold.isdisjoint(part.held_ids)],
+        judged=[
+            question.text for question in judged if not question.gold or not question.gold.isdisjoint(part.held_ids)
+        ],
         outside=[outside[number * len(outside) // count] for number in range(count)],
     )
 
@@ -237,11 +239,11 @@ class _SignalReader:
             words=prepared.words,
             expansions=tuple(prepared.expansions),
         )
-        found = self._store.search_part(self._part, [spec.id for spec in self._domain.sources], query)
+        searched = self._store.search_part(self._part, [spec.id for spec in self._domain.sources], query)
         spec = self._domain.sources[0]
-        answer = RawAnswer(source_id=spec.id, chunks=tuple(found.chunks), retrieved_at=_MOMENT)
+        answer = RawAnswer(source_id=spec.id, chunks=tuple(searched.chunks), retrieved_at=_MOMENT)
         candidates, _ = pool([(spec, answer)], self._analysed)
-        statistics = {} if found.statistics is None else {spec.id: found.statistics}
+        statistics = {} if searched.statistics is None else {spec.id: searched.statistics}
         for wording in (prepared.words or question, *variants(prepared)):
             for candidate, signal in zip(candidates, measure(wording, candidates, statistics).absolute, strict=True):
                 yield candidate.chunk.content, signal

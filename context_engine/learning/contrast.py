@@ -97,7 +97,7 @@ def hard_negatives(
         questions, passages, texts, answers: see `Examples`.
         pool: number of nearest passages; -1 replaces each that answers.
     """
-    found = np.full((len(questions), pool), -1, np.int64)
+    rows = np.full((len(questions), pool), -1, np.int64)
     pool = min(pool, len(passages))
     for start in range(0, len(questions), _BLOCK):
         cosines = questions[start : start + _BLOCK] @ passages.T
@@ -105,8 +105,8 @@ def hard_negatives(
         order = np.argsort(-np.take_along_axis(cosines, nearest, axis=1), axis=1, kind="stable")
         for place, near in enumerate(np.take_along_axis(nearest, order, axis=1), start):
             kept = near[~np.isin(texts[near], texts[list(answers[place])])]
-            found[place, : len(kept)] = kept
-    return found
+            rows[place, : len(kept)] = kept
+    return rows
 
 
 def trained(
@@ -179,8 +179,8 @@ def loss_and_gradient(
         temperature: see `Contrast`.
     """
     asked, asked_lengths = _unit(questions @ maps[0])
-    found, found_lengths = _unit(passages @ maps[1])
-    logits = asked @ found.T / temperature
+    mapped_passages, passage_lengths = _unit(passages @ maps[1])
+    logits = asked @ mapped_passages.T / temperature
     logits[left_out] = _NEVER
     logits -= logits.max(axis=1, keepdims=True)
     shares = np.exp(logits)
@@ -190,8 +190,8 @@ def loss_and_gradient(
     shares /= sums[:, None]
     shares[places, places] -= 1.0
     shares /= len(questions) * temperature
-    by_query = questions.T @ _through_unit(shares @ found, asked, asked_lengths)
-    by_passage = passages.T @ _through_unit(shares.T @ asked, found, found_lengths)
+    by_query = questions.T @ _through_unit(shares @ mapped_passages, asked, asked_lengths)
+    by_passage = passages.T @ _through_unit(shares.T @ asked, mapped_passages, passage_lengths)
     return loss, np.stack([by_query, by_passage])
 
 
@@ -243,8 +243,8 @@ class Lessons(NamedTuple):
         texts = self.examples.texts[self.pairs[:, 1]]
         if apart_from is not None:
             kept &= ~np.isin(texts, texts[apart_from[self.pairs[:, 0]]])
-        found: Array = self.pairs[kept]
-        return found
+        pairs: Array = self.pairs[kept]
+        return pairs
 
     def seed(self, model_id: str) -> int:
         """Return a seed from the model's name and the digest of all questions with their answers."""
@@ -302,5 +302,5 @@ def text_numbers(texts: Sequence[str]) -> Array:
 def unit(vectors: Array) -> Array:
     """Return rows scaled to unit length; a row of zeros stays."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    found: Array = vectors / np.where(lengths > 0.0, lengths, 1.0)
-    return found
+    scaled: Array = vectors / np.where(lengths > 0.0, lengths, 1.0)
+    return scaled

@@ -72,10 +72,10 @@ def own_pairs(chunks: Sequence[Chunk], *, most: int = MOST_PAIRS) -> list[OwnPai
         most: maximum number of pairs, >= 0. What a kind lacks of its share goes to the others.
     """
     known = _Texts(chunks)
-    found = {kind: _pairs(kind, make(known), known) for kind, make in _MAKERS.items()}
+    by_kind = {kind: _pairs(kind, make(known), known) for kind, make in _MAKERS.items()}
     out: list[OwnPair] = []
-    for left, kind in zip(range(len(found), 0, -1), sorted(found, key=lambda one: (len(found[one]), one))):
-        out += found[kind][: (most - len(out)) // left]
+    for left, kind in zip(range(len(by_kind), 0, -1), sorted(by_kind, key=lambda name: (len(by_kind[name]), name))):
+        out += by_kind[kind][: (most - len(out)) // left]
     return out
 
 
@@ -84,7 +84,7 @@ class _Texts:
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chunks = chunks
-        self.places = [place for place, one in enumerate(chunks) if not _is_heading(one)]
+        self.places = [place for place, chunk in enumerate(chunks) if not _is_heading(chunk)]
         self.terms = {place: frozenset(terms(chunks[place].content)) for place in self.places}
         self.sentences = {place: _sentences(chunks[place].content) for place in self.places}
 
@@ -101,7 +101,7 @@ def _sentences(text: str) -> list[str]:
 
 def _of_sentences(texts: _Texts) -> Found:
     for place, some in texts.sentences.items():
-        yield from ((turn, _cut(one), place) for turn, one in enumerate(some[:_MOST_A_PASSAGE]))
+        yield from ((turn, _cut(sentence), place) for turn, sentence in enumerate(some[:_MOST_A_PASSAGE]))
 
 
 def _of_windows(texts: _Texts) -> Found:
@@ -109,14 +109,14 @@ def _of_windows(texts: _Texts) -> Found:
         words = texts.chunks[place].content.split()
         windows = (words[start : start + _WINDOW] for start in range(0, len(words) - _WINDOW + 1, _WINDOW // 2))
         chosen = sorted(map(" ".join, windows), key=_text_digest)[:_MOST_A_PASSAGE]
-        yield from ((turn, one, place) for turn, one in enumerate(chosen))
+        yield from ((turn, window, place) for turn, window in enumerate(chosen))
 
 
 def _of_headings(texts: _Texts) -> Found:
     for place, some in texts.sentences.items():
         path = texts.chunks[place].heading_path
         chosen = some[::-1][:_MOST_A_PASSAGE] if path else ()
-        yield from ((turn, f"{path[-1]}: {_cut(one)}", place) for turn, one in enumerate(chosen))
+        yield from ((turn, f"{path[-1]}: {_cut(sentence)}", place) for turn, sentence in enumerate(chosen))
 
 
 def _of_definitions(texts: _Texts) -> Found:
@@ -149,13 +149,13 @@ def _pairs(kind: str, found: Found, texts: _Texts) -> list[OwnPair]:
         for question, places in answers.items()
         if len(places) <= _MOST_ANSWERS and _asks(question, places, texts, least)
     )
-    return sorted(kept, key=lambda one: (turns[one.question], _text_digest(one.question)))
+    return sorted(kept, key=lambda pair: (turns[pair.question], _text_digest(pair.question)))
 
 
 def _asks(question: str, places: set[int], texts: _Texts, least: int) -> bool:
     """Return whether a question has enough terms and its answer has terms beyond it."""
-    said = set(terms(question))
-    return len(said) >= least and not any(texts.terms[place] <= said for place in places)
+    asked_terms = set(terms(question))
+    return len(asked_terms) >= least and not any(texts.terms[place] <= asked_terms for place in places)
 
 
 def _cut(sentence: str) -> str:

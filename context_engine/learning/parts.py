@@ -66,7 +66,7 @@ def parts_of(texts: Sequence[str], answers: Sequence[Iterable[Hashable]] | None,
         groups.remove(largest)
         groups += _connected(largest, [{name} for name in names])
     parts: list[list[int]] = [[] for _ in range(min(count, len(groups)))]
-    for group in sorted(groups, key=lambda one: (-len(one), min(_digest(names[place]) for place in one))):
+    for group in sorted(groups, key=lambda members: (-len(members), min(_digest(names[place]) for place in members))):
         min(parts, key=len).extend(group)
     return found._replace(places=[sorted(part) for part in parts])
 

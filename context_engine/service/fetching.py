@@ -131,7 +131,7 @@ def fetch_passages(
         raise InvalidRequest("the request names nothing: send chunk_ids or document_ids")
     registry = deployment.known_to(principal)
     spec = registry.domain(only_domain(registry, domain))
-    sources = [one for one in spec.sources if source in (None, one.id)]
+    sources = [candidate for candidate in spec.sources if source in (None, candidate.id)]
     wanted = FetchRequest(
         domain=spec.domain, chunk_ids=tuple(chunk_ids), document_ids=tuple(document_ids), timeout_s=_TIMEOUT_S
     )

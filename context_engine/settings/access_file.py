@@ -216,10 +216,10 @@ def _claimed_twice(access: AccessFile, label: str) -> Iterator[ConfigError]:
     """Yield a problem for every user, app or token that two principals claim."""
     holders: dict[tuple[str, Any], str] = {}
     for name, entry in access.principals.items():
-        for key, identity, said in _identities(entry):
+        for key, identity, where in _identities(entry):
             first = holders.setdefault((key, identity), name)
             if first != name:
-                problem = f"{said} is principal {first!r} too: remove it from one of the two"
+                problem = f"{where} is principal {first!r} too: remove it from one of the two"
                 yield ConfigError(problem, file=label, key=f"principals.{name}.{key}")
 
 

@@ -112,7 +112,11 @@ def orphaned_data_dirs(
     """
     if paths.manifest_dir is None or folder.is_dir() or not _is_by_default(folder, env):
         return ()
-    return [one for one in _folders(folder.parent) if one.is_orphaned and set(one.domains) & set(domains)]
+    return [
+        candidate
+        for candidate in _folders(folder.parent)
+        if candidate.is_orphaned and set(candidate.domains) & set(domains)
+    ]
 
 
 def adopt_data_dir(name: str, paths: ConfigPaths, domains: Collection[str], *, env: Mapping[str, str]) -> Path:
@@ -135,7 +139,14 @@ def adopt_data_dir(name: str, paths: ConfigPaths, domains: Collection[str], *, e
     record = _read(folder)
     if record is not None and not record.is_orphaned and record.manifest_dir != place:
         raise ConfigError(f"{folder} belongs to the configuration in {record.manifest_dir.parent}, which is there")
-    own = next((one.path for one in _folders(home) if one.manifest_dir == place and one.path != folder), None)
+    own = next(
+        (
+            candidate.path
+            for candidate in _folders(home)
+            if candidate.manifest_dir == place and candidate.path != folder
+        ),
+        None,
+    )
     if own is not None:
         raise ConfigError(f"this configuration has data of its own in {own}: move that folder away first")
     _write_record(DataFolder(folder, place, _made_id(place, record), tuple(sorted(domains))))

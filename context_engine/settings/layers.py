@@ -270,5 +270,5 @@ def _entries(
         if not isinstance(value, Mapping):
             problems.append(fail(name, f"must be a mapping of keys to values{got(value)}"))
             continue
-        for key, one in value.items():
-            yield f"{name}.{key}", str(key), one, GROUPS[name]
+        for key, entry in value.items():
+            yield f"{name}.{key}", str(key), entry, GROUPS[name]

@@ -71,10 +71,10 @@ class LearntAdaptersContract(StoreContract):
 
         from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
-        held = store.held_vectors([source_id])
-        maps = np.eye(held.parts.shape[1], dtype=np.float32) * scale
+        vectors = store.held_vectors([source_id])
+        maps = np.eye(vectors.parts.shape[1], dtype=np.float32) * scale
         kept: StoredAdapter = store.keep_adapter(
-            self.domain, DomainAdapter(store.vector_model(), maps, maps), {"questions": 60}, held.origin
+            self.domain, DomainAdapter(store.vector_model(), maps, maps), {"questions": 60}, vectors.origin
         )
         return kept
 

@@ -78,8 +78,8 @@ def calibrate_domain(
     """
     from context_engine.learning.calibration import calibrate
 
-    held = tuple(spec for spec in domain.sources if spec.adapter == adapter)
-    of_store = domain.model_copy(update={"sources": held})
+    sources = tuple(spec for spec in domain.sources if spec.adapter == adapter)
+    of_store = domain.model_copy(update={"sources": sources})
     try:
         resolve = setup.resolver.resolve
         calibrations = calibrate(store, of_store, resolve=resolve, judged=judged, anew=anew, adapter_id=adapter_id)

@@ -75,8 +75,8 @@ class Setup:
 
     def orphaned(self, folder: Path) -> tuple[Notice, ...]:
         """Return a notice for every orphaned data folder, if `folder` has no data."""
-        found = orphaned_data_dirs(folder, self.config.paths, self.registry.names, env=self.env)
-        return tuple(one.notice() for one in found)
+        folders = orphaned_data_dirs(folder, self.config.paths, self.registry.names, env=self.env)
+        return tuple(orphan.notice() for orphan in folders)
 
     def models(self, data_dir: str | Path | None = None, clock: Clock | None = None) -> Models:
         """Return the embedder and the reranker that the settings name, to be opened when they are asked for."""

@@ -83,12 +83,12 @@ def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:
         names: of adapters; one that cannot be loaded is left out.
         repairs: those alone that can repair what was written.
     """
-    found = []
+    writable = []
     for name in names:
         try:
             adapter = load_source_adapter(name)
         except ConfigError:
             continue
         if adapter.open_sink is not None and (adapter.repairs or not repairs):
-            found.append(name)
-    return found
+            writable.append(name)
+    return writable

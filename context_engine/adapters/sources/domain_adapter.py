@@ -65,9 +65,9 @@ class DomainAdapter:
             ValueError: the data are not two maps of this dimension, or not as `check` wants them.
         """
         query, passage = np.frombuffer(data, "<f4").reshape(2, dimension, dimension)
-        found = cls(model_id, query, passage)
-        found.check()
-        return found
+        adapter = cls(model_id, query, passage)
+        adapter.check()
+        return adapter
 
     def check(self) -> None:
         """Refuse maps under which a cosine may be no number.
@@ -75,17 +75,17 @@ class DomainAdapter:
         Raises:
             ValueError: a number of a map is not finite, or too large.
         """
-        if not all((np.abs(one) <= _LARGEST).all() for one in (self.query, self.passage)):
+        if not all((np.abs(numbers) <= _LARGEST).all() for numbers in (self.query, self.passage)):
             raise ValueError(f"every number of an adapter's maps must lie in [-{_LARGEST:g}, {_LARGEST:g}]")
 
     def asked(self, query: Array) -> Array:
         """Return what the dot product with a passage's own vector is taken of, before its length: float32."""
         mapped = query @ self.query
         length = float(np.linalg.norm(mapped))
-        found: Array = (mapped / length if length > 0.0 else mapped) @ self.passage.T
-        return found.astype(np.float32)
+        products: Array = (mapped / length if length > 0.0 else mapped) @ self.passage.T
+        return products.astype(np.float32)
 
     def lengths(self, passages: Array) -> Array:
         """Return the length of each mapped passage vector, float32, for rows of shape (vectors, dimension)."""
-        found: Array = np.linalg.norm(passages @ self.passage, axis=1)
-        return found.astype(np.float32)
+        lengths: Array = np.linalg.norm(passages @ self.passage, axis=1)
+        return lengths.astype(np.float32)

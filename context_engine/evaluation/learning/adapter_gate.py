@@ -128,8 +128,8 @@ class AdapterTrial:
         return None
 
 
-def _told(measure: str, one: Paired) -> str:
-    return f"{measure} {one.mean:+.4f}, 95 % {one.low:+.4f} to {one.high:+.4f}"
+def _told(measure: str, change: Paired) -> str:
+    return f"{measure} {change.mean:+.4f}, 95 % {change.low:+.4f} to {change.high:+.4f}"
 
 
 def measures_with(measure: str) -> tuple[str, ...]:
@@ -241,7 +241,7 @@ class Searches:
     def _hits(self, place: int, adapter: DomainAdapter | None) -> list[GoldHit]:
         asked = self._asked
         query = SourceQuery(text=self._lessons.texts[place], domain=asked.domain, top_k=_DEPTH, access=asked.access)
-        found = asked.base.search_adapted(
+        answer = asked.base.search_adapted(
             asked.source_ids,
             query,
             vector=self._lessons.examples.questions[place].tolist(),
@@ -249,7 +249,7 @@ class Searches:
         )
         return [
             GoldHit(asked.known.get(chunk.chunk_id) or identity_of("", chunk.chunk_id, chunk), 1.0 / rank)
-            for rank, chunk in enumerate(found.chunks, start=1)
+            for rank, chunk in enumerate(answer.chunks, start=1)
         ]
 
 

@@ -28,12 +28,12 @@ def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
     """
     try:
         text = path.read_text("utf-8-sig")
-        held = yaml.safe_load(text)
+        content = yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ConfigError(f"cannot be added to: {error}", file=str(path)) from None
-    if not isinstance(held, dict) or held.get("domain") != domain:
+    if not isinstance(content, dict) or content.get("domain") != domain:
         raise ConfigError(f"is not the manifest of {domain}: a blend belongs to one domain", file=str(path))
-    return text, held
+    return text, content
 
 
 def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
@@ -45,10 +45,10 @@ def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
     Raises:
         ConfigError: as `check_manifest`, or its settings are not written one to a line.
     """
-    text, held = check_manifest(path, domain)
+    text, content = check_manifest(path, domain)
     value = blend.model_dump(mode="json", exclude_none=True)
     written = _inserted(text if text.endswith("\n") else f"{text}\n", value)
-    if yaml.safe_load(written) != {**held, "settings": {**(held.get("settings") or {}), "learnt_blend": value}}:
+    if yaml.safe_load(written) != {**content, "settings": {**(content.get("settings") or {}), "learnt_blend": value}}:
         raise ConfigError(
             "learnt_blend cannot be added to it: write 'settings:' on a line of its own, and each setting on one below",
             file=str(path),

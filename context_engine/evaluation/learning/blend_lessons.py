@@ -74,11 +74,11 @@ def learnt_terms(pools: Sequence[JudgedPool], *, pull: float = PULL) -> dict[Ble
         import numpy as np
     except ImportError as error:
         raise MissingExtra("learning a blend", "vectors") from error
-    taught = [one for one in pools if one.teaches]
+    taught = [pool for pool in pools if pool.teaches]
     if not taught:
         raise ValueError("no pool has both a relevant candidate and another")
-    names = [name for name in BLEND_FEATURES if all(name in one.columns for one in taught)]
-    tables = [np.array([one.columns[name] for name in names]).T for one in taught]
+    names = [name for name in BLEND_FEATURES if all(name in pool.columns for pool in taught)]
+    tables = [np.array([pool.columns[name] for name in names]).T for pool in taught]
     everything = np.vstack(tables)
     mean, deviation = everything.mean(axis=0), everything.std(axis=0)
     kept = deviation >= LEAST_DEVIATION
@@ -105,15 +105,17 @@ def _pairs(np: Any, tables: Sequence[Any], pools: Sequence[JudgedPool]) -> tuple
 def _maximum(np: Any, differences: Any, counts: Any, pull: float) -> Any:
     """Return the weights that maximise likelihood minus penalty; a Newton step is halved until it helps."""
     weights = np.zeros(differences.shape[1])
-    held = _value(np, differences, counts, weights, pull)
+    likelihood = _value(np, differences, counts, weights, pull)
     for _ in range(_STEPS):
         likely = 1.0 / (1.0 + np.exp(-np.clip(differences @ weights, -_STEEPEST, _STEEPEST)))
         slope = differences.T @ (counts * (1.0 - likely)) - pull * weights
         bent = (differences * (counts * likely * (1.0 - likely))[:, None]).T @ differences
         step = np.linalg.solve(bent + pull * np.eye(len(weights)), slope)
-        while (value := _value(np, differences, counts, weights + step, pull)) < held and np.abs(step).max() > _SMALL:
+        while (value := _value(np, differences, counts, weights + step, pull)) < likelihood and np.abs(
+            step
+        ).max() > _SMALL:
             step = step / 2.0
-        weights, held = weights + step, value
+        weights, likelihood = weights + step, value
         if np.abs(step).max() < _SMALL:
             break
     return weights
@@ -176,14 +178,14 @@ class BlendLessons(NamedTuple):
     troubles: tuple[Trouble, ...] = ()
 
     @classmethod
-    def of_all(cls, domain: str, found: Mapping[str, BlendLesson], troubles: tuple[Trouble, ...]) -> BlendLessons:
+    def of_all(cls, domain: str, lessons: Mapping[str, BlendLesson], troubles: tuple[Trouble, ...]) -> BlendLessons:
         """Return the lessons sorted by question id."""
-        return cls(domain, dict(sorted(found.items())), _most_common(found), troubles)
+        return cls(domain, dict(sorted(lessons.items())), _most_common(lessons), troubles)
 
     @property
     def taught(self) -> tuple[str, ...]:
         """The questions to learn from: some candidates answer, others do not, and `scorers` scored them all."""
-        return tuple(name for name, one in self.of.items() if one.scorers == self.scorers and one.pool.teaches)
+        return tuple(name for name, lesson in self.of.items() if lesson.scorers == self.scorers and lesson.pool.teaches)
 
     def learn(self, questions: Collection[str]) -> LearntBlend:
         """Return a blend learnt from some of the taught questions, without evidence.
@@ -196,8 +198,8 @@ class BlendLessons(NamedTuple):
         pools = (self.of[name].pool for name in sorted(questions))
         terms = learnt_terms(
             [
-                one._replace(columns={name: held for name, held in one.columns.items() if name not in without})
-                for one in pools
+                pool._replace(columns={name: values for name, values in pool.columns.items() if name not in without})
+                for pool in pools
             ]
         )
         return LearntBlend(
@@ -218,7 +220,7 @@ def blend_lessons(
         progress: receives (questions done, total, question id).
     """
     judged = [question for question, name in session.questions if name == domain and question.id in session.qrels]
-    troubles, found = [], {}
+    troubles, lessons = [], {}
     for done, question in enumerate(judged, start=1):
         result, _ = ask(
             engine,
@@ -231,10 +233,10 @@ def blend_lessons(
         )
         troubles.append(SILENT if result is None else tuple(troubles_in(result)))
         if result is not None:
-            found[question.id] = _lesson(result, session.qrels[question.id])
+            lessons[question.id] = _lesson(result, session.qrels[question.id])
         if progress is not None:
             progress(done, len(judged), question.id)
-    return BlendLessons.of_all(domain, found, tuple(troubles_of(troubles)))
+    return BlendLessons.of_all(domain, lessons, tuple(troubles_of(troubles)))
 
 
 def _lesson(result: SearchResult, gold: Mapping[str, int]) -> BlendLesson:
@@ -246,11 +248,11 @@ def _lesson(result: SearchResult, gold: Mapping[str, int]) -> BlendLesson:
 
 def _answering(result: SearchResult, identities: Mapping[Key, Identity], gold: Mapping[str, int]) -> frozenset[Key]:
     """Return the candidates that are gold, or into which a gold one was merged."""
-    found = {key for key, identity in identities.items() if gold_of(identity, gold)}
+    answering = {key for key, identity in identities.items() if gold_of(identity, gold)}
     for fate in result.fates:
-        if fate.outcome is Outcome.MERGED and fate.into is not None and (fate.source_id, fate.chunk_id) in found:
-            found.add(fate.into)
-    return frozenset(found)
+        if fate.outcome is Outcome.MERGED and fate.into is not None and (fate.source_id, fate.chunk_id) in answering:
+            answering.add(fate.into)
+    return frozenset(answering)
 
 
 def _scorers_of(pool: BlendPool) -> Scorers:
@@ -260,6 +262,6 @@ def _scorers_of(pool: BlendPool) -> Scorers:
     return Scorers(pool.measured_by, cosine, pool.reranker if reranked else None)
 
 
-def _most_common(found: Mapping[str, BlendLesson]) -> Scorers:
-    counts = Counter(one.scorers for one in found.values() if one.pool.teaches)
-    return max(counts, key=lambda one: (counts[one], repr(one)), default=Scorers("", None, None))
+def _most_common(lessons: Mapping[str, BlendLesson]) -> Scorers:
+    counts = Counter(lesson.scorers for lesson in lessons.values() if lesson.pool.teaches)
+    return max(counts, key=lambda scorers: (counts[scorers], repr(scorers)), default=Scorers("", None, None))

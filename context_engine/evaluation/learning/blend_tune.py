@@ -79,8 +79,8 @@ class BlendTrial:
         return f"answers were incomplete while it was learnt: {self.troubles[0]}" if self.troubles else None
 
 
-def _told(measure: str, one: Paired) -> str:
-    return f"{measure} {one.mean:+.4f}, 95 % {one.low:+.4f} to {one.high:+.4f}"
+def _told(measure: str, change: Paired) -> str:
+    return f"{measure} {change.mean:+.4f}, 95 % {change.low:+.4f} to {change.high:+.4f}"
 
 
 def learn_blend(
@@ -175,7 +175,7 @@ def trial_of(
         part = [names[place] for place in places]
         blend = lessons.learn(set(taught) - set(part))
         for name in part:
-            before[name], after[name] = (blended_hits(lessons, name, one, depth) for one in (None, blend))
+            before[name], after[name] = (blended_hits(lessons, name, tried, depth) for tried in (None, blend))
     trial = BlendTrial(
         domain=lessons.domain,
         blend=lessons.learn(taught),
@@ -192,7 +192,7 @@ def trial_of(
 def _parts(session: Session, lessons: BlendLessons, folds: int) -> QuestionParts:
     """Return the questions in parts that share neither a gold id nor a candidate that answers."""
     texts = {question.id: question.text for question, _ in session.questions}
-    answers = [{*session.qrels[name], *one.answers} for name, one in lessons.of.items()]
+    answers = [{*session.qrels[name], *lesson.answers} for name, lesson in lessons.of.items()]
     return parts_of([texts[name] for name in lessons.of], answers, folds)
 
 
@@ -253,17 +253,17 @@ _TERMS = (
 )
 
 
-def blend_report(found: BlendTrial, *, title: str) -> ReportDocument:
+def blend_report(trial: BlendTrial, *, title: str) -> ReportDocument:
     """Return the trial of a blend as a report."""
-    measure = found.measures[0]
-    gain = found.difference(measure)
-    verdict = "better beyond noise" if found.refusal is None else "not to be used"
-    held_out = found.held_out
+    measure = trial.measures[0]
+    gain = trial.difference(measure)
+    verdict = "better beyond noise" if trial.refusal is None else "not to be used"
+    held_out = trial.held_out
     return ReportDocument(
         title=title,
-        lead=f"Learnt on {found.taught} of {len(found.before)} judged questions of {found.domain}, in "
-        f"{len(found.parts.places)} folds. {(found.refusal or verdict).capitalize()}.",
-        notes=[str(trouble) for trouble in found.troubles],
+        lead=f"Learnt on {trial.taught} of {len(trial.before)} judged questions of {trial.domain}, in "
+        f"{len(trial.parts.places)} folds. {(trial.refusal or verdict).capitalize()}.",
+        notes=[str(trouble) for trouble in trial.troubles],
         tiles=[
             Tile(label=f"{measure}, held out", value=shown(held_out[measure]["after"]), note="learnt on the others"),
             Tile(label="Without a blend", value=shown(held_out[measure]["before"]), note="on the same questions"),
@@ -272,20 +272,20 @@ def blend_report(found: BlendTrial, *, title: str) -> ReportDocument:
                 value=signed(gain.mean),
                 note=f"{signed(gain.low)} to {signed(gain.high)}",
                 change=verdict,
-                mood="good" if found.refusal is None else "even",
+                mood="good" if trial.refusal is None else "even",
             ),
         ],
         sections=[
-            ReportSection(title="Held out", blocks=[Text(_HELD_OUT), _measures(found)], wide=True),
-            ReportSection(title="Terms", blocks=[Text(_TERMS), _weights(found)], wide=True),
-            ReportSection(title="Weights", blocks=[_drawn(found)]),
+            ReportSection(title="Held out", blocks=[Text(_HELD_OUT), _measures(trial)], wide=True),
+            ReportSection(title="Terms", blocks=[Text(_TERMS), _weights(trial)], wide=True),
+            ReportSection(title="Weights", blocks=[_drawn(trial)]),
         ],
     )
 
 
-def _measures(found: BlendTrial) -> Table:
+def _measures(trial: BlendTrial) -> Table:
     rows = []
-    for measure, row in found.held_out.items():
+    for measure, row in trial.held_out.items():
         mean, low, high = row["difference"]
         rows.append(
             [measure, shown(row["before"]), shown(row["after"]), signed(mean), f"{signed(low)} to {signed(high)}"]
@@ -293,16 +293,16 @@ def _measures(found: BlendTrial) -> Table:
     return Table(columns=["<measure", "without", "held out", "difference", "95 %"], rows=rows)
 
 
-def _weights(found: BlendTrial) -> Table:
+def _weights(trial: BlendTrial) -> Table:
     rows = [
-        [name, signed(term.weight), shown(term.mean), shown(term.deviation)] for name, term in found.blend.terms.items()
+        [name, signed(term.weight), shown(term.mean), shown(term.deviation)] for name, term in trial.blend.terms.items()
     ]
     return Table(columns=["<term", "weight", "mean", "deviation"], rows=rows)
 
 
-def _drawn(found: BlendTrial) -> Figure:
+def _drawn(trial: BlendTrial) -> Figure:
     bars = [
         charts.Bar(name, abs(term.weight), signed(term.weight), series=0 if term.weight >= 0.0 else 1)
-        for name, term in sorted(found.blend.terms.items(), key=lambda item: -abs(item[1].weight))
+        for name, term in sorted(trial.blend.terms.items(), key=lambda item: -abs(item[1].weight))
     ]
     return Figure(svg=charts.bars(bars, "Weights of the terms"), caption=charts.key(["for a candidate", "against it"]))

@@ -84,15 +84,15 @@ def learn_by_folds(
         pairs = lessons.of(~held_out, apart_from=held_out if apart else None)
         learnt = islice(trained(lessons.examples, pairs, how, seed=seed, first=first), most)
         maps.append([first, *(learnt if len(pairs) else ())])
-        for done, one in enumerate(maps[-1]):
-            values[done] |= dense_values(lessons, part, one, measures)
+        for done, tried in enumerate(maps[-1]):
+            values[done] |= dense_values(lessons, part, tried, measures)
         progress()
     folds = []
-    for part, found in zip(parts, maps, strict=True):
+    for part, fold_maps in zip(parts, maps, strict=True):
         others = [place for other in parts if other is not part for place in other]
-        chosen = best_rounds(values[: len(found)], others, measures[0]) if rounds is None else rounds
-        chosen = min(chosen, len(found) - 1)
-        folds.append(Fold(tuple(part), chosen, found[chosen]))
+        chosen = best_rounds(values[: len(fold_maps)], others, measures[0]) if rounds is None else rounds
+        chosen = min(chosen, len(fold_maps) - 1)
+        folds.append(Fold(tuple(part), chosen, fold_maps[chosen]))
     everywhere = [place for part in parts for place in part]
     return Folds(folds, best_rounds(values, everywhere, measures[0]) if rounds is None else rounds, list(values))
 
@@ -104,13 +104,13 @@ def learn_all(lessons: Lessons, rounds: int, *, seed: int, how: Contrast = DEFAU
         rounds: >= 1.
         seed, how, first: see `trained`.
     """
-    found = trained(lessons.examples, lessons.pairs, how, seed=seed, first=first)
-    return next(islice(found, rounds - 1, None))
+    rounds_of_maps = trained(lessons.examples, lessons.pairs, how, seed=seed, first=first)
+    return next(islice(rounds_of_maps, rounds - 1, None))
 
 
 def best_rounds(values: Sequence[Values], questions: Sequence[int], measure: str) -> int:
     """Return the number of rounds with the best mean measure over some questions; the smallest among equals."""
-    means = [sum(one[place][measure] for place in questions if place in one) for one in values]
+    means = [sum(by_question[place][measure] for place in questions if place in by_question) for by_question in values]
     return means.index(max(means))
 
 
@@ -120,7 +120,7 @@ def dense_values(
     """Return the measures of some questions ranked by cosine alone; see `dense_rankings`."""
     rankings = {str(place): list(map(str, rows)) for place, rows in dense_rankings(lessons, part, maps).items()}
     qrels = {str(place): dict.fromkeys(map(str, lessons.chunks[place]), 1) for place in part}
-    return {int(place): held for place, held in measured(rankings, qrels, measures).items()}
+    return {int(place): value for place, value in measured(rankings, qrels, measures).items()}
 
 
 def dense_rankings(lessons: Lessons, questions: Sequence[int], maps: Maps | None) -> dict[int, list[int]]:

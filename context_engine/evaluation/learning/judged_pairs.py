@@ -42,15 +42,15 @@ def judged_pairs(
     ids: list[str] = []
     pairs = TrainingPairs([], [])
     untaught: list[str] = []
-    for one in sorted(questions, key=_digest):
-        if one.id not in qrels:
+    for question in sorted(questions, key=_digest):
+        if question.id not in qrels:
             continue
-        rows = {row for gold in qrels[one.id] for row in named[gold] if len(named[gold]) <= _MOST_NAMED}
+        rows = {row for gold in qrels[question.id] for row in named[gold] if len(named[gold]) <= _MOST_NAMED}
         if not rows:
-            untaught.append(one.id)
+            untaught.append(question.id)
             continue
-        ids.append(one.id)
-        pairs.questions.append(one.text)
+        ids.append(question.id)
+        pairs.questions.append(question.text)
         pairs.passages.append(sorted(rows))
     return JudgedPairs(ids, pairs, untaught)
 
@@ -61,10 +61,10 @@ def _digest(question: EvalQuestion) -> tuple[bytes, str]:
 
 def _named(gold: set[str], held: HeldVectors) -> dict[str, list[int]]:
     """Return the rows of the chunks that each gold id names."""
-    found: dict[str, list[int]] = {name: [] for name in gold}
+    rows: dict[str, list[int]] = {name: [] for name in gold}
     hashes = {name for name in gold if not holders([name])}
     for row, (source_id, chunk) in enumerate(zip(held.source_ids, held.chunks, strict=True)):
-        one = identity_of(source_id, chunk.chunk_id, chunk)
-        for name in gold_of(one, hashes | gold & {*one.names, EXACT + one.chunk_id}):
-            found[name].append(row)
-    return found
+        identity = identity_of(source_id, chunk.chunk_id, chunk)
+        for name in gold_of(identity, hashes | gold & {*identity.names, EXACT + identity.chunk_id}):
+            rows[name].append(row)
+    return rows

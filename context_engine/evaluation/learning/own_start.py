@@ -83,7 +83,7 @@ def learn_own(
             f"the store gives {len(pairs)} pairs of its own, and at least {FEWEST_PAIRS} are needed: leave "
             "--own-pairs out, or ingest more"
         )
-    taught = TrainingPairs([one.question for one in pairs], [list(one.answers) for one in pairs])
+    taught = TrainingPairs([pair.question for pair in pairs], [list(pair.answers) for pair in pairs])
     lessons = lessons_of(taught, held, embedder)
     seed = lessons.seed(embedder.model_id)
     choosing, aside = _asides(lessons, held)
@@ -94,7 +94,7 @@ def learn_own(
     better = rounds > 0 and gain.beyond_noise and gain.mean > 0.0
     return OwnStart(
         maps=learn_all(lessons, rounds, seed=seed) if better else None,
-        kinds=Counter(one.kind for one in pairs),
+        kinds=Counter(pair.kind for pair in pairs),
         rounds=rounds,
         choosing=len(choosing),
         aside=len(aside),
@@ -110,8 +110,8 @@ def _asides(lessons: Lessons, held: HeldVectors) -> tuple[list[int], list[int]]:
     """
     documents = [{held.document_ids[row] for row in rows} for rows in lessons.chunks]
     for names in (documents, lessons.answers):
-        found = parts_of(lessons.texts, names, _PARTS)
-        parts = sorted(found.places, key=len)
-        if not found.cut and len(parts) == _PARTS and 2 * _PARTS * len(parts[0]) >= len(lessons.texts):
+        division = parts_of(lessons.texts, names, _PARTS)
+        parts = sorted(division.places, key=len)
+        if not division.cut and len(parts) == _PARTS and 2 * _PARTS * len(parts[0]) >= len(lessons.texts):
             break
     return parts[0], parts[1]

@@ -56,7 +56,7 @@ def stacked_lessons(
     """
     if trial.adapter is None:
         raise InvalidRequest("no adapter was learnt, so no blend can be learnt for it")
-    found: dict[str, BlendLesson] = {}
+    searched: dict[str, BlendLesson] = {}
     troubles: list[Trouble] = []
     models: Models | None = None
     for fold in trial.folds.folds:
@@ -66,19 +66,19 @@ def stacked_lessons(
                 session.setup, Variant(settings={"adapter": choice}), session.data_dir, models
             )
             with engine:
-                told = None if progress is None else _counted(progress, len(found), len(trial.ids))
+                told = None if progress is None else _counted(progress, len(searched), len(trial.ids))
                 lessons = blend_lessons(session.only(names), engine, domain, depth, told)
-        found |= lessons.of
+        searched |= lessons.of
         troubles += lessons.troubles
-    return standing_for(trial.adapter, domain, found, troubles)
+    return standing_for(trial.adapter, domain, searched, troubles)
 
 
 def standing_for(
-    adapter: DomainAdapter, domain: str, found: Mapping[str, BlendLesson], troubles: Sequence[Trouble]
+    adapter: DomainAdapter, domain: str, searched: Mapping[str, BlendLesson], troubles: Sequence[Trouble]
 ) -> BlendLessons:
     """Return lessons searched under the adapters of folds as lessons of the final adapter."""
-    reranked = any(one.result.rerank_adapter is not None for one in found.values())
-    lessons = {name: one.standing_for(adapter, reranked=reranked) for name, one in found.items()}
+    reranked = any(lesson.result.rerank_adapter is not None for lesson in searched.values())
+    lessons = {name: lesson.standing_for(adapter, reranked=reranked) for name, lesson in searched.items()}
     return BlendLessons.of_all(domain, lessons, tuple(dict.fromkeys(troubles)))
 
 
@@ -89,7 +89,7 @@ def _kept(base: Trainable, origin: Any, domain: str, fold: Fold) -> Iterator[str
         yield _OFF
         return
     adapter = DomainAdapter(base.vector_model(), *fold.maps)
-    known = {one.adapter_id for one in base.adapters(domain)}
+    known = {stored.adapter_id for stored in base.adapters(domain)}
     if adapter.adapter_id not in known:
         base.keep_adapter(domain, adapter, _EVIDENCE, origin)
     try:

@@ -130,7 +130,7 @@ class FakeDify:
     @property
     def dataset_ids(self) -> dict[str, str]:
         """The id of each dataset by its name."""
-        return {held.dataset.name: identity for identity, held in self._app.datasets.items()}
+        return {stored.dataset.name: identity for identity, stored in self._app.datasets.items()}
 
     def dataset_id(self, name: str) -> str:
         """Return the id of the dataset with a name.

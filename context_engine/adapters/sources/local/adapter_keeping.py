@@ -66,7 +66,7 @@ class AdapterKeeping:
             StoreError: there is no base, or it cannot be read.
         """
         with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
+            keys = [partition.key for partition in readable(connection, access)]
             return adapter_store.read_all(connection, keys, domain)
 
     def read_adapter(self, domain: str, adapter_id: str, *, access: AccessScope | None = None) -> DomainAdapter | None:
@@ -76,7 +76,7 @@ class AdapterKeeping:
             StoreError: there is no base, or it cannot be read.
         """
         with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
+            keys = [partition.key for partition in readable(connection, access)]
             return self._adapters.chosen(connection, domain, adapter_id, keys).adapter
 
     def scorer_id(self, domain: str, *, access: AccessScope | None = None) -> str:
@@ -92,7 +92,7 @@ class AdapterKeeping:
             StoreError: there is no base, or it cannot be read.
         """
         with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
+            keys = [partition.key for partition in readable(connection, access)]
             return scorer_of(connection, domain, self.options.adapter, keys)
 
     def keep_adapter(
@@ -143,7 +143,7 @@ class AdapterKeeping:
     ) -> list[StoredAdapter]:
         """Return the adapters that `use_adapter` would switch; same arguments and errors."""
         with self._snapshot() as connection:
-            keys = [one.key for one in readable(connection, access)]
+            keys = [partition.key for partition in readable(connection, access)]
             return adapter_switches.switchable(connection, self.path, domain, adapter_id, keys)
 
     def undo_adapter(self, domain: str) -> bool:
@@ -265,7 +265,7 @@ def _holding(view: View, source_keys: Sequence[int]) -> tuple[int, ...]:
 
 def _chunks(connection: sqlite3.Connection, rids: Sequence[int]) -> list[Chunk]:
     """Return the chunk of each row, in their order."""
-    found: dict[int, Chunk] = {}
+    by_rid: dict[int, Chunk] = {}
     for start in range(0, len(rids), _BATCH):
         some = rids[start : start + _BATCH]
         rows = connection.execute(
@@ -273,5 +273,5 @@ def _chunks(connection: sqlite3.Connection, rids: Sequence[int]) -> list[Chunk]:
             f" WHERE rid IN ({', '.join('?' * len(some))})",
             some,
         )
-        found |= {rid: decode((chunk_id, content, fields), at) for rid, at, chunk_id, content, fields in rows}
-    return [found[rid] for rid in rids]
+        by_rid |= {rid: decode((chunk_id, content, fields), at) for rid, at, chunk_id, content, fields in rows}
+    return [by_rid[rid] for rid in rids]

@@ -81,8 +81,8 @@ def named(
         model: of the base's vectors; an adapter of another is not there.
     """
     values = asked_of(domain, partitions, model) | {"adapter_id": adapter_id}
-    found = connection.execute(_NAMED, values).fetchone()
-    return None if found is None else str(found[0])
+    row = connection.execute(_NAMED, values).fetchone()
+    return None if row is None else str(row[0])
 
 
 def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> bytes | None:
@@ -129,7 +129,7 @@ def keep(
             (*row, maps, _digest(*row, maps)),
         )
         kept = read_all(connection, origin.partitions, domain)
-        return next(one for one in kept if one.adapter_id == adapter.adapter_id)
+        return next(stored for stored in kept if stored.adapter_id == adapter.adapter_id)
 
 
 def forget(root: Path, domain: str, adapter_ids: Collection[str]) -> None:
@@ -189,11 +189,11 @@ def _stored(
     sound = maps_of(connection, domain, name) is not None
     problem = "damaged" if not sound else "" if fits else "for other vectors"
     try:
-        said = json.loads(evidence)
+        measured = json.loads(evidence)
     except (ValueError, RecursionError):
-        said = {}
+        measured = {}
     return StoredAdapter(
-        domain, name, model_id, learnt, said if isinstance(said, dict) else {}, made_at, bool(last), problem
+        domain, name, model_id, learnt, measured if isinstance(measured, dict) else {}, made_at, bool(last), problem
     )
 
 
@@ -216,8 +216,8 @@ def listed(partitions: Iterable[int]) -> str:
 def _digest(
     domain: str, adapter_id: str, model_id: str, learnt_from: str, evidence: str, made_at: str, maps: bytes
 ) -> bytes:
-    said = "\0".join((domain, adapter_id, model_id, learnt_from, evidence, made_at))
-    return sha256(said.encode("utf-8", "surrogatepass") + b"\0" + maps).digest()
+    text = "\0".join((domain, adapter_id, model_id, learnt_from, evidence, made_at))
+    return sha256(text.encode("utf-8", "surrogatepass") + b"\0" + maps).digest()
 
 
 @contextmanager

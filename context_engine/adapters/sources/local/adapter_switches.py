@@ -59,8 +59,8 @@ def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection
         partitions: the keys of all partitions that the caller may read.
         model: of the base's vectors; adapters of another are passed over.
     """
-    found = connection.execute(_IN_FORCE, asked_of(domain, partitions, model)).fetchone()
-    return None if found is None else str(found[0])
+    row = connection.execute(_IN_FORCE, asked_of(domain, partitions, model)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def switched_on(connection: sqlite3.Connection, domain: str, partitions: Collection[int]) -> str | None:
@@ -72,8 +72,8 @@ def switched_on(connection: sqlite3.Connection, domain: str, partitions: Collect
         partitions: the keys of all partitions that the caller may read.
     """
     asked = {"domain": domain, "partitions": json.dumps(list(partitions))}
-    found = connection.execute(_FOR_ANY_VECTORS, asked).fetchone()
-    return None if found is None else str(found[0])
+    row = connection.execute(_FOR_ANY_VECTORS, asked).fetchone()
+    return None if row is None else str(row[0])
 
 
 def switchable(
@@ -88,18 +88,18 @@ def switchable(
     Raises:
         StoreError: there is no such adapter, it is for other vectors than the base's, or damaged.
     """
-    found = read_all(connection, partitions, domain)
+    readable = read_all(connection, partitions, domain)
     if adapter_id is None:
-        return [one for one in found if one.in_force]
-    one = next((one for one in found if one.adapter_id == adapter_id), None)
-    if one is None:
-        kept = nearest(adapter_id, (one.adapter_id for one in found)) or f" The domain has none: {_LEARN}."
+        return [adapter for adapter in readable if adapter.in_force]
+    adapter = next((adapter for adapter in readable if adapter.adapter_id == adapter_id), None)
+    if adapter is None:
+        kept = nearest(adapter_id, (adapter.adapter_id for adapter in readable)) or f" The domain has none: {_LEARN}."
         raise StoreError(f"{root} keeps no adapter {adapter_id} for {domain}.{kept}")
-    if one.problem:
+    if adapter.problem:
         model = schema.model_of(connection)
-        held = f"its vectors: {model.dimension} numbers of {model.model_id!r}" if model else "it has no vectors"
-        raise StoreError(f"the adapter {adapter_id} in {root} is {one.problem} ({held}): {_LEARN}")
-    return [one]
+        vectors = f"its vectors: {model.dimension} numbers of {model.model_id!r}" if model else "it has no vectors"
+        raise StoreError(f"the adapter {adapter_id} in {root} is {adapter.problem} ({vectors}): {_LEARN}")
+    return [adapter]
 
 
 def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool, at: str) -> None:
@@ -115,15 +115,15 @@ def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool,
         StoreError: one is gone, or the base cannot be written.
     """
     with writing(root) as connection:
-        for one in found:
-            learnt_from = listed(one.learnt_from)
-            there = connection.execute(
+        for adapter in found:
+            learnt_from = listed(adapter.learnt_from)
+            stored = connection.execute(
                 "SELECT 1 FROM adapters WHERE (domain, adapter_id, learnt_from) = (?, ?, ?)",
-                (domain, one.adapter_id, learnt_from),
+                (domain, adapter.adapter_id, learnt_from),
             ).fetchone()
-            if there is None:
-                raise StoreError(f"the adapter {one.adapter_id} is gone: its documents were moved meanwhile")
-            chosen = (learnt_from, one.adapter_id if on else None)
+            if stored is None:
+                raise StoreError(f"the adapter {adapter.adapter_id} is gone: its documents were moved meanwhile")
+            chosen = (learnt_from, adapter.adapter_id if on else None)
             if connection.execute(_LAST_SWITCH, (domain,)).fetchone() != chosen:
                 connection.execute(
                     "INSERT INTO adapter_switches(domain, learnt_from, adapter_id, switched_at) VALUES (?, ?, ?, ?)",

@@ -279,10 +279,10 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
             view, unusable = self._adapted(view, question, domain, self.options.adapter)
             if len(scopes) > 1 and view.vectors is not None:
                 view = view._replace(vectors=view.vectors.for_one_question())
-            found = answers(view, question, top_k, scopes)
+            searched = answers(view, question, top_k, scopes)
             if embedding is not None and view.vectors is not None:
                 embedding = embedding._replace(model=view.vectors.scorer_id, adapter=view.vectors.adapter)
-        return [_completed(one, scope, embedding, unusable) for one, scope in zip(found, scopes, strict=True)]
+        return [_completed(answer, scope, embedding, unusable) for answer, scope in zip(searched, scopes, strict=True)]
 
     def best_of(
         self,
@@ -345,13 +345,13 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         self.close()
 
 
-def _completed(found: SourceAnswer, scope: Scope, embedding: QueryEmbedding | None, unusable: str) -> SourceAnswer:
-    """Return an answer with the vector it was found by, and the id of an adapter that could not be used."""
+def _completed(answer: SourceAnswer, scope: Scope, embedding: QueryEmbedding | None, unusable: str) -> SourceAnswer:
+    """Return an answer with the vector of its query, and the id of an adapter that could not be used."""
     if unusable:
         note = Notice(NoticeCode.ADAPTER_UNUSABLE, scope.source_id, unusable, {"adapter": unusable})
-        found = replace(found, notes=(*found.notes, note))
-    without = embedding is None or any(note.code is NoticeCode.NO_VECTORS for note in found.notices)
-    return found if without else replace(found, embedding=embedding)
+        answer = replace(answer, notes=(*answer.notes, note))
+    without = embedding is None or any(note.code is NoticeCode.NO_VECTORS for note in answer.notices)
+    return answer if without else replace(answer, embedding=embedding)
 
 
 def _cache(embedder: Embedder) -> VectorCache:

@@ -174,8 +174,8 @@ def _held_sources(connection: sqlite3.Connection, source_ids: Sequence[str]) -> 
     rows = connection.execute(
         "SELECT DISTINCT source_id FROM sources LEFT JOIN documents USING (source_key) WHERE removed IS NULL"
     )
-    held = {name for (name,) in rows}
-    return [name for name in source_ids if name in held]
+    held_names = {name for (name,) in rows}
+    return [name for name in source_ids if name in held_names]
 
 
 def _due(

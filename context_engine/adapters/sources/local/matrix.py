@@ -120,28 +120,28 @@ class Matrix:
         The required vector lengths are computed once and cached.
         """
         with self._lock:
-            found = self._adapted.pop(adapter.adapter_id, None)
-            if found is None:
-                found = self._mapped(adapter)
-            self._adapted[adapter.adapter_id] = found  # dicts keep insertion order: the most recently used last
+            mapped = self._adapted.pop(adapter.adapter_id, None)
+            if mapped is None:
+                mapped = self._mapped(adapter)
+            self._adapted[adapter.adapter_id] = mapped  # dicts keep insertion order: the most recently used last
             while len(self._adapted) > _MOST_ADAPTED:
                 del self._adapted[next(iter(self._adapted))]
-            return found
+            return mapped
 
     def _mapped(self, adapter: DomainAdapter) -> Matrix:
-        found = copy.copy(self)
-        found.parts = AdaptedParts(self.parts, mapped_lengths(adapter, self.parts))
+        mapped = copy.copy(self)
+        mapped.parts = AdaptedParts(self.parts, mapped_lengths(adapter, self.parts))
         if self.cells is not None:
             centroids = self.cells.centroids
             lengths = np.maximum(adapter.lengths(centroids), np.finfo(np.float32).tiny)
-            found.cells = self.cells._replace(centroids=centroids / lengths[:, None])
-        return found
+            mapped.cells = self.cells._replace(centroids=centroids / lengths[:, None])
+        return mapped
 
     def for_one_question(self) -> Matrix:
         """Return the same rows for one question about several sources, in one thread; products are shared."""
-        found = copy.copy(self)
-        found.parts = OneProduct(self.parts)
-        return found
+        copied = copy.copy(self)
+        copied.parts = OneProduct(self.parts)
+        return copied
 
     def cosines(self, vector: Sequence[float] | Array, rids: Iterable[int]) -> dict[int, float]:
         """Return the cosine of each row that has a vector."""
@@ -168,17 +168,17 @@ class Matrix:
         wanted, probe = int(1.5 * limit / share) + _SPARE, options.probe
         while True:
             ranking, complete = self._ranking(query, scope.source_key, wanted, None if exact else probe)
-            found = _first(ranking, scope, limit)
-            if len(found) >= limit or complete:
-                return found
+            rids = _first(ranking, scope, limit)
+            if len(rids) >= limit or complete:
+                return rids
             wanted, probe = 8 * wanted, min(8 * probe, 1.0)
 
     def _rows(self, wanted: Array) -> Array:
         """Return the places of ascending rows, omitting those without vectors."""
         rows = np.searchsorted(self.rids, wanted)
-        there = rows < len(self.rids)
-        there[there] = self.rids[rows[there]] == wanted[there]
-        return rows[there]
+        known = rows < len(self.rids)
+        known[known] = self.rids[rows[known]] == wanted[known]
+        return rows[known]
 
     def _of_rows(self, query: Array, rows: Array) -> Array:
         if not len(rows):
@@ -222,8 +222,8 @@ class Matrix:
     def _probed(self, query: Array, source_key: int | None, wanted: int, probe: float) -> tuple[Array, Array]:
         assert self.cells is not None
         order = np.argsort(-(self.cells.centroids @ query), kind="stable")
-        held = self._held_by_cells(self.cells, source_key)
-        enough = np.cumsum(held[order]) >= max(probe * held.sum(), min(_LEAST_PROBED * wanted, held.sum()))
+        counts = self._held_by_cells(self.cells, source_key)
+        enough = np.cumsum(counts[order]) >= max(probe * counts.sum(), min(_LEAST_PROBED * wanted, counts.sum()))
         near = order[: int(np.argmax(enough)) + 1]
         blocks = [slice(int(self._bounds[cell]), int(self._bounds[cell + 1])) for cell in np.sort(near)]
         dots = np.concatenate([self.parts.dots(query, block) for block in blocks])
@@ -231,13 +231,13 @@ class Matrix:
 
     def _held_by_cells(self, cells: Cells, source_key: int | None) -> Array:
         """Return the number of vectors of a source in each cell; counted once."""
-        held = self._held.get(source_key)
-        if held is None:
+        counts = self._held.get(source_key)
+        if counts is None:
             rows = np.full(len(self.rids), True) if source_key is None else self.sources == source_key
             of_source = np.repeat(rows, self.lengths)
-            held = np.bincount(cells.of_part, weights=of_source, minlength=len(cells.centroids))
-            self._held[source_key] = held
-        return held
+            counts = np.bincount(cells.of_part, weights=of_source, minlength=len(cells.centroids))
+            self._held[source_key] = counts
+        return counts
 
 
 def _listed(rids: Array) -> list[int]:
@@ -254,14 +254,14 @@ def _best(dots: Array, rows: Array, limit: int) -> Array:
 
 def _first(ranking: list[int], scope: RowsOfScope, limit: int) -> list[int]:
     """Return the first `limit` of a ranking that are in the scope."""
-    found: list[int] = []
+    first: list[int] = []
     start, size = 0, limit + _SPARE
-    while len(found) < limit and start < len(ranking):
+    while len(first) < limit and start < len(ranking):
         batch = ranking[start : start + size]
         inside = scope.among(batch)
-        found += [rid for rid in batch if rid in inside]
+        first += [rid for rid in batch if rid in inside]
         start, size = start + size, 4 * size
-    return found[:limit]
+    return first[:limit]
 
 
 class Matrices:
@@ -278,7 +278,7 @@ class Matrices:
     def __init__(self, matrices: Sequence[Matrix], adapter: DomainAdapter | None = None) -> None:
         self._own, self.adapter, self.model_id = tuple(matrices), adapter, matrices[0].model_id
         self.scorer_id = self.model_id if adapter is None else adapter.scorer_id
-        self._matrices = self._own if adapter is None else tuple(one.adapted(adapter) for one in matrices)
+        self._matrices = self._own if adapter is None else tuple(matrix.adapted(adapter) for matrix in matrices)
 
     def adapted(self, adapter: DomainAdapter) -> Matrices:
         """Return the same vectors under another adapter.
@@ -296,9 +296,9 @@ class Matrices:
 
     def for_one_question(self) -> Matrices:
         """Return the same vectors for one question about several sources, in one thread; products are shared."""
-        found = copy.copy(self)
-        found._matrices = tuple(one.for_one_question() for one in self._matrices)
-        return found
+        copied = copy.copy(self)
+        copied._matrices = tuple(matrix.for_one_question() for matrix in self._matrices)
+        return copied
 
     @property
     def dimension(self) -> int:
@@ -316,21 +316,23 @@ class Matrices:
     def cosines(self, vector: Sequence[float], rids: Collection[int]) -> dict[int, float]:
         """Return the cosine of each row that has a vector."""
         asked = self._asked(vector)
-        return {rid: cosine for one in self._matrices for rid, cosine in one.cosines(asked, rids).items()}
+        return {rid: cosine for matrix in self._matrices for rid, cosine in matrix.cosines(asked, rids).items()}
 
     def nearest(self, vector: Sequence[float], limit: int, scope: RowsOfScope, options: SearchOptions) -> list[int]:
         """Return the `limit` rows of the scope with the highest cosine, best first; the older row first among equals.
 
         Partitions without rows of the scope's source are skipped.
         """
-        holding = [one for one in self._matrices if scope.source_key is None or scope.source_key in one.source_keys]
+        holding = [
+            matrix for matrix in self._matrices if scope.source_key is None or scope.source_key in matrix.source_keys
+        ]
         asked = self._asked(vector)
-        found = [one.nearest(asked, limit, scope, options) for one in holding]
-        if len(found) == 1:
-            return found[0]
+        nearest = [matrix.nearest(asked, limit, scope, options) for matrix in holding]
+        if len(nearest) == 1:
+            return nearest[0]
         cosine: dict[int, float] = {}
-        for one, rids in zip(holding, found, strict=True):
-            cosine |= one.cosines(asked, rids)
+        for matrix, rids in zip(holding, nearest, strict=True):
+            cosine |= matrix.cosines(asked, rids)
         return ranked(cosine)[:limit]
 
     def _asked(self, vector: Sequence[float]) -> Array:

@@ -67,8 +67,8 @@ class VectorParts:
         some = self if places is None else self._some(places)
         if some._lengths is None:
             return some._vectors
-        found: Array = some._vectors / some._lengths[:, None]
-        return found
+        scaled: Array = some._vectors / some._lengths[:, None]
+        return scaled
 
     def _some(self, places: slice | Array) -> VectorParts:
         return VectorParts(self._vectors[places], None if self._lengths is None else self._lengths[places])
@@ -76,8 +76,10 @@ class VectorParts:
     @staticmethod
     def joined(some: Sequence[VectorParts]) -> VectorParts:
         """Return the vectors of all of some, at least one, in their order; all are of one form."""
-        lengths = [one._lengths for one in some if one._lengths is not None]
-        return VectorParts(np.concatenate([one._vectors for one in some]), np.concatenate(lengths) if lengths else None)
+        lengths = [part._lengths for part in some if part._lengths is not None]
+        return VectorParts(
+            np.concatenate([part._vectors for part in some]), np.concatenate(lengths) if lengths else None
+        )
 
 
 def _lengths(vectors: Array) -> Array:
@@ -146,8 +148,8 @@ class AdaptedParts(VectorParts):
 
     def dots(self, query: Array, places: slice | Array | None = None) -> Array:
         """Return the cosine of a question, mapped and folded (`DomainAdapter.asked`), with each vector as mapped."""
-        found: Array = self._parts.dots(query, places) * (self._scale if places is None else self._scale[places])
-        return found
+        products: Array = self._parts.dots(query, places) * (self._scale if places is None else self._scale[places])
+        return products
 
     def take(self, places: Array) -> VectorParts:
         """Return some of the vectors, in the order of their places."""
