@@ -60,7 +60,7 @@ def _address(value: str) -> str:
 class Oidc(BaseModel):
     """An OpenID Connect provider whose access tokens a service accepts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     issuer: _Text = Field(description="The exact `iss` claim, usually the provider's https address.")
     audience: Annotated[tuple[_Text, ...], BeforeValidator(_each), Field(min_length=1)] = Field(
@@ -114,7 +114,7 @@ def _digest(value: str) -> str:
 
 
 class _Form(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 class DifyCaller(_Form):

@@ -71,7 +71,7 @@ Secret = Annotated[SecretStr, Field(min_length=1)]
 class Connection(BaseModel):
     """How to reach one server. Secrets appear in no repr, dump or message."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     base_url: Annotated[str, AfterValidator(_url_without_user)] = Field(
         description="http or https, without user name, query or fragment."

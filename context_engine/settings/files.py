@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 from context_engine.core.models import is_valid_text
 from context_engine.core.text.strict_json import DuplicateKey, read_strict, unique_members
@@ -51,7 +52,7 @@ def read_yaml(path: Path, label: str, *, may_be_empty: bool = False) -> dict[str
     """
     text = _text(path, label)
     try:
-        value = yaml.load(text, _Loader)
+        value = _loaded(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -105,23 +106,49 @@ def _without_comments(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return unique_members((key, value) for key, value in pairs if not key.startswith("//") and key != "$schema")
 
 
-class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate keys.
+def _loaded(text: str) -> Any:
+    """Parse YAML with libyaml, ten times as fast; parse invalid YAML again in Python, whose messages say more."""
+    try:
+        return yaml.load(text, _FastLoader)
+    except yaml.YAMLError:
+        return yaml.load(text, _Loader)
+
+
+class _UniqueKeys(SafeConstructor):
+    """Refuses duplicate keys.
 
     It checks composed nodes, where merge keys are not yet resolved: overriding a merged key is no duplicate.
     """
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        seen: set[tuple[str, str]] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if (key.tag, key.value) in seen:
-                    raise yaml.MarkedYAMLError(
-                        problem=f"the key {key.value!r} appears twice", problem_mark=key.start_mark
-                    )
-                seen.add((key.tag, key.value))
-        return node
+    def construct_document(self, node: yaml.Node) -> Any:
+        pending, visited = [node], {id(node)}
+        while pending:
+            children = _children(pending.pop())
+            pending += [child for child in children if id(child) not in visited]
+            visited.update(map(id, children))
+        return super().construct_document(node)
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    keys: set[tuple[str, str]] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            if (key.tag, key.value) in keys:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} appears twice", problem_mark=key.start_mark)
+            keys.add((key.tag, key.value))
+    return [child for pair in node.value for child in pair]
+
+
+class _Loader(_UniqueKeys, yaml.SafeLoader):
+    pass
+
+
+class _FastLoader(_UniqueKeys, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    pass
 
 
 def _mapping(value: Any, label: str) -> dict[str, Any]:

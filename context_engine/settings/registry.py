@@ -313,7 +313,7 @@ class LoadedRegistry(Registry):
         ruled: whether any manifest, even an unusable one, holds an access rule.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     broken: Mapping[str, ConfigError] = Field(default_factory=dict)
     unread: tuple[ConfigError, ...] = ()

@@ -65,6 +65,9 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
     if not _NAME.fullmatch(name):
         problem = f"{name!r} is not a name: {kind}s are named, never imported by path."
         raise ConfigError(f"{problem} Installed: {', '.join(installed(group)) or 'none'}.", file=file, key=key)
+    for point in _own(group):
+        if point.name == name:
+            return point
     points = {point.value: point for point in _points(group) if point.name == name}
     if not points:
         names = installed(group)
@@ -82,7 +85,7 @@ def find_adapter(group: str, name: str, *, file: str | None = None, key: str | N
 def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
     """Return the registry; domains that name an unknown adapter become broken."""
     problems: dict[str, list[ConfigError]] = {}
-    known: set[str] = set()  # reading the installed entry points is slow
+    known: set[str] = set()  # reading the entry points of installed packages is slow
     for name, domain in registry.domains.items():
         for source in domain.sources:
             if source.adapter in known:
@@ -97,9 +100,13 @@ def with_installed_adapters(registry: LoadedRegistry) -> LoadedRegistry:
 
 def _points(group: str) -> list[EntryPoint]:
     """Return the entry points of a group; this package's own names win over metadata."""
-    own = [point for point in BUILT_IN if point.group == group and find_spec(point.module)]
+    own = _own(group)
     names = {point.name for point in own}
     return [*own, *(point for point in entry_points(group=group) if point.name not in names)]
+
+
+def _own(group: str) -> list[EntryPoint]:
+    return [point for point in BUILT_IN if point.group == group and find_spec(point.module)]
 
 
 def load_adapter(point: EntryPoint) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -47,6 +48,9 @@ _COMMANDS: Final = {
 }
 
 
+_COLLECT_AFTER: Final = 50_000  # new objects; importing alone triggers a hundred collections at Python's 700
+
+
 @click.group(
     "context-engine",
     cls=App,
@@ -69,6 +73,7 @@ def run() -> None:
     The interpreter cannot end a thread in a model's native code: the process would be aborted, and its exit code lost.
     Where a call that was given up still runs, the process ends without waiting for its threads.
     """
+    gc.set_threshold(_COLLECT_AFTER)
     try:
         main(prog_name="context-engine")
     except SystemExit as end:

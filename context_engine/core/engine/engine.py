@@ -6,11 +6,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 from zoneinfo import ZoneInfo
 
-from context_engine.core.context import from_result
-from context_engine.core.context.render import Form
 from context_engine.core.engine.events import hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
@@ -60,6 +58,9 @@ from context_engine.core.protocols import (
     TokenCounter,
 )
 from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
+
+if TYPE_CHECKING:
+    from context_engine.core.context.render import Form
 
 logger = logging.getLogger(__name__)
 _FETCHES: Final = 4
@@ -207,6 +208,8 @@ class Engine:
             AuditUnavailable: it could not be recorded, and must not be given without.
             InvalidRequest, MaskingError: see `from_result`.
         """
+        from context_engine.core.context import from_result  # a search alone does not need it
+
         made = from_result(result, counter=counter, budget=budget, form=form, nonce=nonce, mask=self.mask, part=part)
         self.read(result, made)
         return made

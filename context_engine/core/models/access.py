@@ -69,7 +69,7 @@ class AccessRule(BaseModel):
     A rule without roles and groups asks for the clearance only; an empty rule admits nobody.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     roles: RoleNames = Field((), description="Any of these roles, or one of the groups, is enough.")
     groups: RoleNames = Field((), description="Any of these groups, or one of the roles, is enough.")

@@ -13,7 +13,7 @@ Flag = Annotated[bool, Field(strict=True)]
 class SettingsGroup(BaseModel):
     """Settings of one lifetime."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 QueryForm = Literal["text", "digest", "none"]
@@ -172,7 +172,7 @@ Count = Annotated[int, Field(strict=True, ge=1, le=10_000_000_000)]
 class IngestSettings(BaseModel):
     """Every setting of reading files with its default; keys are those of `ingest.json`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     file_timeout_s: Seconds = Field(
         30.0,

@@ -158,7 +158,7 @@ class BlendTerm(BaseModel):
         mean, deviation: of the feature over the candidates it was learnt on.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     weight: Moderate
     mean: Moderate
@@ -176,7 +176,7 @@ class LearntBlend(BaseModel):
         evidence: the judged questions it was learnt on, and its gain on other questions; no search reads it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     measured_by: str
     cosine: str | None = None

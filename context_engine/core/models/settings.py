@@ -30,7 +30,7 @@ _TOLERANCE: Final = 1e-9
 class AuthorityBoosts(BaseModel):
     """The boost of each tier, [0, 1]; never rising from tier 1 to tier 5."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     tier_1: Unit = 0.40
     tier_2: Unit = 0.30
@@ -317,7 +317,7 @@ def lifetime(key: str) -> str:
 class EffectiveSettings(BaseModel):
     """The settings a search ran with, and the origin of each value ("call", "file config/rag-pipeline.json" ...)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     values: Settings = Field(default_factory=lambda: Settings())
     origins: Mapping[str, str] = Field(default_factory=dict)

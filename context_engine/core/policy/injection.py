@@ -160,7 +160,7 @@ def _enough(near: Sequence[_Sign]) -> Sequence[_Sign]:
 def _marks(folded: FoldedText) -> Iterator[_Sign]:
     text = folded.text
     for mark in MARKS:
-        for match in mark.pattern.finditer(text) if mark.needs in text else ():
+        for match in mark.finditer(text):
             spoken = mark.kind == "role_line" and SECOND_PERSON.search(text, match.end(), match.end() + _SPOKEN)
             rule = f"{mark.name} {match[1]}" if match.re.groups else mark.name
             yield _Sign(*folded.span(*match.span()), mark.kind, rule, _ENOUGH if spoken else mark.weight)

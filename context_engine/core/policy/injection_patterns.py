@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from context_engine.core.text import fold
+
+_compiled = cache(re.compile)
 
 
 class PromptMark(NamedTuple):
@@ -24,15 +26,15 @@ class PromptMark(NamedTuple):
     kind: str
     weight: int
     needs: str
-    pattern: re.Pattern[str]
+    pattern: str
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """Yield the matches in a text. The pattern is compiled for the first text that holds `needs`: few do."""
+        return _compiled(self.pattern).finditer(text) if self.needs in text else iter(())
 
 
 def _words(words: str) -> str:
     return "|".join(re.escape(fold(word).text) for word in words.split("|"))
-
-
-def _mark(name: str, kind: str, weight: int, needs: str, pattern: str) -> PromptMark:
-    return PromptMark(name, kind, weight, needs, re.compile(pattern))
 
 
 _TOKENS: Final = (
@@ -71,45 +73,47 @@ SECOND_PERSON: Final = re.compile(rf"\b(?:{_COMMANDS})\b|{_UNBOUNDED_COMMANDS}")
 
 MARKS: Final = (
     # Tokens of chat templates, whole and cut
-    _mark(
+    PromptMark(
         "token", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_TOKENS})\b[^<>|\n]{{0,40}}(?:\|\s{{0,3}}>|>)"
     ),
-    _mark("token_cut", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_SURE_TOKENS})\b"),
-    _mark("token_end", "chat_template", 2, "|", rf"\b(?:{_SURE_TOKENS})\s{{0,3}}\|\s{{0,3}}>"),
-    _mark("token_other", "chat_template", 2, "|", r"<\|[^\s<>|][^<>|\n]{0,40}\|>"),
-    _mark("turn", "chat_template", 2, "<", r"</?(?:start_of_turn|end_of_turn|bos|eos)>?|<turn\|>|<\|turn>"),
-    _mark("inst", "chat_template", 2, "[", r"\[\s{0,3}/?\s{0,3}inst(?:\s{0,3}\]| )"),
-    _mark("sys", "chat_template", 2, "<<", r"<<\s{0,3}/?\s{0,3}sys\b(?:\s{0,3}>>)?"),
-    _mark("bracketed", "chat_template", 2, "[", r"\[/?(?:system_prompt|available_tools|tool_calls?|tool_results?)\]"),
-    _mark(
+    PromptMark("token_cut", "chat_template", 2, "|", rf"<\s{{0,3}}\|\s{{0,3}}/?(?:{_SURE_TOKENS})\b"),
+    PromptMark("token_end", "chat_template", 2, "|", rf"\b(?:{_SURE_TOKENS})\s{{0,3}}\|\s{{0,3}}>"),
+    PromptMark("token_other", "chat_template", 2, "|", r"<\|[^\s<>|][^<>|\n]{0,40}\|>"),
+    PromptMark("turn", "chat_template", 2, "<", r"</?(?:start_of_turn|end_of_turn|bos|eos)>?|<turn\|>|<\|turn>"),
+    PromptMark("inst", "chat_template", 2, "[", r"\[\s{0,3}/?\s{0,3}inst(?:\s{0,3}\]| )"),
+    PromptMark("sys", "chat_template", 2, "<<", r"<<\s{0,3}/?\s{0,3}sys\b(?:\s{0,3}>>)?"),
+    PromptMark(
+        "bracketed", "chat_template", 2, "[", r"\[/?(?:system_prompt|available_tools|tool_calls?|tool_results?)\]"
+    ),
+    PromptMark(
         "heading",
         "chat_template",
         1,
         "##",
         rf"{_LINE}##{{1,5}}\s{{0,3}}(system|assistant|human|response|instruction|input)\s{{0,3}}:",
     ),
-    _mark(
+    PromptMark(
         "json_role",
         "chat_template",
         2,
         "role",
         r"[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|assistant|developer|tool)[\"']\s{0,3},\s{0,3}[\"']content",
     ),
-    _mark(
+    PromptMark(
         "call",
         "chat_template",
         2,
         "<",
         r"</?(?:\w{1,10}:)?(?:tool_calls?|function_calls?|function_results?|tool_response|invoke name=)[^<>\n]{0,60}>",
     ),
-    _mark("think", "chat_template", 1, "think", r"</?think(?:ing)?>"),
-    _mark("template", "chat_template", 2, "{{#", r"\{\{#\s{0,3}[\w.\-]{1,80}\s{0,3}#\}\}"),
+    PromptMark("think", "chat_template", 1, "think", r"</?think(?:ing)?>"),
+    PromptMark("template", "chat_template", 2, "{{#", r"\{\{#\s{0,3}[\w.\-]{1,80}\s{0,3}#\}\}"),
     # Lines that speak as the system or the model; what only fills in a field ("System: core banking") weighs 1
-    _mark("prompt_line", "role_line", 1, ":", rf"{_LINE}(?:{_SYSTEM}|human)[\])*_ ]{{0,6}}:"),
-    _mark("assistant_line", "role_line", 1, ":", rf"{_LINE}(?:{_ASSISTANT})[\])*_ ]{{0,6}}:"),
-    _mark("role_link", "role_line", 2, "](#", rf"{_LINE}(?:system|assistant|human|user)\]\(#\w{{1,40}}\)"),
-    _mark("role_word", "role_line", 2, ":", rf"{_LINE}(?:system|developer|admin|assistant)[ _-]{_ROLE_WORDS}:"),
-    _mark(
+    PromptMark("prompt_line", "role_line", 1, ":", rf"{_LINE}(?:{_SYSTEM}|human)[\])*_ ]{{0,6}}:"),
+    PromptMark("assistant_line", "role_line", 1, ":", rf"{_LINE}(?:{_ASSISTANT})[\])*_ ]{{0,6}}:"),
+    PromptMark("role_link", "role_line", 2, "](#", rf"{_LINE}(?:system|assistant|human|user)\]\(#\w{{1,40}}\)"),
+    PromptMark("role_word", "role_line", 2, ":", rf"{_LINE}(?:system|developer|admin|assistant)[ _-]{_ROLE_WORDS}:"),
+    PromptMark(
         "role_message",
         "role_line",
         1,
@@ -117,16 +121,16 @@ MARKS: Final = (
         rf"{_LINE}(?:system|developer|admin|operator) (?:message|note|notice)\s{{0,3}}:",
     ),
     # Our own fence, and lines that pretend to end what is quoted
-    _mark("fence_open", "fence", 2, "<<<", r"<{3}\s{0,3}/?\s{0,3}(?:(?:end|begin)\b|(?:un)?trus)"),
-    _mark("fence_close", "fence", 2, ">>>", r"\b(?:[0-9a-f]{8,64}|untrusted|trusted)\s{0,3}>{3}"),
-    _mark(
+    PromptMark("fence_open", "fence", 2, "<<<", r"<{3}\s{0,3}/?\s{0,3}(?:(?:end|begin)\b|(?:un)?trus)"),
+    PromptMark("fence_close", "fence", 2, ">>>", r"\b(?:[0-9a-f]{8,64}|untrusted|trusted)\s{0,3}>{3}"),
+    PromptMark(
         "divider",
         "fence",
         2,
         " ",
         rf"(?<!{_RULE}){_RULE}{{2,}}+\s{{0,3}}{_TURN_OF} (?:{_ABOUT})\b[^\n]{{0,40}}?{_RULE}{{2}}",
     ),
-    _mark(
+    PromptMark(
         "divider_box",
         "fence",
         2,
@@ -134,27 +138,31 @@ MARKS: Final = (
         rf"\[\s{{0,3}}/?{_TURN_OF} (?:{_ABOUT})\b[^\n\]]{{0,40}}\]",
     ),
     # Our labels, origins and the head of a context
-    _mark("label", "citation", 2, "source", r"\[\d{1,3}\]\s{0,3}[\[(]source\s{0,3}:"),
-    _mark("source", "citation", 2, "[source", r"\[source\s{0,3}:[^\]\n]{1,200}, (?:section|pages?) [^\]\n]{1,160}\]"),
-    _mark("origin", "citation", 2, "tier ", rf"\btier [1-5]\s{{0,3}},\s{{0,3}}(?:{_TYPES})\b"),
-    _mark("head", "citation", 2, "cite by label", r"\bcite by label, such as"),
+    PromptMark("label", "citation", 2, "source", r"\[\d{1,3}\]\s{0,3}[\[(]source\s{0,3}:"),
+    PromptMark(
+        "source", "citation", 2, "[source", r"\[source\s{0,3}:[^\]\n]{1,200}, (?:section|pages?) [^\]\n]{1,160}\]"
+    ),
+    PromptMark("origin", "citation", 2, "tier ", rf"\btier [1-5]\s{{0,3}},\s{{0,3}}(?:{_TYPES})\b"),
+    PromptMark("head", "citation", 2, "cite by label", r"\bcite by label, such as"),
     # Our provenance tag
-    _mark(
+    PromptMark(
         "tag_name", "provenance", 2, "_", r"(?<![a-z0-9])_(?:provenance|rag_score|authority_boost|relevance_score)\b"
     ),
-    _mark("tier", "provenance", 1, "authority_tier", r"\bauthority_tier\b[\"']?\s{0,3}[:=]\s{0,3}[\"']?[1-5]"),
-    _mark("trust", "provenance", 1, "trust_class", r"\btrust_class\b[\"']?\s{0,3}[:=]?\s{0,3}[\"']?trusted"),
-    _mark("type", "provenance", 1, "source_type", rf"\bsource_type\b[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:{_TYPES})\b"),
+    PromptMark("tier", "provenance", 1, "authority_tier", r"\bauthority_tier\b[\"']?\s{0,3}[:=]\s{0,3}[\"']?[1-5]"),
+    PromptMark("trust", "provenance", 1, "trust_class", r"\btrust_class\b[\"']?\s{0,3}[:=]?\s{0,3}[\"']?trusted"),
+    PromptMark(
+        "type", "provenance", 1, "source_type", rf"\bsource_type\b[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?:{_TYPES})\b"
+    ),
     # Tags that prompts put around what they quote
-    _mark("sure_tag", "tag", 2, "<", r"</?(?:system[_-]?(?:prompt|reminder|message)|untrusted)\s{0,3}>"),
-    _mark(
+    PromptMark("sure_tag", "tag", 2, "<", r"</?(?:system[_-]?(?:prompt|reminder|message)|untrusted)\s{0,3}>"),
+    PromptMark(
         "wrapper",
         "tag",
         1,
         "<",
         r"</?(instructions?|system|assistant|retrieved[_-]\w{1,20}|search[_-]results?|user[_-](?:query|input|message))\s{0,3}>",
     ),
-    _mark("context_tag", "tag", 1, "</context", r"</context\s{0,3}>"),
+    PromptMark("context_tag", "tag", 1, "</context", r"</context\s{0,3}>"),
 )
 
 _FIRST_UNBOUNDED: Final = "\u0900"

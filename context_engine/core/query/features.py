@@ -10,19 +10,19 @@ from typing import Final
 from context_engine.core.text import STOP_WORDS, terms, tokens
 
 UNKNOWN: Final = "und"
-_HAN: Final = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
-_KANA: Final = re.compile(r"[\u3041-\u30ff]")
-_HANGUL: Final = re.compile(r"[\uac00-\ud7af\u1100-\u11ff]")
+_HAN: Final = r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"  # compiled when used: the range makes it slow
+_KANA: Final = r"[\u3041-\u30ff]"
+_HANGUL: Final = r"[\uac00-\ud7af\u1100-\u11ff]"
 _LATIN_WORD: Final = re.compile(r"[a-z\u00df-\u024f\u1e00-\u1eff]{2,}(?:'[a-z]+)?|\b[aeioy]\b")
 
 _SCRIPTS: Final = {
-    "ru": re.compile(r"[\u0400-\u04ff]+"),
-    "el": re.compile(r"[\u0370-\u03ff]+"),
-    "he": re.compile(r"[\u0590-\u05ff]+"),
-    "ar": re.compile(r"[\u0600-\u06ff]+"),
-    "hi": re.compile(r"[\u0900-\u097f]+"),
-    "ta": re.compile(r"[\u0b80-\u0bff]+"),
-    "th": re.compile(r"[\u0e00-\u0e7f]+"),
+    "ru": r"[\u0400-\u04ff]+",
+    "el": r"[\u0370-\u03ff]+",
+    "he": r"[\u0590-\u05ff]+",
+    "ar": r"[\u0600-\u06ff]+",
+    "hi": r"[\u0900-\u097f]+",
+    "ta": r"[\u0b80-\u0bff]+",
+    "th": r"[\u0e00-\u0e7f]+",
 }
 """Scripts, each under the language that most of its texts are in."""
 
@@ -64,12 +64,12 @@ def language(text: str) -> str:
 
 
 def _by_script(text: str) -> dict[str, float]:
-    kana, han = len(_KANA.findall(text)), len(_HAN.findall(text))
-    counts = {name: float(len(script.findall(text))) for name, script in _SCRIPTS.items()}
+    kana, han = len(re.findall(_KANA, text)), len(re.findall(_HAN, text))
+    counts = {name: float(len(re.findall(script, text))) for name, script in _SCRIPTS.items()}
     return {
         "latin": float(len(_LATIN_WORD.findall(text))),
         "ja" if kana else "zh": (kana + han) / 2,
-        "ko": len(_HANGUL.findall(text)) / 2,
+        "ko": len(re.findall(_HANGUL, text)) / 2,
         **counts,
     }
 

@@ -12,7 +12,7 @@ from context_engine.core.text.tokens import CJK, has_cjk
 from context_engine.errors import MissingExtra
 
 Segmenter = Literal["none", "lindera"]
-_RUN: Final = re.compile(f"{CJK.pattern}+")
+_RUN: Final = f"{CJK.pattern}+"
 _KANA: Final = re.compile(r"[\u3041-\u30ff]")
 _HANGUL: Final = re.compile(r"[\uac00-\ud7af]")
 _FUNCTION_WORDS: Final = frozenset(
@@ -42,7 +42,7 @@ def segmented(text: str, segmenter: Segmenter) -> str:
     if segmenter == "none" or not has_cjk(text):
         return text
     japanese = _KANA.search(text) is not None
-    return " ".join(_RUN.sub(lambda run: f" {_spaced(run[0], japanese)} ", text).split())
+    return " ".join(re.sub(_RUN, lambda run: f" {_spaced(run[0], japanese)} ", text).split())
 
 
 def check_segmenter(segmenter: Segmenter) -> None:

@@ -95,7 +95,7 @@ between numbers they say "to"."""
 _TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
 _WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
 CJK: Final = re.compile(r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_CJK_OR_OTHER: Final = re.compile(rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)")
+_CJK_OR_OTHER: Final = rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)"
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
 _CONTRACTIONS: Final = {"d": "would", "ll": "will", "m": "am", "re": "are", "ve": "have"}
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
@@ -247,7 +247,7 @@ def _split(token: str) -> tuple[str, ...]:
     if token.isascii() and token.isalnum():
         return (token,)
     if has_cjk(token):
-        runs = ((run[1], run[2]) for run in _CJK_OR_OTHER.finditer(token))
+        runs = ((run[1], run[2]) for run in re.finditer(_CJK_OR_OTHER, token))
         return tuple(part for char, other in runs for part in ((char,) if char else _split_between(other)))
     word = token.strip("_-./,'’").replace("’", "'").removesuffix("'s")
     if len(word) == 1 or any(char.isdigit() for char in word):

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 256
 _WINDOW: Final = 350
 _OVERLAP: Final = 50
-_UNIT: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_UNIT: Final = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\s\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+"
 
 _MISSING: Final = """
 SELECT rid, indexed_at, chunk_id, content, fields, partition_key FROM chunks JOIN documents USING (doc_key)
@@ -198,7 +198,7 @@ def passages(chunk: Chunk) -> list[str]:
     Models read at most 512 tokens and ignore the rest; the best window counts for the chunk. Headings are left out:
     embedded with the text they cost .038 R@10 of a search by vectors, and the text search finds them anyway.
     """
-    units = [match.span() for match in _UNIT.finditer(chunk.content)]
+    units = [match.span() for match in re.finditer(_UNIT, chunk.content)]
     if len(units) <= _WINDOW:
         return [chunk.content]
     step = _WINDOW - _OVERLAP

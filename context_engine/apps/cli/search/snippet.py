@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from context_engine.core.text import terms, without_markup
+from context_engine.core.text import has_cjk, terms, without_markup
+from context_engine.core.text.tokens import CJK
 
 _HEADING: Final = re.compile(r"^[ \t]*#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _BULLET: Final = re.compile(r"^[ \t]*[-*+][ \t]+", re.MULTILINE)
 _RULE: Final = re.compile(r"^[ \t]*\|?[ \t]*:?-{2,}[-:| \t]*$", re.MULTILINE)
 _CELLS: Final = re.compile(r"[ \t]*\|[ \t]*")
 _TARGET: Final = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]+\S.*$", re.MULTILINE)
-_CJK: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_UNIT: Final = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
-_IS_CJK: Final = re.compile(rf"[{_CJK}]")
+_UNIT: Final = re.compile(rf"{CJK.pattern}|[^\s{CJK.pattern[1:]}+")
 _WORD: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*")
 _LEAD_IN: Final = 4
 _MOST_CHARS: Final = 20_000
@@ -93,7 +92,7 @@ def _units(text: str, wanted: frozenset[str]) -> list[_Unit]:
 
 def _terms(words: Sequence[str], index: int) -> frozenset[str]:
     word = words[index]
-    if not _IS_CJK.match(word):
+    if not has_cjk(word):
         return _word_terms(word)
     before = words[index - 1] if index else ""
     after = words[index + 1] if index + 1 < len(words) else ""
