@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from context_engine.adapters.sources.dify.settings import DifySettings
+from context_engine.adapters.sources.dify.settings import DifySettings, MetadataNames
 from context_engine.core.models import (
     TIERS,
     Classification,
@@ -51,10 +51,7 @@ MARKED: Final = MARKS.document_id
 """A document with this field was written by this package; without a hash it is unfinished."""
 UNFINISHED: Final = "unfinished"
 """The state of a document whose writing is in progress or was interrupted."""
-CLAIMS: Final = (
-    "authority_tier", "source_type", "trust_class", "classification", "document_version", "effective_from",
-    "effective_to", "superseded_by", "fetched_at", "ttl_seconds", "doc_type",
-)  # fmt: skip
+CLAIMS: Final = tuple(name for name in MetadataNames.model_fields if name != "section")
 """Claims in the metadata of our documents, under these names unless the manifest gives others."""
 _OUR_NAMES: Final = {name: name for name in CLAIMS}
 _TIER: Final = re.compile(r"(?:tier)?[\s_-]*([1-5])", re.IGNORECASE)
