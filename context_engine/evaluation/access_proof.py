@@ -106,7 +106,7 @@ def _certificate(
         list(hidden_places(domains, setup.access, principal)),
         HiddenTexts(draw, held.readable, requests),
         draw,
-        held=held.documents,
+        existing=held.documents,
         new_places=_new_places([domain.domain for domain in domains], draw) if by_manifest else (),
         new_rules=by_manifest,
     )
@@ -117,7 +117,7 @@ def _certificate(
         islice(made, changes),
         draw=draw,
         insider=insider_of(domains, INSIDER_ROLE),
-        told=lambda done: told(principal, done),
+        progress=lambda done: told(principal, done),
     )
 
 

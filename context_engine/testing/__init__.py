@@ -1,4 +1,4 @@
-"""What adapter authors need: the source conformance suite, fakes, and a Dify to test against."""
+"""Tools for adapter authors: the conformance suites, fakes, and a fake Dify to test against."""
 
 from context_engine.testing.access_conformance import AccessContract
 from context_engine.testing.capability_conformance import AccessProvableContract, CalibratableContract

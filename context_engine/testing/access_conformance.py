@@ -1,6 +1,6 @@
-"""What a source must keep that claims access classes (`access_classes = True`).
+"""Conformance tests for a source that claims access classes (`access_classes = True`).
 
-Subclass `AccessContract` in a test file of your own and run pytest.
+Subclass `AccessContract` in your test file and run pytest.
 
 class TestMySource(AccessContract):
     def open_sink(self, specs, rules_of):
@@ -58,7 +58,7 @@ _OPEN: Final = (
     "Travel by train is booked by the desk. The hotel is paid by the traveller and claimed afterwards.",
     "Collateral is valued daily. A margin call is settled on the next business day.",
 )
-_HIDDEN: Final = "Project Falcon: the board buys the hotel. The limit of the project is not told to the desk."
+_HIDDEN: Final = "Project Falcon: the board buys the hotel. The limit of the project is kept from the desk."
 _OPEN_SOURCE: Final = SourceSpec(id="open_rules", type=SourceType.BANK_SOP)
 _BARE_SOURCE: Final = SourceSpec(id="bare_rules", type=SourceType.BANK_SOP)
 _BOARD_SOURCE: Final = SourceSpec(
@@ -70,11 +70,11 @@ _BOARD_SOURCE: Final = SourceSpec(
 
 
 class AccessContract:
-    """The tests of a source that claims access classes; each test needs a place of its own that is empty at first.
+    """Tests of a source that claims access classes; every test starts in its own empty place.
 
     Attributes:
-        access_domain: of three sources: one open to all, one that has nothing but what is raised, one with a rule.
-        changes, questions: how large the certificate is.
+        access_domain: has three sources: one open to all, one for raised documents only, one with an access rule.
+        changes, questions: size of the certificate.
     """
 
     access_domain: ClassVar[DomainSpec] = DomainSpec(
@@ -84,7 +84,7 @@ class AccessContract:
     questions: ClassVar[int] = 20
 
     def open_sink(self, specs: Sequence[SourceSpec], rules_of: RulesOf) -> AbstractContextManager[Sink]:
-        """Return the sink of some sources in the test's place; a test opens it again and again.
+        """Return the sink of some sources in the test's place; a test opens it several times.
 
         Args:
             rules_of: returns the access rules of a source, or "".
@@ -92,21 +92,21 @@ class AccessContract:
         raise TypeError(f"{type(self).__name__} must define open_sink()")
 
     def open_source(self, spec: SourceSpec, rules_of: RulesOf) -> Source:
-        """Return a source that searches what the sink has written; each call makes its own."""
+        """Return a new source that searches the documents written by the sink."""
         raise TypeError(f"{type(self).__name__} must define open_source()")
 
     def test_claims_access_classes(self) -> None:
         source = self._source(_OPEN_SOURCE)
-        assert getattr(source, "access_classes", False) is True, "a source that keeps this says access_classes = True"
+        assert getattr(source, "access_classes", False) is True, "access_classes must be True"
         source.close()
 
-    def test_a_source_with_a_rule_is_read_by_those_alone_whom_it_admits(self) -> None:
+    def test_a_source_with_a_rule_is_read_only_by_those_it_admits(self) -> None:
         self._write()
         assert self._found(_BOARD_SOURCE, NOBODY) == []
         assert self._found(_BOARD_SOURCE, Principal(roles=frozenset({"board"}))) == [], "the clearance is missing"
         assert self._found(_BOARD_SOURCE, self._insider) == ["falcon"]
 
-    def test_a_document_that_raises_itself_is_read_by_those_alone_who_are_cleared(self) -> None:
+    def test_a_document_that_raises_its_classification_needs_clearance(self) -> None:
         self._write()
         assert "raised" not in self._found(_OPEN_SOURCE, NOBODY)
         assert "raised" in self._found(_OPEN_SOURCE, Principal(clearance=Classification.RESTRICTED))
@@ -118,7 +118,7 @@ class AccessContract:
         assert {chunk.document_id for chunk in answer.chunks} == {"falcon"}
         source.close()
 
-    def test_what_may_not_be_read_is_not_fetched(self) -> None:
+    def test_unreadable_chunks_are_not_fetched(self) -> None:
         self._write()
         cleared = Principal(clearance=Classification.RESTRICTED)
         assert self._fetched(_OPEN_SOURCE, NOBODY, "open-0", "raised") == ["open-0"]
@@ -126,13 +126,13 @@ class AccessContract:
         assert self._fetched(_BOARD_SOURCE, cleared, "falcon") == [], "the role is missing"
         assert self._fetched(_BOARD_SOURCE, self._insider, "falcon") == ["falcon"]
 
-    def test_what_may_not_be_read_changes_no_answer(self) -> None:
+    def test_unreadable_documents_change_no_answer(self) -> None:
         for principal in (NOBODY, Principal(id="clerk", roles=frozenset({"clerk"}), clearance=Classification.INTERNAL)):
             certificate = self._certificate(principal)
             assert certificate.first is None, (
                 f"hidden documents show in {dict(certificate.differing)}: {certificate.first}"
             )
-            assert certificate.holds, "nobody sees the changes: were they written?"
+            assert certificate.holds, "no principal sees the changes: were they written?"
 
     @property
     def _policy(self) -> ManifestPolicy:
@@ -167,7 +167,7 @@ class AccessContract:
         source = self._source(spec)
         if not isinstance(source, Fetchable):
             source.close()
-            raise SkipTest("cannot give chunks by their ids")
+            raise SkipTest("does not fetch chunks by id")
         scope = self._policy.decide(principal, self.access_domain).scope
         everything = [chunk.chunk_id for chunk in source.fetch(_request(documents))]
         by_document = source.fetch(_request(documents, scope))
@@ -176,7 +176,7 @@ class AccessContract:
         document_ids = [
             sorted({chunk.document_id for chunk in fetched}, key=str) for fetched in (by_document, by_chunk)
         ]
-        assert document_ids[0] == document_ids[1], "what may be read depends on how it is asked for"
+        assert document_ids[0] == document_ids[1], "fetching by document and by chunk must give the same documents"
         return document_ids[0]
 
     def _certificate(self, principal: Principal) -> AccessCertificate:
@@ -200,7 +200,7 @@ def _request(
 
 
 class _SourceTrial:
-    """The sources of a contract on trial, each asked by itself; an `AccessTrial`."""
+    """An `AccessTrial` that asks each source of a contract separately."""
 
     def __init__(self, contract: AccessContract) -> None:
         self._contract = contract
@@ -208,28 +208,28 @@ class _SourceTrial:
         self._open: dict[str, Source] = {}
 
     def answer(self, request: SearchRequest) -> Mapping[str, Any]:
-        """Return what each source answers."""
+        """Return the answer of each source by its id."""
         scope = self._policy.decide(request.principal, self._contract.access_domain).scope
         query = SourceQuery(
             text=request.query, domain=request.domain, top_k=10, filters=request.filters, as_of=request.as_of,
             access=scope,
         )  # fmt: skip
-        return {spec.id: self._asked(spec, query) for spec in self._contract.access_domain.sources}
+        return {spec.id: self._answer_of(spec, query) for spec in self._contract.access_domain.sources}
 
     def change(self, changes: Sequence[HiddenChange]) -> None:
-        """Write some changes."""
+        """Write and commit some changes."""
         with self._contract.open_sink(self._contract.access_domain.sources, self._policy.rules_of) as sink:
             for change in changes:
                 write_change(sink, change)
             sink.commit()
 
     def reopen(self) -> None:
-        """Close the sources; the next question opens them."""
+        """Close the sources; the next request opens them again."""
         for source in self._open.values():
             source.close()
         self._open = {}
 
-    def _asked(self, spec: SourceSpec, query: SourceQuery) -> Any:
+    def _answer_of(self, spec: SourceSpec, query: SourceQuery) -> Any:
         if spec.id not in self._open:
             self._open[spec.id] = self._contract.open_source(spec, self._policy.rules_of)
         try:
@@ -239,7 +239,7 @@ class _SourceTrial:
 
 
 def _published(answer: SourceAnswer) -> dict[str, Any]:
-    """Return all that an answer says."""
+    """Return every field of an answer as JSON values."""
     properties = {name: getattr(answer, name) for name in ("cut", "by_keywords", "unknown_words", "filter_fields")}
     return {
         **properties,

@@ -1,6 +1,6 @@
-"""What a store must keep that offers more than search: a class for each protocol of `core.protocols.capabilities`.
+"""Conformance tests for stores that offer more than search: a class for each protocol of `core.protocols.capabilities`.
 
-Subclass in a test file of your own and run pytest:
+Subclass the classes in your test file and run pytest:
 
 class TestMyStore(CalibratableContract, TrainableContract, AccessProvableContract):
     def make_store(self, data_dir):
@@ -30,13 +30,7 @@ from context_engine.core.models import (
     ScopeCalibration,
     SourceQuery,
 )
-from context_engine.core.protocols import (
-    AccessProvable,
-    Calibratable,
-    Listable,
-    Sink,
-    Source,
-)
+from context_engine.core.protocols import AccessProvable, Calibratable, Listable, Sink, Source
 from context_engine.core.ranking.scope import SIGNAL_VERSION
 from context_engine.errors import StoreError
 
@@ -48,8 +42,8 @@ CLOSED_RULES: Final = "board"
 _SUBJECTS: Final = ("collateral", "custody", "dividends", "escrow", "factoring", "guarantees")
 _DUTIES: Final = ("is valued daily", "is reported to the committee", "needs approval", "is reviewed each quarter")
 OPEN_TEXTS: Final = {
-    f"{what}-{number}": f"The {what} {duty} by desk {number}."
-    for what in _SUBJECTS
+    f"{subject}-{number}": f"The {subject} {duty} by desk {number}."
+    for subject in _SUBJECTS
     for number, duty in enumerate(_DUTIES)
 }
 CLOSED_TEXTS: Final = {
@@ -60,7 +54,7 @@ _WRITTEN: Final = Chunk(chunk_id="added", document_id="added", content="A note t
 
 
 def fill(sink: Sink) -> None:
-    """Write the documents that the contracts expect: one chunk each, id and document id alike."""
+    """Write the documents that the contracts expect: one chunk each, with equal chunk id and document id."""
     for source_id, texts in ((OPEN_SOURCE, OPEN_TEXTS), (CLOSED_SOURCE, CLOSED_TEXTS)):
         for name, text in texts.items():
             sink.put(source_id, name, "", "1", [Chunk(chunk_id=name, document_id=name, content=text)])
@@ -68,7 +62,7 @@ def fill(sink: Sink) -> None:
 
 
 class StoreContract:
-    """What the contracts have in common: a store in a folder, filled by `fill`.
+    """Base of the contracts: a store in a folder, filled by `fill`.
 
     The open source has no access rule; the closed one has `CLOSED_RULES`.
     """
@@ -95,7 +89,7 @@ class StoreContract:
 
     @contextmanager
     def opened(self, data_dir: Path) -> Iterator[Any]:
-        """Yield the store of a data folder; close it at the end if it can be closed."""
+        """Yield the store of a data folder; close it afterwards if it has `close`."""
         store = self.make_store(data_dir)
         yield store
         if hasattr(store, "close"):
@@ -115,7 +109,7 @@ class StoreContract:
 
 
 class CalibratableContract(StoreContract):
-    """The tests of a `Calibratable` store."""
+    """Tests of a `Calibratable` store."""
 
     def test_offers_calibration(self) -> None:
         with self.store() as store:
@@ -147,15 +141,15 @@ class CalibratableContract(StoreContract):
         with self.store() as store:
             assert store.calibration(self.domain, by_vector=False) is None
 
-    def test_what_is_kept_is_in_force_for_its_domain(self) -> None:
+    def test_a_kept_calibration_is_in_force_for_its_domain(self) -> None:
         with self.store() as store:
             self._keep(store)
             kept = store.calibration(self.domain, by_vector=False)
-            assert kept is not None, "the calibration of the words alone was kept"
+            assert kept is not None, "the calibration for search by words was not kept"
             assert (kept.threshold, kept.strong, kept.chunks) == (0.25, 0.75, len(OPEN_TEXTS))
             assert store.calibration("NO_SUCH_DOMAIN", by_vector=False) is None
 
-    def test_a_search_by_vectors_has_a_calibration_of_its_own(self) -> None:
+    def test_search_by_vectors_has_a_separate_calibration(self) -> None:
         with self.store() as store:
             plan = self._keep(store)
             scorers = {part.scorer_id for part in plan.parts if part.scorer_id}
@@ -163,14 +157,14 @@ class CalibratableContract(StoreContract):
             kept = store.calibration(self.domain, by_vector=True)
             assert kept.model_id in (scorers or {""}) and store.calibration(self.domain, by_vector=False).model_id == ""
 
-    def test_what_is_kept_outlives_the_open_store(self) -> None:
+    def test_a_kept_calibration_outlives_the_open_store(self) -> None:
         with self.folder() as data_dir:
             with self.opened(data_dir) as store:
                 self._keep(store)
             with self.opened(data_dir) as store:
                 assert store.calibration(self.domain, by_vector=False) is not None
 
-    def test_a_part_is_searched_by_itself(self) -> None:
+    def test_a_search_of_a_part_gives_only_its_chunks(self) -> None:
         with self.store() as store:
             plan = store.calibration_plan(self.domain, [OPEN_SOURCE, CLOSED_SOURCE], anew=True)
             for part in plan.parts:
@@ -178,7 +172,7 @@ class CalibratableContract(StoreContract):
                 answer = store.search_part(part, plan.source_ids, self.query("board project Falcon", top_k=50))
                 assert {chunk.chunk_id for chunk in answer.chunks} <= own, "chunks of another access class"
 
-    def test_what_has_not_changed_is_not_calibrated_again(self) -> None:
+    def test_unchanged_content_is_not_calibrated_again(self) -> None:
         with self.store() as store:
             self._keep(store)
             assert not store.calibration_plan(self.domain, [OPEN_SOURCE]).parts
@@ -190,7 +184,7 @@ class CalibratableContract(StoreContract):
             store.keep_calibrations(self.domain, store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True), [])
             assert store.calibration(self.domain, by_vector=False) is None
 
-    def test_a_calibration_of_what_may_not_be_read_is_not_used(self) -> None:
+    def test_a_calibration_of_unreadable_content_is_not_used(self) -> None:
         with self.store() as store:
             plan = store.calibration_plan(self.domain, [CLOSED_SOURCE], anew=True)
             store.keep_calibrations(self.domain, plan, [(part, _calibration(part)) for part in plan.parts])
@@ -204,7 +198,7 @@ class CalibratableContract(StoreContract):
 
 
 class AccessProvableContract(StoreContract):
-    """The tests of an `AccessProvable` store."""
+    """Tests of an `AccessProvable` store."""
 
     def test_offers_the_proof(self) -> None:
         with self.store() as store:
@@ -216,7 +210,7 @@ class AccessProvableContract(StoreContract):
             for source_id in (OPEN_SOURCE, CLOSED_SOURCE):
                 assert self._listed(source_id, Path(copy)) == self._listed(source_id, data_dir) != {}
 
-    def test_what_is_written_to_a_copy_stays_there(self) -> None:
+    def test_writing_to_a_copy_leaves_the_original_unchanged(self) -> None:
         with self.folder() as data_dir, TemporaryDirectory() as copy:
             self._copy(data_dir, Path(copy))
             with self.open_sink(Path(copy)) as sink:
@@ -236,15 +230,15 @@ class AccessProvableContract(StoreContract):
             with self.opened(Path(copy)) as copied:
                 assert copied.calibration(self.domain, by_vector=False) is not None
 
-    def test_a_store_that_is_not_there_is_not_copied(self) -> None:
+    def test_a_missing_store_is_not_copied(self) -> None:
         with TemporaryDirectory() as empty, TemporaryDirectory() as copy, self.opened(Path(empty)) as store:
             try:
                 store.copy_to(Path(copy))
             except StoreError:
                 return
-            raise AssertionError("copying a store that is not there raises StoreError")
+            raise AssertionError("copying a missing store must raise StoreError")
 
-    def test_putting_the_index_in_order_changes_no_answer(self) -> None:
+    def test_rebuilding_the_index_changes_no_answer(self) -> None:
         with self.folder() as data_dir:
             before = self._found(data_dir)
             with self.opened(data_dir) as store:
@@ -259,7 +253,7 @@ class AccessProvableContract(StoreContract):
 
     def _listed(self, source_id: str, data_dir: Path) -> dict[str, str]:
         source = self.open_source(source_id, data_dir)
-        assert isinstance(source, Listable), "the proof lists what the store holds"
+        assert isinstance(source, Listable), "the access proof needs a source that lists its chunks"
         texts = {chunk.chunk_id: chunk.content for chunk in source.list_chunks()}
         source.close()
         return texts

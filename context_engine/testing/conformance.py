@@ -1,4 +1,4 @@
-"""What every source must keep. Subclass `SourceContract` in a test file of your own and run pytest.
+"""Conformance tests for every source. Subclass `SourceContract` in your test file and run pytest.
 
 class TestMySource(SourceContract):
     question = "capital requirements"
@@ -6,8 +6,8 @@ class TestMySource(SourceContract):
     def make_source(self):
         return MySource(...)
 
-What a source may offer beyond a search, `Examinable`, `Listable` and `Fetchable`, is tested where it offers it. One
-that claims access classes (`access_classes = True`) is tested by `AccessContract` as well.
+The optional protocols `Examinable`, `Listable` and `Fetchable` are tested if the source implements them. A source that
+claims access classes (`access_classes = True`) must also pass `AccessContract`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ODD_QUERIES: Final = (
     "a" * 250,
     "limit " * 1500,
 )
-"""Queries that people and programs do send; a source answers them, if only with nothing."""
+"""Unusual queries that occur in practice; a source answers each of them, possibly without chunks."""
 
 
 ODD_IDS: Final = (
@@ -60,7 +60,7 @@ ODD_IDS: Final = (
     "新",
     "",
 )
-"""Ids that nothing has."""
+"""Ids that no chunk or document has."""
 
 _KEPT: Final = tuple(
     name
@@ -70,18 +70,18 @@ _KEPT: Final = tuple(
 
 
 class SourceContract:
-    """The tests of a source.
+    """Tests of a source.
 
     Attributes:
         question: a query that finds at least two chunks.
-        domain: the domain to ask for.
+        domain: the domain of every query.
     """
 
     question: ClassVar[str]
     domain: ClassVar[str] = "NPA"
 
     def make_source(self) -> Source:
-        """Return a source that is ready to be asked; each test makes its own."""
+        """Return a new source that is ready for searches; every test calls this."""
         raise TypeError(f"{type(self).__name__} must define make_source()")
 
     def ask(self, source: Source, text: str | None = None, top_k: int = 10, **more: object) -> SourceAnswer:
@@ -93,19 +93,19 @@ class SourceContract:
         """Return the chunks that answer the question."""
         return list(self.ask(source, top_k=top_k).chunks)
 
-    def test_says_who_it_is(self) -> None:
+    def test_has_an_id_and_score_kinds(self) -> None:
         source = self.make_source()
         assert isinstance(source, Source)
         assert isinstance(source.source_id, str) and source.source_id
         assert isinstance(source.score_kinds, frozenset) and source.score_kinds <= frozenset(ScoreKind)
         source.close()
 
-    def test_a_claim_of_access_classes_is_shown(self) -> None:
+    def test_a_claim_of_access_classes_is_tested(self) -> None:
         source = self.make_source()
         claims = getattr(source, "access_classes", False)
         source.close()
         assert not claims or isinstance(self, AccessContract), (
-            "a source with access_classes = True shows that it keeps them: derive its tests from AccessContract too"
+            "a source with access_classes = True must be tested for them: derive its tests from AccessContract too"
         )
 
     def test_answers_with_chunks_that_have_text(self) -> None:
@@ -137,7 +137,7 @@ class SourceContract:
         assert self.chunks(source) == self.chunks(source)
         source.close()
 
-    def test_scores_are_what_they_say(self) -> None:
+    def test_scores_are_as_declared(self) -> None:
         source = self.make_source()
         for chunk in self.chunks(source):
             kinds = [score.kind for score in chunk.scores]
@@ -154,14 +154,14 @@ class SourceContract:
         known = answer.statistics
         source.close()
         if known is None:
-            raise SkipTest("says nothing of how common the question's terms are")
+            raise SkipTest("gives no term statistics")
         assert isinstance(known, TermStatistics)
         assert known.collection and known.chunks >= len(answer.chunks)
         counted = known.document_frequency
         assert counted.keys() >= term_weights(self.question).keys(), "every term of the question is counted"
         assert all(0 <= count <= known.chunks for count in counted.values())
         present = {term for chunk in answer.chunks for term in terms(chunk.content)} & counted.keys()
-        assert all(counted[term] for term in present), "a term that an answer holds is held by a chunk"
+        assert all(counted[term] for term in present), "a term in an answer must occur in at least one chunk"
 
     def test_best_first(self) -> None:
         source = self.make_source()
@@ -180,7 +180,7 @@ class SourceContract:
         nothing = Condition("no_such_field", FilterOp.EQ, "x")
         answer = self.ask(source, filters=nothing, as_of=date(2026, 1, 1))
         assert isinstance(answer, SourceAnswer)
-        assert "no_such_field" not in (answer.filter_fields or ()), "filter_fields are those that the texts have"
+        assert "no_such_field" not in (answer.filter_fields or ()), "filter_fields must be fields of the texts"
         source.close()
 
     def test_unknown_words_are_words_of_the_question(self) -> None:
@@ -188,17 +188,15 @@ class SourceContract:
         text = f"{self.question} qzxwvk"
         answer = self.ask(source, text)
         for word in answer.unknown_words or ():
-            assert word.word in words_to_check(text), f"{word.word!r} is no word of the question that is looked up"
+            assert word.word in words_to_check(text), f"{word.word!r} is not a checked word of the question"
         if answer.unknown_words is not None:
-            assert "qzxwvk" in {word.word for word in answer.unknown_words}, (
-                "a source that looks finds what nobody wrote"
-            )
+            assert "qzxwvk" in {word.word for word in answer.unknown_words}, "an invented word must be unknown"
         source.close()
 
     def test_values_are_well_formed(self) -> None:
         source = self.make_source()
         for chunk in self.chunks(source):
-            assert chunk.fetched_at is None or chunk.fetched_at.tzinfo is not None, "fetched_at must know its zone"
+            assert chunk.fetched_at is None or chunk.fetched_at.tzinfo is not None, "fetched_at needs a time zone"
             assert chunk.authority_tier is None or chunk.authority_tier in TIERS
             assert chunk.span is None or 0 <= chunk.span[0] < chunk.span[1]
             json.dumps(dict(chunk.metadata), default=str)
@@ -227,7 +225,7 @@ class SourceContract:
             ExaminationRequest(domain=self.domain, query=self.question, quick=True),
         ):
             examination = self.examined(source, request)
-            assert examination.ok, f"it answers the question, but its examination says: {examination.problem}"
+            assert examination.ok, f"the source answers, but its examination reports: {examination.problem}"
             for part in (examination, *examination.parts):
                 assert part.documents is None or part.documents >= 0
                 assert all(isinstance(notice, Notice) for notice in (*part.problems, *part.warnings))
@@ -263,7 +261,7 @@ class SourceContract:
         by_id = {chunk.chunk_id: chunk for chunk in fetched}
         assert len(by_id) == len(fetched), "a chunk is fetched once"
         for chunk in chunks:
-            assert chunk.chunk_id in by_id, f"{chunk.chunk_id!r} was found, and cannot be fetched"
+            assert chunk.chunk_id in by_id, f"{chunk.chunk_id!r} was found but cannot be fetched"
             for name in ("content", *_KEPT):
                 got, expected = getattr(by_id[chunk.chunk_id], name), getattr(chunk, name)
                 assert got == expected, (
@@ -271,7 +269,7 @@ class SourceContract:
                 )
         source.close()
 
-    def test_fetches_whole_documents_beside_single_chunks(self) -> None:
+    def test_fetches_documents_and_chunks_together(self) -> None:
         source = self.make_source()
         chunks = self.chunks(source)
         documents = {chunk.document_id: chunk.chunk_id for chunk in chunks if chunk.document_id}
@@ -283,7 +281,7 @@ class SourceContract:
             assert {chunk.chunk_id for chunk in chunks if chunk.document_id == document_id} <= set(ids)
         source.close()
 
-    def test_fetching_what_there_is_not_gives_nothing(self) -> None:
+    def test_fetching_unknown_ids_gives_nothing(self) -> None:
         source = self.make_source()
         assert self.fetched(source) == []
         for nothing in ODD_IDS:
@@ -291,21 +289,21 @@ class SourceContract:
         source.close()
 
     def examined(self, source: Source, request: ExaminationRequest) -> Examination:
-        """Return what an examination finds; the test is skipped where the source does not offer one."""
+        """Return the examination of a source; skip the test if the source has none."""
         if not isinstance(source, Examinable):
-            raise SkipTest("searches only; cannot be examined")
+            raise SkipTest("cannot be examined")
         examination = source.examine(request)
         assert isinstance(examination, Examination)
         return examination
 
     def fetched(self, source: Source, **wanted: tuple[str, ...]) -> list[Chunk]:
-        """Return chunks by their ids; the test is skipped where the source cannot give them."""
+        """Return chunks by their ids; skip the test if the source cannot fetch."""
         if not isinstance(source, Fetchable):
-            raise SkipTest("cannot give chunks by their ids")
+            raise SkipTest("does not fetch chunks by id")
         return list(source.fetch(FetchRequest(domain=self.domain, **wanted)))  # type: ignore[arg-type]
 
     def listed(self, source: Source) -> list[Chunk]:
-        """Return all chunks; the test is skipped where the source cannot list them."""
+        """Return all chunks; skip the test if the source cannot list them."""
         if not isinstance(source, Listable):
-            raise SkipTest("cannot list what it holds")
+            raise SkipTest("cannot list its chunks")
         return list(source.list_chunks())

@@ -1,4 +1,4 @@
-"""Stand-ins for tests: a clock that stands still, a source that does as it is told, a reranker and an embedder."""
+"""Fakes for tests: a clock with a fixed date, a scripted source, a reranker and an embedder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FixedClock:
         self._moment = moment
 
     def now(self) -> datetime:
-        """Return the moment."""
+        """Return the fixed date and time."""
         return self._moment
 
     def monotonic(self) -> float:
@@ -33,9 +33,9 @@ class ScriptedSource:
     """A source that returns fixed chunks, raises a given error, or waits for `release`.
 
     Args:
-        chunks: what it answers with, cut at top_k.
-        error: raised instead, if given.
-        hang: wait until `release` is set before answering.
+        chunks: the answer, cut at top_k.
+        error: raised instead of an answer.
+        hang: whether to wait for `release` before answering.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ScriptedSource:
         self._chunks, self._error, self._hang = tuple(chunks), error, hang
 
     def search(self, query: SourceQuery) -> SourceAnswer:
-        """Do as scripted; the query is kept in `queries`."""
+        """Append the query to `queries` and answer as scripted."""
         self.queries.append(query)
         if self._hang:
             self.release.wait()
@@ -75,7 +75,7 @@ class FakeReranker:
         self._scores = dict(scores)
 
     def rerank(self, query: str, chunks: Sequence[Chunk]) -> Sequence[float]:
-        """Return the table's scores."""
+        """Return the scores of the chunks from the table."""
         return [self._scores.get(chunk.content, 0.0) for chunk in chunks]
 
 
@@ -100,7 +100,7 @@ class FakeEmbedder:
         return [self.embed_query(text) for text in texts]
 
     def embed_tokens(self, texts: Sequence[str], *, query: bool = False) -> Sequence[TokenVectors]:
-        """Return each text's terms, each with its own vector."""
+        """Return the terms of each text with a vector for each term."""
         return [TokenVectors(words, self.embed_documents(words)) for words in map(terms, texts)]
 
     def _hashed(self, term: str) -> tuple[int, float]:

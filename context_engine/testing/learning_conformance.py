@@ -1,6 +1,6 @@
-"""What a store must keep that offers stored vectors, learnt adapters or their training.
+"""Conformance tests for stores that offer stored vectors, learnt adapters or their training.
 
-The classes are used as those of `testing.capability_conformance`; the store is opened with an embedder.
+Use the classes like those of `testing.capability_conformance`; open the store with an embedder.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ _LENGTH: Final = 1e-3
 
 
 class StoredVectorsContract(StoreContract):
-    """The tests of a store with `StoredVectors`; it is opened with an embedder."""
+    """Tests of a store with `StoredVectors`."""
 
     def test_offers_vectors(self) -> None:
         with self.store() as store:
             assert isinstance(store, StoredVectors)
             assert store.vector_model()
 
-    def test_vectors_stand_beside_their_chunks(self) -> None:
+    def test_vectors_belong_to_their_chunks(self) -> None:
         import numpy as np
 
         with self.store() as store:
-            held = store.held_vectors([OPEN_SOURCE])
-            assert set(held.source_ids) == {OPEN_SOURCE} and len(held.source_ids) == len(held.chunks)
-            assert dict(zip(held.chunk_ids, held.contents, strict=True)) == OPEN_TEXTS
-            assert held.lengths.dtype == np.int64 and len(held.lengths) == len(held.chunks)
-            assert (held.lengths >= 1).all() and len(held.parts) == held.lengths.sum()
-            assert held.parts.dtype == np.float32
-            assert np.allclose(np.linalg.norm(held.parts, axis=1), 1.0, atol=_LENGTH)
+            vectors = store.held_vectors([OPEN_SOURCE])
+            assert set(vectors.source_ids) == {OPEN_SOURCE} and len(vectors.source_ids) == len(vectors.chunks)
+            assert dict(zip(vectors.chunk_ids, vectors.contents, strict=True)) == OPEN_TEXTS
+            assert vectors.lengths.dtype == np.int64 and len(vectors.lengths) == len(vectors.chunks)
+            assert (vectors.lengths >= 1).all() and len(vectors.parts) == vectors.lengths.sum()
+            assert vectors.parts.dtype == np.float32
+            assert np.allclose(np.linalg.norm(vectors.parts, axis=1), 1.0, atol=_LENGTH)
 
     def test_equal_content_has_equal_order(self) -> None:
         with self.store() as store:
@@ -45,10 +45,10 @@ class StoredVectorsContract(StoreContract):
 
     def test_an_unknown_source_has_no_vectors(self) -> None:
         with self.store() as store:
-            held = store.held_vectors([OPEN_SOURCE, "no_such_source"])
-            assert set(held.source_ids) == {OPEN_SOURCE}
+            vectors = store.held_vectors([OPEN_SOURCE, "no_such_source"])
+            assert set(vectors.source_ids) == {OPEN_SOURCE}
 
-    def test_vectors_of_what_may_not_be_read_are_not_given(self) -> None:
+    def test_vectors_of_unreadable_chunks_are_not_given(self) -> None:
         with self.store() as store:
             both = [OPEN_SOURCE, CLOSED_SOURCE]
             assert set(store.held_vectors(both).source_ids) == set(both)
@@ -56,17 +56,13 @@ class StoredVectorsContract(StoreContract):
 
 
 class LearntAdaptersContract(StoreContract):
-    """The tests of a store with `LearntAdapters`; it is opened with an embedder.
+    """Tests of a store with `LearntAdapters`.
 
-    How an adapter comes into the store is `keep_one`, which a `Trainable` store need not define.
+    `keep_one` puts an adapter into the store; a `Trainable` store need not override it.
     """
 
     def keep_one(self, store: Any, scale: float, source_id: str = OPEN_SOURCE) -> StoredAdapter:
-        """Keep an adapter that nothing uses yet; another scale makes another adapter.
-
-        Args:
-            source_id: the source whose vectors it counts as learnt from.
-        """
+        """Keep an adapter that is not in force; each scale makes a different one, learnt from a source's vectors."""
         import numpy as np
 
         from context_engine.adapters.sources.domain_adapter import DomainAdapter
@@ -120,7 +116,7 @@ class LearntAdaptersContract(StoreContract):
             with self.opened(data_dir) as store:
                 assert self._in_force(store) == [name]
 
-    def test_an_adapter_learnt_from_what_may_not_be_read_is_not_listed(self) -> None:
+    def test_an_adapter_learnt_from_unreadable_chunks_is_not_listed(self) -> None:
         with self.store() as store:
             self.keep_one(store, 1.0, CLOSED_SOURCE)
             assert len(store.adapters(self.domain)) == 1
@@ -133,14 +129,14 @@ class LearntAdaptersContract(StoreContract):
                     act(self.domain, "no-such-adapter")
                 except StoreError:
                     continue
-                raise AssertionError("an unknown adapter raises StoreError")
+                raise AssertionError("an unknown adapter must raise StoreError")
 
     def _in_force(self, store: LearntAdapters) -> list[str]:
         return [adapter.adapter_id for adapter in store.adapters(self.domain) if adapter.in_force]
 
 
 class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
-    """The tests of a `Trainable` store; it is opened with an embedder."""
+    """Tests of a `Trainable` store."""
 
     def test_offers_training(self) -> None:
         with self.store() as store:
@@ -152,8 +148,8 @@ class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
         from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
         with self.store() as store:
-            held = store.held_vectors([OPEN_SOURCE])
-            same = np.eye(held.parts.shape[1], dtype=np.float32)
+            vectors = store.held_vectors([OPEN_SOURCE])
+            same = np.eye(vectors.parts.shape[1], dtype=np.float32)
             adapter = DomainAdapter(store.vector_model(), same, same)
             query = self.query(OPEN_TEXTS["escrow-2"])
             for answer in (
@@ -163,21 +159,21 @@ class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
                 assert answer.chunks[0].chunk_id == "escrow-2" and len(answer.chunks) <= query.top_k
             assert not store.adapters(self.domain)
 
-    def test_a_trial_uses_the_vector_and_the_adapter_that_it_is_given(self) -> None:
+    def test_a_trial_uses_the_given_vector_and_adapter(self) -> None:
         import numpy as np
 
         from context_engine.adapters.sources.domain_adapter import DomainAdapter
 
         with self.store() as store:
-            held, query = store.held_vectors([OPEN_SOURCE]), self.query("zzz")
-            same = np.eye(held.parts.shape[1], dtype=np.float32)
+            vectors, query = store.held_vectors([OPEN_SOURCE]), self.query("zzz")
+            same = np.eye(vectors.parts.shape[1], dtype=np.float32)
             opposite = DomainAdapter(store.vector_model(), -same, same)
-            starts = np.concatenate([[0], held.lengths.cumsum()[:-1]])
+            starts = np.concatenate([[0], vectors.lengths.cumsum()[:-1]])
             for name in ("custody-1", "escrow-2", "factoring-3"):
-                vector = held.parts[starts[held.chunk_ids.index(name)]].tolist()
+                vector = vectors.parts[starts[vectors.chunk_ids.index(name)]].tolist()
                 assert store.search_adapted([OPEN_SOURCE], query, vector=vector).chunks[0].chunk_id == name
                 turned = store.search_adapted([OPEN_SOURCE], query, vector=vector, adapter=opposite)
-                assert name not in {chunk.chunk_id for chunk in turned.chunks}, "the adapter turns the question round"
+                assert name not in {chunk.chunk_id for chunk in turned.chunks}, "the adapter reverses the vector"
 
     def test_an_adapter_is_calibrated_before_it_is_in_force(self) -> None:
         with self.store() as store:
@@ -187,7 +183,7 @@ class TrainableContract(StoredVectorsContract, LearntAdaptersContract):
             plan = store.calibration_plan(self.domain, [OPEN_SOURCE], anew=True, adapter_id=kept.adapter_id)
             assert scorer_name(kept.model_id, kept.adapter_id) in {part.scorer_id for part in plan.parts}
 
-    def test_a_trial_finds_nothing_that_may_not_be_read(self) -> None:
+    def test_a_trial_finds_no_unreadable_chunk(self) -> None:
         with self.store() as store:
             query = self.query("project Falcon", access=_NOBODY, top_k=50)
             answer = store.search_adapted([OPEN_SOURCE, CLOSED_SOURCE], query)

@@ -1,5 +1,4 @@
-"""A worked example of an adapter: notes in a SQLite table, which can be searched, examined, listed, fetched and
-written to.
+"""An example adapter: notes in a SQLite table, with search, examination, listing, fetching and writing.
 
 Published under `notes` in the entry-point group `context_engine.sources`, it serves every manifest with
 `adapter: notes`. The guide "Write an adapter" goes through it step by step.
@@ -57,9 +56,9 @@ class NotesSource:
         """Do nothing: nothing stays open between calls."""
 
     def examine(self, request: ExaminationRequest) -> Examination:
-        """Count the documents, and ask the sample query."""
+        """Count the documents and run the sample query."""
         documents = sum(1 for _ in self._rows())
-        empty = () if documents else notices_about(self.source_id, "it holds no note: ingest some with --to notes")
+        empty = () if documents else notices_about(self.source_id, "it holds no notes: ingest some with --to notes")
         records = None
         if request.query is not None:
             records = len(self.search(SourceQuery(text=request.query, domain=request.domain, top_k=5)).chunks)
@@ -77,7 +76,7 @@ class NotesSource:
 
     def _rows(self) -> Iterator[tuple[str]]:
         if not self._path.exists():
-            raise SourceUnavailable(f"{self._path} is not there: ingest notes first", source_id=self.source_id)
+            raise SourceUnavailable(f"{self._path} does not exist: ingest notes first", source_id=self.source_id)
         with closing(sqlite3.connect(self._path)) as connection:
             yield from connection.execute("SELECT chunks FROM notes WHERE source = ?", (self.source_id,))
 
@@ -126,7 +125,7 @@ def open_notes_sink(specs: Sequence[SourceSpec], context: SourceContext, options
 
 @source_adapter(open_sink=open_notes_sink)
 def open_notes(spec: SourceSpec, context: SourceContext) -> NotesSource:
-    """Open one source; this function is what the entry point names."""
+    """Open one source; the entry point names this function."""
     return NotesSource(spec.id, _path(context))
 
 

@@ -1,4 +1,4 @@
-"""What every sink must keep. Subclass `SinkContract` in a test file of your own and run pytest.
+"""Conformance tests for every sink. Subclass `SinkContract` in your test file and run pytest.
 
 class TestMySink(SinkContract):
     def open_sink(self):
@@ -19,26 +19,26 @@ from context_engine.core.protocols import FileTrackingSink, Sink, Source
 
 
 class SinkContract:
-    """The tests of a sink; each needs an empty place of its own.
+    """Tests of a sink; every test starts in its own empty place.
 
     Attributes:
-        source_id: the source that is written to.
-        domain: the domain it is searched for.
+        source_id: the source to write.
+        domain: the domain to search.
     """
 
     source_id: ClassVar[str] = "notes"
     domain: ClassVar[str] = "NPA"
 
     def open_sink(self) -> AbstractContextManager[Sink]:
-        """Return the sink of the test's place; a test may open it again after it was left."""
+        """Return the sink of the test's place; a test may open it again after closing it."""
         raise TypeError(f"{type(self).__name__} must define open_sink()")
 
     def make_source(self) -> Source:
-        """Return a source that searches what the sink has written."""
+        """Return a source that searches the documents written by the sink."""
         raise TypeError(f"{type(self).__name__} must define make_source()")
 
     def written(self, *texts: str) -> list[Chunk]:
-        """Return chunks with ids, a tier and a date, as an ingest cuts them."""
+        """Return chunks with ids, a tier and a date, as from `ingest`."""
         return [
             Chunk(
                 content=text,
@@ -63,14 +63,14 @@ class SinkContract:
             assert isinstance(sink, Sink)
             assert dict(sink.documents(self.source_id)) == {}
 
-    def test_writes_what_is_new_and_leaves_what_did_not_change(self) -> None:
+    def test_writes_new_documents_and_leaves_unchanged_ones(self) -> None:
         with self.open_sink() as sink:
             assert self.put(sink, "A1", "hash-1", "approval limit of five million") is True
             sink.commit()
             assert self.put(sink, "A1", "hash-1", "approval limit of five million") is False
             assert dict(sink.documents(self.source_id)) == {("A1", ""): "hash-1"}
 
-    def test_replaces_what_changed(self) -> None:
+    def test_replaces_changed_documents(self) -> None:
         with self.open_sink() as sink:
             self.put(sink, "A1", "hash-1", "approval limit of five million", "approval by the committee")
             sink.commit()
@@ -91,7 +91,7 @@ class SinkContract:
             sink.commit()
             assert set(sink.documents(self.source_id)) == {("B2", "2.0")}
 
-    def test_what_was_deleted_is_not_found(self) -> None:
+    def test_deleted_documents_are_not_found(self) -> None:
         with self.open_sink() as sink:
             self.put(sink, "A1", "hash-1", "approval limit of five million")
             self.put(sink, "B2", "hash-2", "approval limit of nine million")
@@ -101,7 +101,7 @@ class SinkContract:
             assert sink.delete(self.source_id, "A1", "") is False
         assert [chunk.content for chunk in self.found("approval limit")] == ["B2 approval limit of nine million"]
 
-    def test_what_was_committed_is_known_when_it_is_opened_again(self) -> None:
+    def test_committed_documents_are_known_after_reopening(self) -> None:
         with self.open_sink() as sink:
             self.put(sink, "A1", "hash-1", "approval limit of five million")
             sink.commit()
@@ -109,7 +109,7 @@ class SinkContract:
             assert dict(sink.documents(self.source_id)) == {("A1", ""): "hash-1"}
             assert self.put(sink, "A1", "hash-1", "approval limit of five million") is False
 
-    def test_what_was_committed_is_found_with_what_it_says_of_itself(self) -> None:
+    def test_committed_chunks_are_found_with_their_fields(self) -> None:
         with self.open_sink() as sink:
             self.put(sink, "A1", "hash-1", "approval limit of five million")
             sink.commit()
@@ -118,7 +118,7 @@ class SinkContract:
         assert (chunk.document_id, chunk.title) == ("A1", "Limits")
         assert (chunk.authority_tier, chunk.effective_from) == (4, date(2025, 6, 30)), "a document's claims are kept"
 
-    def test_tells_the_file_of_a_document_if_it_knows_the_files(self) -> None:
+    def test_gives_the_file_of_a_document_if_it_tracks_files(self) -> None:
         with self.open_sink() as sink:
             self.put(sink, "A1", "hash-1", "approval limit of five million", "approval by the committee")
             sink.commit()

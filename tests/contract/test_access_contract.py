@@ -140,7 +140,7 @@ class TestPlainBase(PlainContract):
 )
 def test_a_leak_is_found(leak, shows_at):
     with pytest.raises(AssertionError, match=f"hidden documents show in .*where='\\w+\\.({shows_at})"):
-        PlainContract(leak).test_what_may_not_be_read_changes_no_answer()
+        PlainContract(leak).test_unreadable_documents_change_no_answer()
 
 
 def test_changes_that_nobody_can_see_show_nothing():
@@ -153,8 +153,8 @@ def test_changes_that_nobody_can_see_show_nothing():
                 if written:
                     self.base.documents = written
 
-    with pytest.raises(AssertionError, match="nobody sees the changes"):
-        Deaf().test_what_may_not_be_read_changes_no_answer()
+    with pytest.raises(AssertionError, match="no principal sees the changes"):
+        Deaf().test_unreadable_documents_change_no_answer()
 
 
 def test_a_source_that_claims_access_classes_is_tested_for_them():
@@ -163,4 +163,4 @@ def test_a_source_that_claims_access_classes_is_tested_for_them():
             return PlainSource(PlainBase(), "open_rules")
 
     with pytest.raises(AssertionError, match="derive its tests from AccessContract"):
-        Unshown().test_a_claim_of_access_classes_is_shown()
+        Unshown().test_a_claim_of_access_classes_is_tested()

@@ -119,9 +119,9 @@ class Careless(NotesSink):
 @pytest.mark.parametrize(
     ("sink", "check"),
     [
-        (Forgetful, "test_writes_what_is_new_and_leaves_what_did_not_change"),
-        (Hoarder, "test_what_was_deleted_is_not_found"),
-        (Careless, "test_what_was_committed_is_found_with_what_it_says_of_itself"),
+        (Forgetful, "test_writes_new_documents_and_leaves_unchanged_ones"),
+        (Hoarder, "test_deleted_documents_are_not_found"),
+        (Careless, "test_committed_chunks_are_found_with_their_fields"),
     ],
 )
 def test_a_sink_that_breaks_the_contract_is_caught(sink: type[NotesSink], check: str, tmp_path: Path) -> None:

@@ -152,10 +152,10 @@ def test_doctor_shows_what_it_found_and_what_only_searches(bank: Path) -> None:
 def test_doctor_names_what_is_wrong(bank: Path) -> None:
     result = run("doctor")
     assert result.exit_code == 1
-    assert "notes.sqlite3 is not there: ingest notes first" in " ".join(result.stdout.split())
+    assert "notes.sqlite3 does not exist: ingest notes first" in " ".join(result.stdout.split())
     ingest()
     (bank / "manifests/notes.yaml").write_text(MANIFEST.replace("id: desk_notes", "id: other_notes"))
-    assert "! other_notes: it holds no note: ingest some with --to notes" in " ".join(run("doctor").stdout.split())
+    assert "! other_notes: it holds no notes: ingest some with --to notes" in " ".join(run("doctor").stdout.split())
 
 
 def test_eval_checks_judgements_against_it(bank: Path) -> None:

@@ -242,10 +242,7 @@ class Searches:
         asked = self._asked
         query = SourceQuery(text=self._lessons.texts[place], domain=asked.domain, top_k=_DEPTH, access=asked.access)
         answer = asked.base.search_adapted(
-            asked.source_ids,
-            query,
-            vector=self._lessons.examples.questions[place].tolist(),
-            adapter=adapter,
+            asked.source_ids, query, vector=self._lessons.examples.questions[place].tolist(), adapter=adapter
         )
         return [
             GoldHit(asked.known.get(chunk.chunk_id) or identity_of("", chunk.chunk_id, chunk), 1.0 / rank)

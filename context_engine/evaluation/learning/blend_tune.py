@@ -207,10 +207,7 @@ def blended_hits(lessons: BlendLessons, name: str, blend: LearntBlend | None, de
     """Return the ranking of a question by a blend; None: without one."""
     lesson = lessons.of[name]
     if blend is not None and lesson.own is not None:
-        own = {
-            "cosine": blend.cosine and lesson.own.cosine,
-            "reranker": blend.reranker and lesson.own.reranker,
-        }
+        own = {"cosine": blend.cosine and lesson.own.cosine, "reranker": blend.reranker and lesson.own.reranker}
         blend = blend.model_copy(update=own)
     return hits_of(with_settings(lesson.result, {"learnt_blend": Setting(blend, "evaluation")}), depth)
 

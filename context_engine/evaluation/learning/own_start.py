@@ -61,12 +61,7 @@ class OwnStart(NamedTuple):
         }
 
 
-def learn_own(
-    held: HeldVectors,
-    embedder: Embedder,
-    *,
-    most: int = MOST_PAIRS,
-) -> OwnStart:
+def learn_own(held: HeldVectors, embedder: Embedder, *, most: int = MOST_PAIRS) -> OwnStart:
     """Learn from pairs of the store's own texts; documents with two tenths of the pairs are held out first.
 
     Args:

@@ -142,9 +142,7 @@ class _Paragraph(NamedTuple):
 
 
 def laid_out(
-    pages: Sequence[Sequence[PdfLine]],
-    notes: Sequence[Sequence[str]],
-    bookmarks: Mapping[int, Mapping[str, int]],
+    pages: Sequence[Sequence[PdfLine]], notes: Sequence[Sequence[str]], bookmarks: Mapping[int, Mapping[str, int]]
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return (the text, (offset, number) of each page that has text).
 

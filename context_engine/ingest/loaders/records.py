@@ -86,13 +86,7 @@ class FileNotices:
 
 
 def record_document(
-    record: Any,
-    path: str,
-    number: int | None,
-    *,
-    title: str | None = None,
-    part: str = "",
-    place: str = "the line",
+    record: Any, path: str, number: int | None, *, title: str | None = None, part: str = "", place: str = "the line"
 ) -> LoadedDocument | Skipped:
     """Return a record as a document with a line per field; declared fields (version, tier, …) are not in its text.
 

@@ -12,11 +12,11 @@ from context_engine.testing.fake_dify import FakeDify
 def main() -> None:
     """Serve until interrupted; base URL, key and dataset ids go to standard output."""
     parser = argparse.ArgumentParser(prog="python -m context_engine.testing.fake_dify", description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="0 for any free one (default)")
-    parser.add_argument("--api-key", help="a random one if not given")
+    parser.add_argument("--port", type=int, default=0, help="0: any free port (default)")
+    parser.add_argument("--api-key", help="random if not given")
     parser.add_argument("--dify-version", default="1.12.1")
-    parser.add_argument("--empty", action="store_true", help="no dataset; what is written to it is held until it ends")
-    parser.add_argument("--indexing-s", type=float, default=0.05, help="how long a new document is indexed")
+    parser.add_argument("--empty", action="store_true", help="start without datasets; written data are lost at the end")
+    parser.add_argument("--indexing-s", type=float, default=0.05, help="seconds until a new document is indexed")
     options = parser.parse_args()
     make = FakeDify if options.empty else FakeDify.demo
     arguments = {"port": options.port, "api_key": options.api_key, "version": options.dify_version}

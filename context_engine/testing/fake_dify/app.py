@@ -1,4 +1,4 @@
-"""The Service API without the network: from a call to an answer."""
+"""The Service API without the network: turns a request into a response."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class AppResponse(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where a call goes: the endpoint's name, its method, the dataset's id in lower case, the path's further parts."""
+    """The endpoint of a call: name, method, dataset id in lower case, further parts of the path."""
 
     name: str
     method: str
@@ -103,9 +103,9 @@ def json_answer(status: int, value: Any) -> AppResponse:
 
 
 def route_of(target: str, method: str) -> Route | None:
-    """Return where a call goes, None if nothing answers: an unknown path, a malformed id, a trailing slash.
+    """Return the route of a call; None for an unknown path, a malformed id or a trailing slash.
 
-    A method that the path does not have gives another method's route.
+    For a method that the path does not have, the route of another method is returned (the caller answers 405).
     """
     path, other = urlsplit(target).path, None
     for name, wanted, pattern in _ROUTES:
@@ -119,11 +119,11 @@ def route_of(target: str, method: str) -> Route | None:
 
 
 class RateWindow:
-    """Dify's limit of retrieve calls a minute; what it refuses counts too.
+    """Dify's limit of calls per minute; refused calls count too.
 
     Args:
-        limit: calls in 60 s; None for no limit, as on a Dify of one's own.
-        clock: seconds that only grow.
+        limit: calls in 60 s; None: no limit, as on a self-hosted Dify.
+        clock: monotonic seconds.
     """
 
     def __init__(self, limit: int | None, clock: Callable[[], float]) -> None:
@@ -134,7 +134,7 @@ class RateWindow:
         """Count a call.
 
         Raises:
-            Refusal: 403, there were more than `limit` in the last 60 s.
+            DifyRefusal: 403, more than `limit` calls in the last 60 s.
         """
         if self._limit is None:
             return
@@ -158,7 +158,7 @@ class DifyApp:
     writer: DatasetWriter
 
     def answer(self, call: AppRequest) -> AppResponse:
-        """Return Dify's answer: first the route, then dataset, its API switch, the key, the rate limit, the body."""
+        """Return Dify's response. Checked in this order: route, dataset, its API switch, key, rate limit, body."""
         route = route_of(call.target, call.method)
         if route is None:
             return AppResponse(404, NOT_FOUND_PAGE.encode(), (("Content-Type", "text/html; charset=utf-8"),))
@@ -211,7 +211,7 @@ class DifyApp:
         return describe(stored, alone=True)
 
     def _write(self, route: Route, dataset: HeldDataset, call: AppRequest) -> WriteResponse:
-        """Call the writer's method of the route's name with what it takes."""
+        """Call the writer's method that has the route's name."""
         change = getattr(self.writer, "built_in_fields" if route.name == "set_built_in" else route.name)
         if route.name == "delete_dataset":
             return _written(change(dataset))
@@ -250,7 +250,7 @@ class DifyApp:
 
 
 def _foreign(route: Route) -> DifyRefusal:
-    """Return the refusal of another workspace's dataset: of its documents Dify says that the dataset is not there."""
+    """Return the refusal for a dataset of another workspace: 404 for its documents, 403 for the dataset itself."""
     if route.name in _OF_THE_DATASET:
         return DifyRefusal(403, "forbidden", "You do not have permission to access this dataset.")
     return DifyRefusal(404, "not_found", "Dataset not found.")

@@ -1,4 +1,4 @@
-"""What a FakeDify holds, declared with plain values."""
+"""Declarations of the content of a FakeDify."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class FakeSegment:
     Attributes:
         content: the text; the question in a QA dataset, the parent's text in a parent-child dataset.
         answer: the answer in a QA dataset.
-        keywords: what an economy dataset finds it by; the ten commonest words of the text if None.
+        keywords: the search keywords in an economy dataset; None: the ten commonest words of the text.
         children: the child chunks of a parent-child dataset.
-        position: its place in the document, from 1; its place in the declaration if None.
-        summary: found by it too, in a dataset with a summary index; the answer then brings it beside the text.
-        files: names of the pictures of a multimodal dataset that belong to it.
+        position: position in the document, from 1; None: the order of declaration.
+        summary: a second searchable text, as in a dataset with a summary index; answers then contain it.
+        files: names of its pictures in a multimodal dataset.
     """
 
     content: str
@@ -46,13 +46,13 @@ class FakeDocument:
     """One document.
 
     Attributes:
-        segments: its chunks; a plain text is a chunk without further fields.
-        metadata: flat names and values; None, as in Dify, where the document has none. Times are unix seconds.
-        completed_at: when Dify finished indexing it, unix seconds.
+        segments: its chunks; a string is a chunk without further fields.
+        metadata: flat names and values; None if the document has none, as in Dify. Times are unix seconds.
+        completed_at: end of indexing, unix seconds.
         indexing_status: waiting, parsing, cleaning, splitting, indexing, completed or error; found only if completed.
         error: why indexing failed.
-        batch: what its indexing status is asked by; made up if None.
-        place: its number among the dataset's documents, from 1; its place in the declaration if None.
+        batch: id under which the indexing status is requested; None: generated.
+        place: position among the dataset's documents, from 1; None: the order of declaration.
     """
 
     name: str
@@ -73,18 +73,17 @@ class FakeDataset:
     """One knowledge base.
 
     Attributes:
-        name: as shown in Dify.
         indexing_technique: None for a knowledge base that was never filled.
-        id: a UUID; made from the name if None, so that it is the same in every run.
+        id: a UUID; None: derived from the name, so that it is the same in every run.
         doc_form: "hierarchical_model" for parent-child, "qa_model" for question and answer.
         embedding_model: provider and model of a high-quality dataset.
         reranker: provider and model; the saved retrieval model is then hybrid search with this reranker.
-        retrieval_model: the saved retrieval model, as it is in Dify; None if none was ever saved.
+        retrieval_model: the saved retrieval model in Dify's form; None if none was saved.
         enable_api: False answers 403.
         built_in_fields: whether Dify adds document_name, uploader and dates to the metadata.
-        fields: metadata fields that are declared, with their type; those of the documents are added to them.
-        permission: who may see it in Dify; the API asks nobody.
-        foreign: it belongs to another workspace than the key.
+        fields: declared metadata fields by type; fields of the documents are added.
+        permission: visibility in Dify; the API ignores it.
+        foreign: whether it belongs to another workspace than the key.
     """
 
     name: str
@@ -110,7 +109,7 @@ class FakeDataset:
 
     @property
     def saved_model(self) -> Mapping[str, Any] | None:
-        """The retrieval model that is used where a request brings none."""
+        """The retrieval model for requests without one."""
         if self.retrieval_model is not None or self.reranker is None:
             return self.retrieval_model
         provider, model = self.reranker

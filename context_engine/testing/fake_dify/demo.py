@@ -32,7 +32,7 @@ def _domain(path: Path) -> DomainSpec:
 
 
 class _Documents:
-    """Takes what ingest has cut."""
+    """A sink that collects the chunks of `ingest`."""
 
     def __init__(self) -> None:
         self._chunks: dict[tuple[str, str, str], Sequence[Chunk]] = {}
@@ -47,11 +47,11 @@ class _Documents:
         return self._chunks.pop((source_id, document_id, version), None) is not None
 
     def documents(self, source_id: str) -> Mapping[tuple[str, str], str]:
-        """Return nothing: all is new."""
+        """Return {}: every document is new."""
         return {}
 
     def commit(self) -> None:
-        """Nothing is written anywhere."""
+        """Do nothing."""
 
     def of(self, source_id: str) -> list[Sequence[Chunk]]:
         """Return the documents of a source."""

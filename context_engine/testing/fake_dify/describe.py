@@ -1,4 +1,4 @@
-"""How Dify describes its datasets: one, a page of them, their metadata fields."""
+"""Dify's descriptions of datasets: a single one, a page of them, and their metadata fields."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def describe(stored: StoredDataset, *, alone: bool, new: bool = False) -> dict[s
     """Return the description of one dataset.
 
     Args:
-        alone: asked for by its id; a list shows economy datasets with the search method of others, as Dify does.
-        new: just created; Dify has not looked for its embedding model yet.
+        alone: whether it was requested by id; in a list, Dify shows economy datasets with another search method.
+        new: whether it was just created; Dify has not checked its embedding model yet.
     """
     dataset = stored.dataset
     external, provider_model = dataset.provider == "external", _embedding(stored)
@@ -111,7 +111,7 @@ def _retrieval_model(stored: StoredDataset, alone: bool) -> dict[str, Any]:
 
 
 def _own_fields(stored: StoredDataset) -> dict[str, str]:
-    """Return the metadata fields that are declared or stand in a document, with their type."""
+    """Return the types of the metadata fields that are declared or used in a document."""
     out: dict[str, str] = dict(stored.dataset.fields)
     for document in stored.documents:
         for name, value in (document.document.metadata or {}).items():
@@ -149,15 +149,14 @@ def dataset_page(
 ) -> dict[str, Any]:
     """Return a page of datasets, newest first.
 
-    A page holds 100 at most, whatever limit is asked for and shown; `has_more` compares the page with the limit as
-    asked, so it is false for limit=1000 and true for a last page that is full.
+    A page has at most 100 datasets, although a larger requested limit is echoed. `has_more` compares the page with the
+    requested limit, so it is false for limit=1000 and true for a full last page.
 
     Args:
-        query: the parsed query string.
-        exact: limit and has_more are right, as in newer versions.
+        exact: whether limit and has_more are correct, as in newer versions.
 
     Raises:
-        Refusal: a number that is none, or tag_ids given once.
+        DifyRefusal: an invalid number, or a single tag_ids.
     """
     page, asked = _whole(query, "page", 1), _whole(query, "limit", DEFAULT_LIMIT)
     if len(query.get("tag_ids", ())) == 1 and not exact:

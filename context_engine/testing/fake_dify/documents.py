@@ -1,4 +1,4 @@
-"""How Dify describes documents and chunks where it is asked for them, not searched."""
+"""Dify's descriptions of documents and chunks that are requested by id or listed."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def document_page(stored: StoredDataset, query: Mapping[str, Sequence[str]]) -> 
 def document_alone(stored: StoredDataset, document: StoredDocument) -> dict[str, Any]:
     """Return the description of a document requested by id.
 
-    There numbers are numbers, and a document with metadata has the built-in fields too, switched on or not.
+    Unlike in lists, numbers stay numbers, and a document with metadata always has the built-in fields too.
     """
     row, declared = document_row(stored, document), document.document
     metadata = row["doc_metadata"] or []

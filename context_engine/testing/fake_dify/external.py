@@ -1,4 +1,4 @@
-"""What Dify does with an External Knowledge API: how it registers one and asks it, and what it makes of an answer."""
+"""Dify's side of an External Knowledge API: registration, calls, and use of the answers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ def register_external(
 ) -> int:
     """Probe an endpoint as Dify does on registration, and return the status of the accepted answer.
 
-    Only 403, 404, 502, an answer that is asked for again in vain and no answer at all are refused: a 400, a 401 or a
-    500 of another kind registers.
+    Refused are 403, 404, a status that is still 429, 500, 502, 503 or 504 after all retries, and no answer at all. Any
+    other status registers, even 400 or 401.
 
     Args:
-        endpoint: "/retrieval" is put behind it as it is.
-        api_key: sent as a bearer token.
-        modern: the probe has a JSON body, as in newer versions; an empty one otherwise.
-        pause: waits between tries, given seconds.
+        endpoint: the URL to which "/retrieval" is appended.
+        modern: whether the probe has a JSON body, as in newer versions.
+        pause: waits for some seconds between tries.
 
     Raises:
-        RegistrationRefused: Dify refuses it.
+        RegistrationRefused: Dify refuses the endpoint.
     """
     if not endpoint or not api_key:
         raise RegistrationRefused(f"{'api_key' if endpoint else 'endpoint'} is required")
@@ -50,7 +49,7 @@ def register_external(
     if not (parts.scheme and parts.netloc):
         raise RegistrationRefused(f"invalid endpoint: {url}")
     body: dict[str, Any] = {"json": _PROBE} if modern else {}
-    status = _asked(url, {"Authorization": f"Bearer {api_key}"}, body, pause)
+    status = _sent(url, {"Authorization": f"Bearer {api_key}"}, body, pause).status_code
     problem = {
         403: f"Forbidden: Authorization failed with api_key: {api_key}",
         404: f"Not Found: failed to connect to the endpoint: {url}",
@@ -62,20 +61,16 @@ def register_external(
 
 
 def ask_external(
-    endpoint: str,
-    api_key: str,
-    request: Mapping[str, Any],
-    *,
-    pause: Callable[[float], object] = lambda _seconds: None,
+    endpoint: str, api_key: str, request: Mapping[str, Any], *, pause: Callable[[float], object] = lambda _seconds: None
 ) -> tuple[int, bytes]:
-    """Call an endpoint as Dify does for one retrieval, with three retries if it is busy or silent.
+    """Call an endpoint as Dify does for one retrieval, with three retries if it is busy or does not answer.
 
     Args:
         endpoint, api_key, pause: see `register_external`.
         request: knowledge_id, query, retrieval_setting, metadata_condition.
 
     Returns:
-        Status and body of the answer; of a 503 where there was none that is not asked for again.
+        Status and body of the answer; 503 without a body if all tries failed.
     """
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {api_key}"}
     body = {"content": json.dumps(dict(request))}  # other scripts escaped, as Dify writes them
@@ -89,7 +84,7 @@ def ask_external(
 def node_result(status: int, body: bytes, dataset: Dataset, *, top_k: int = 4) -> list[dict[str, Any]]:
     """Return the `result` of a Knowledge Retrieval node; empty for any status but 200, although the node succeeds.
 
-    A record whose metadata is no object is dropped; the others are sorted by score and cut at the node's `top_k`.
+    A record whose metadata is not an object is dropped; the others are sorted by score and cut at the node's `top_k`.
     """
     records = _records(body) if status == 200 else None
     kept = [record for record in records or () if isinstance(record.get("metadata"), dict)]
@@ -120,7 +115,7 @@ def _records(body: bytes) -> list[dict[str, Any]] | None:
 
 
 def _passage(record: Mapping[str, Any], place: int, dataset: Dataset) -> dict[str, Any]:
-    """Return a record as the node does: score, title and dataset override those in its metadata."""
+    """Return a record in the node's form; score, title and dataset override those in its metadata."""
     title, score, own = record.get("title"), record.get("score"), record["metadata"]
     of_dataset = {"dataset_id": dataset.id, "dataset_name": dataset.name}
     metadata = {
@@ -135,11 +130,6 @@ def _passage(record: Mapping[str, Any], place: int, dataset: Dataset) -> dict[st
         "score": score,
     }
     return {"content": record.get("content"), "metadata": metadata, "title": title}
-
-
-def _asked(url: str, headers: dict[str, str], body: dict[str, Any], pause: Callable[[float], object]) -> int:
-    """Return the status of the first answer that is not retried."""
-    return _sent(url, headers, body, pause).status_code
 
 
 def _sent(url: str, headers: dict[str, str], body: dict[str, Any], pause: Callable[[float], object]) -> httpx.Response:

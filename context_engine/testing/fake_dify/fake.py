@@ -33,24 +33,24 @@ class FakeDify:
         with FakeDify([rules]) as dify:
             ...  # dify.base_url, dify.api_key, dify.dataset_id("Rules")
 
-    It answers as Dify 1.12.1 was seen to answer, its odd sides included: keyword search without scores or order, hybrid
-    search without a reranker on mixed scales, 400 for outages, filters it ignores. What its scores say of relevance is
-    not Dify's: vectors are hashed words.
+    It answers as Dify 1.12.1 was observed to answer, including its oddities: keyword search without scores or order,
+    hybrid search without a reranker on mixed scales, 400 for outages, ignored filters. Only the scores differ from
+    Dify's: vectors are hashed words.
 
     Args:
-        datasets: what it holds; their names must differ.
-        api_key: a random one if None.
-        version: what X-Version says. "1.13.x" checks the retrieval model by types (400, not 500) and ignores metadata
-            filters without a word; from "1.14" on filters work, lists are never null, pages know how many there are,
-            and a deletion is a 204.
-        seed: decides the order, and the cut among equals, of keyword search.
-        rate_limit: calls in 60 s that search or change something, those it refuses included; None for no limit.
+        datasets: the content; their names must differ.
+        api_key: None: a random one.
+        version: the value of X-Version. "1.13.x" checks the types of the retrieval model (400, not 500) and silently
+            ignores metadata filters; since "1.14" filters work, lists are never null, pages have the right total,
+            and a deletion answers 204.
+        seed: decides the order of keyword search, and the cut among equals.
+        rate_limit: searches and changes allowed in 60 s, counting refused ones; None: no limit.
         clock: seconds for the rate limit and for indexing.
-        indexing_s: how long a new document is indexed before it can be found.
-        drop_filters: whether metadata filters are ignored; as the version does if None.
-        cookies: set a cookie that holds the key, as one fork of Dify does.
-        rerankers: models that work, beside those the datasets name.
-        port: 0 for any free one.
+        indexing_s: seconds until a new document can be found.
+        drop_filters: whether metadata filters are ignored; None: as in the version.
+        cookies: whether to set a cookie that holds the key, as one fork of Dify does.
+        rerankers: working models besides those that the datasets name.
+        port: 0: any free port.
     """
 
     def __init__(
@@ -106,11 +106,7 @@ class FakeDify:
 
     @classmethod
     def demo(cls, **options: Any) -> Self:
-        """Return a server of the demo bank, with one dataset per source, named by the source's id.
-
-        Args:
-            options: those of FakeDify, but for the datasets.
-        """
+        """Return a server of the demo bank, with one dataset per source, named by its id; options as for FakeDify."""
         from context_engine.testing.fake_dify.demo import demo_datasets
 
         return cls(demo_datasets(), **options)
@@ -136,7 +132,7 @@ class FakeDify:
         """Return the id of the dataset with a name.
 
         Raises:
-            KeyError: there is none.
+            KeyError: no dataset has this name.
         """
         ids = self.dataset_ids
         if name not in ids:
@@ -147,7 +143,7 @@ class FakeDify:
         """Return the documents that the dataset with a name holds now, in the order of creation.
 
         Raises:
-            KeyError: there is no such dataset.
+            KeyError: no dataset has this name.
         """
         dataset = self._app.datasets[self.dataset_id(name)]
         if self._server is None:
@@ -159,11 +155,10 @@ class FakeDify:
         """Register an External Knowledge API as Dify's console does; return the status of its answer to the probe.
 
         Args:
-            endpoint: without "/retrieval".
-            api_key: of the endpoint.
+            endpoint: the URL without "/retrieval".
 
         Raises:
-            RegistrationRefused: Dify does not take it; says what Dify says.
+            RegistrationRefused: Dify refuses it; the message is Dify's.
         """
         return register_external(endpoint, api_key, modern=self._app.how.modern)
 
@@ -179,11 +174,11 @@ class FakeDify:
         """Inject a fault from now on. If several apply to a call, the first injected one takes effect.
 
         Args:
-            fault: a name in FAULTS, or one of your own.
-            dataset: name or id; None for every call.
-            endpoint: None for all.
-            calls: which of these calls, counted from 1; None for all. `calls={1}` fails once, then heals.
-            delay_s: seconds to wait, in place of the fault's own.
+            fault: a name in FAULTS, or your own fault.
+            dataset: name or id; None: every dataset.
+            endpoint: None: all endpoints.
+            calls: numbers of the affected calls, from 1; None: all. With `calls={1}` only the first call fails.
+            delay_s: seconds to wait instead of the fault's `delay_s`.
         """
         chosen = FAULTS[fault] if isinstance(fault, str) else fault
         if delay_s is not None:
@@ -214,16 +209,16 @@ class FakeDify:
 
     @property
     def most_connections(self) -> int:
-        """The most connections that were open at one time."""
+        """The highest number of connections open at the same time."""
         return self._running().most_connections
 
     @property
     def most_busy(self) -> int:
-        """The most requests that were being answered at one time."""
+        """The highest number of requests answered at the same time."""
         return self._running().most_busy
 
     def start(self) -> Self:
-        """Listen; the `with` statement does this."""
+        """Start to listen; the `with` statement does this."""
         self._server = Server(self._port, self._app, self._headers)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True, name="fake-dify")
         self._thread.start()

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and Dify, by name."""
+"""Faults that can occur between a client and Dify, by name."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Fault:
     """A fault of the server.
 
     Attributes:
-        answer: given instead of Dify's; None lets Dify answer.
-        change: changes the body of Dify's answer (a parsed JSON value) into what is sent.
-        delay_s: waited before anything is sent; with a slow wire, before each byte.
-        wire: how the answer goes over the wire. "truncated" ends in the middle, "dropped" closes before the first
-            byte, "reset" does so rudely; the huge ones and the bomb add 32 MiB of blanks: with a length, in chunks
-            without one, and compressed.
-        each_leg: what the answer says is said by each leg of a hybrid search, joined as Dify joins it.
+        answer: replaces Dify's answer; None: Dify answers.
+        change: turns the body of Dify's answer (a parsed JSON value) into the body to send.
+        delay_s: seconds to wait before sending; with a slow wire, before each byte.
+        wire: how the answer is sent. "truncated" ends in the middle, "dropped" closes before the first byte, "reset"
+            resets the connection; "huge", "huge_chunked" and "gzip_bomb" add 32 MiB of blanks: with a length, in
+            chunks without a length, and compressed.
+        each_leg: whether each leg of a hybrid search reports the error; the messages are joined as in Dify.
     """
 
     answer: AppResponse | None = None
@@ -43,12 +43,7 @@ class Fault:
     each_leg: bool = False
 
     def apply(self, genuine: Callable[[], AppResponse], *, hybrid: bool = False) -> AppResponse:
-        """Return the answer to send; the app is called only if the fault needs its answer.
-
-        Args:
-            genuine: Dify's answer.
-            hybrid: whether a hybrid search was asked for.
-        """
+        """Return the answer to send; `genuine` (Dify's answer) is called only if the fault needs it."""
         if self.answer is not None:
             return _twice(self.answer) if self.each_leg and hybrid else self.answer
         answer = genuine()
@@ -103,12 +98,12 @@ def _records(value: Any) -> Fault:
 
 
 def _records_by(change: Callable[[list[dict[str, Any]]], Any]) -> Fault:
-    """Change the records of an answer that has records."""
+    """Return a fault that changes the records of an answer."""
     return Fault(change=lambda body: {**body, "records": change(body["records"])} if "records" in body else body)
 
 
 def _each(change: Callable[[dict[str, Any]], Any]) -> Fault:
-    """Change every record."""
+    """Return a fault that changes every record."""
     return _records_by(lambda records: [change(record) for record in records])
 
 

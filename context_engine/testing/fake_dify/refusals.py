@@ -1,4 +1,4 @@
-"""Dify's error bodies, and its checks of a retrieve request's body."""
+"""Dify's error bodies and its checks of the body of a retrieve request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def invalid_param(message: str) -> DifyRefusal:
 
 
 def internal_error(message: str) -> DifyRefusal:
-    """Return the 500 with the text of the exception, as Dify shows it."""
+    """Return a 500 with the text of the exception, as in Dify."""
     return DifyRefusal(500, "internal_server_error", message)
 
 
@@ -72,7 +72,7 @@ def _short(value: Any) -> str:
 
 
 def no_vector_table(dataset_id: str, *, full_text: bool = False) -> DifyRefusal:
-    """Return the answer of a dataset without vectors: the vector store's own message."""
+    """Return the refusal for a dataset without vectors: the message of the vector store."""
     name = f"embedding_vector_index_{dataset_id.replace('-', '_')}_nod"
     where = "LINE 1: ..., 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]' AS distance FROM embedding_..."
     if full_text:
@@ -112,12 +112,11 @@ def plan(body: Any, saved: Mapping[str, Any] | None, *, typed: bool) -> Retrieve
     """Return the retrieve plan of a request.
 
     Args:
-        body: the parsed JSON.
-        saved: the dataset's own retrieval model, used where the request brings none.
-        typed: whether the retrieval model is checked by types, as newer versions do.
+        saved: the dataset's retrieval model, for requests without one.
+        typed: whether the types of the retrieval model are checked, as in newer versions.
 
     Raises:
-        Refusal: the request cannot be used.
+        DifyRefusal: the request is invalid.
     """
     payload = _payload(body or {}, typed)
     query = payload["query"]
@@ -126,12 +125,11 @@ def plan(body: Any, saved: Mapping[str, Any] | None, *, typed: bool) -> Retrieve
     return _read(query, payload.get("retrieval_model") or saved or DEFAULT_MODEL)
 
 
-def _payload(given: Any, typed: bool) -> Mapping[str, Any]:
+def _payload(body: Any, typed: bool) -> Mapping[str, Any]:
     """Return the body with its types checked."""
-    if not isinstance(given, dict):
+    if not isinstance(body, dict):
         text = "Input should be a valid dictionary or instance of HitTestingPayload"
-        raise validation_error("HitTestingPayload", [RefusedField("", text, "model_type", given)])
-    body: Mapping[str, Any] = given
+        raise validation_error("HitTestingPayload", [RefusedField("", text, "model_type", body)])
     problems = [*_query_problems(body), *_object_problems(body), *_attachment_problems(body)]
     model = body.get("retrieval_model")
     if typed and isinstance(model, dict):

@@ -1,7 +1,8 @@
-"""A retrieve request from its body to the records of the answer, with Dify's 18 filter operators and their traps.
+"""Answers a retrieve request, with Dify's 18 filter operators and their pitfalls.
 
-A missing or null value, and `is` with a list, are ignored: the filter then lets everything through. A document without
-the field is dropped, under negative operators too, because comparing SQL's null is neither true nor false."""
+A condition with a missing or null value, or `is` with a list, is ignored, so every document passes. A document without
+the field is dropped even under negative operators, because a comparison with SQL's null is neither true nor false.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def matching_documents(stored: StoredDataset, conditions: Mapping[str, Any]) -> 
         conditions: {"logical_operator": "and" | "or", "conditions": [{"name", "comparison_operator", "value"}]}.
 
     Raises:
-        Refusal: 400 for an operator Dify does not have, 500 for a comparison the database cannot make.
+        DifyRefusal: 400 for an unknown operator, 500 for a comparison that the database cannot make.
     """
     rows = _checked(conditions)
     tests = [test for row in rows if (test := _test(row)) is not None]
@@ -130,7 +131,7 @@ def _equality(name: str, value: str, *, wanted: bool) -> _Test:
 
 
 def _likeness(name: str, like: str, *, wanted: bool) -> _Test:
-    """Return SQL's LIKE test, where % and _ in the request's value are wildcards too."""
+    """Return a test like SQL's LIKE; % and _ in the request's value are wildcards too."""
     pattern = re.compile(re.escape(like).replace("%", ".*").replace("_", "."), re.DOTALL)
     return lambda metadata: (
         metadata.get(name) is not None and (pattern.fullmatch(str(metadata[name])) is not None) is wanted
@@ -152,10 +153,10 @@ class Behaviour(NamedTuple):
     """Differences between Dify versions and processes.
 
     Attributes:
-        typed: the retrieval model is checked by types, as since 1.13.
-        modern: null lists are empty lists, pages say how many there are, and a deletion is a 204, as since 1.14.
-        drop_filters: metadata filters are ignored without a word, as in 1.13.x.
-        seed: decides the order and the cut among equals of keyword search.
+        typed: the types of the retrieval model are checked (since 1.13).
+        modern: lists are never null, pages have the right total, and a deletion answers 204 (since 1.14).
+        drop_filters: metadata filters are silently ignored (1.13.x).
+        seed: decides the order of keyword search, and the cut among equals.
     """
 
     typed: bool
@@ -168,19 +169,15 @@ def retrieve(stored: StoredDataset, body: Any, how: Behaviour, models: Workspace
     """Return the body of a 200 answer.
 
     Raises:
-        Refusal: what Dify answers instead.
+        DifyRefusal: Dify refuses the request.
     """
     asked = plan(body, stored.dataset.saved_model, typed=how.typed)
     documents: set[str] | None = None
     if asked.conditions and asked.query and not how.drop_filters:
         documents = matching_documents(stored, asked.conditions)
-        if not documents:
-            return _answer(asked.query, [])
-    return _answer(asked.query, _records(stored, asked, documents, how, models))
-
-
-def _answer(query: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"query": {"content": query}, "records": records}
+    none_match = documents is not None and not documents
+    records = [] if none_match else _records(stored, asked, documents, how, models)
+    return {"query": {"content": asked.query}, "records": records}
 
 
 def _records(

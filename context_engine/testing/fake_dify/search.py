@@ -1,4 +1,4 @@
-"""The searches of a dataset: by meaning, by words, by both, and by keywords."""
+"""The search methods of a dataset: semantic, full-text, hybrid and keyword."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from context_engine.testing.fake_dify.stored import StoredDataset, StoredSegment
 def keyword_search(stored: StoredDataset, query: str, top_k: Any, seed: int) -> list[StoredSegment]:
     """Return the chunks that share the most keywords with the query.
 
-    Among chunks with equally many keywords the seed decides who is cut, as the hash seed of Dify's process does.
+    Among chunks with equally many keywords the seed decides which are cut, like the hash seed of Dify's process.
 
     Args:
-        top_k: as in the request; Python's slice rules hold, as they do in Dify: -1 leaves one out, null takes all.
+        top_k: as in the request. It is a slice bound, as in Dify: -1 leaves one out, null takes all.
     """
     wanted = set(keywords_of(query))
     counts = [(len(wanted.intersection(segment.keywords or ())), segment) for segment in stored.segments]
@@ -38,10 +38,10 @@ def _shuffled(seed: int, use: str, segment: StoredSegment) -> bytes:
 
 
 _EF_SEARCH: Final = 40
-"""The most that one look into the vector store's HNSW index gives, whatever is asked for."""
+"""Most hits of a search in the vector store's HNSW index, even for a larger top_k."""
 
 _SCANNED_FROM: Final = 1000
-"""A top_k that is met by reading the whole table: 100 was not, of 44 chunks, and 1000 was."""
+"""From this top_k on the whole table is read: observed with 44 chunks at 1000, not at 100."""
 
 _RANK_OF_ONE: Final = 0.0607927  # the database's rank of a text that holds one query word once
 
@@ -61,7 +61,7 @@ class WorkspaceModels(NamedTuple):
 
 
 class _NoSuchModel(Exception):
-    """The reranker or weights are unusable."""
+    """The reranker or the weights are unusable."""
 
 
 def vector_search(
@@ -69,13 +69,13 @@ def vector_search(
 ) -> list[UnitHit]:
     """Return the hits of a semantic, full-text or hybrid search, best first.
 
-    Hybrid search with a reranker that does not work finds nothing, as in Dify, where the error stays in a thread.
+    Hybrid search with a broken reranker finds nothing, as in Dify, where the error is lost in a thread.
 
     Args:
-        documents: the ids the filter lets through; None for no filter.
+        documents: ids that pass the filter; None: no filter.
 
     Raises:
-        Refusal: 400 in the words of the vector store or the model provider.
+        DifyRefusal: 400 with the message of the vector store or the model provider.
     """
     semantic, full_text = asked.method != "full_text_search", asked.method != "semantic_search"
     if not stored.units:
@@ -112,7 +112,7 @@ def _allowed(unit: Unit, documents: set[str] | None) -> bool:
 
 
 def _semantic(units: Sequence[Unit], query: str, top_k: int) -> list[UnitHit]:
-    """Return the top_k nearest units at any distance, from a candidate list that the index has cut off."""
+    """Return the top_k nearest units at any distance; the index limits their number."""
     vector = vector_of(query)
     hits = [UnitHit(unit, sum(value * unit.vector.get(at, 0.0) for at, value in vector.items())) for unit in units]
     return _sorted(hits)[: top_k if top_k >= _SCANNED_FROM else min(top_k, _EF_SEARCH)]

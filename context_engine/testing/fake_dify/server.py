@@ -33,18 +33,12 @@ def send(
     pause: Callable[[], object],
     headers: tuple[tuple[str, str], ...],
 ) -> bool:
-    """Send an answer and return whether the connection stays open.
-
-    Args:
-        wire: how it is damaged.
-        pause: called before each byte of a slow part.
-        headers: what every answer has.
-    """
+    """Send an answer and return whether the connection stays open; `pause` comes before each byte of a slow part."""
     if wire == "dropped":
         return False
     if wire == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        os.close(connection.detach())  # at once: an orderly shutdown first would say goodbye
+        os.close(connection.detach())  # no shutdown before: that would send FIN instead of RST
         return False
     if wire == "gzip_bomb":
         answer = AppResponse(answer.status, _bomb(), (*answer.headers, ("Content-Encoding", "gzip")))
@@ -95,7 +89,7 @@ class FakeRequest:
     """A logged request.
 
     Attributes:
-        path: with the query string.
+        path: including the query string.
         headers: names in lower case; the values of authorization, cookie and x-api-key are "***".
         body: the parsed JSON; None if it is missing or broken.
         authorized: whether the key was right; the key itself is not kept.
@@ -136,12 +130,12 @@ class Server(ThreadingHTTPServer):
                 del self._open[request]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a client that has gone; show anything else, which is a bug."""
+        """Ignore a client that has disconnected; show any other error, which is a bug."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
     def call(self, call: AppRequest) -> tuple[Callable[[], AppResponse], Fault]:
-        """Log a call; return how to answer it, and the fault that applies."""
+        """Log a call; return a function that answers it, and the fault that applies."""
         route = route_of(call.target, call.method)
         with self.lock:
             self.requests.append(_logged(call, self.app))
@@ -151,7 +145,7 @@ class Server(ThreadingHTTPServer):
         return lambda: self._answer(call), fault
 
     def _answer(self, call: AppRequest) -> AppResponse:
-        with self.lock:  # the rate window and the datasets are not made for several threads
+        with self.lock:  # the rate window and the datasets are not thread-safe
             return self.app.answer(call)
 
     def done(self) -> None:
@@ -170,7 +164,7 @@ class Server(ThreadingHTTPServer):
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # the client was faster
+                pass  # the client closed it first
             thread.join(5)
 
 
@@ -180,26 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        """Serve."""
-        self._serve()
-
-    def do_POST(self) -> None:
-        """Serve."""
-        self._serve()
-
-    def do_PUT(self) -> None:
-        """Serve."""
-        self._serve()
-
-    def do_PATCH(self) -> None:
-        """Serve."""
-        self._serve()
-
-    def do_DELETE(self) -> None:
-        """Serve."""
-        self._serve()
-
-    def _serve(self) -> None:
+        """Answer a call of any method."""
         length = int(self.headers.get("Content-Length") or 0)
         headers = {name.lower(): value for name, value in self.headers.items()}
         call = AppRequest(self.command, self.path, headers, self.rfile.read(length))
@@ -210,6 +185,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         finally:
             self.server.done()
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
     def _send(self, answer: Callable[[], AppResponse], fault: Fault, *, hybrid: bool) -> None:
         def pause() -> None:
@@ -222,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
 
 def _is_hybrid(body: bytes) -> bool:

@@ -25,8 +25,8 @@ _PARTICLES: Final = re.compile("[的是在和与及并对向不应为之或等�
 def keywords_of(text: str) -> list[str]:
     """Return the ten most common words of a text as written; earlier words win ties.
 
-    Chinese is cut at its particles and then into words of two characters, so that a text has about as many words as
-    Dify's dictionary finds in it, though not always the same.
+    Chinese is split at particles and then into words of two characters: about as many words as Dify's dictionary finds,
+    though not always the same ones.
     """
     counts = Counter(word for word in _words(text) if len(word) > 1 and word.casefold() not in STOP_WORDS)
     return [word for word, _ in counts.most_common(MOST_KEYWORDS)]
@@ -94,7 +94,7 @@ class StoredSegment:
 
 
 class Unit(NamedTuple):
-    """A unit of the vector store: a chunk, its summary, or one child of a parent (`child` is its position, from 1)."""
+    """A unit of the vector store: a chunk, its summary, or a child chunk (`child` is its position, from 1)."""
 
     segment: StoredSegment
     child: int | None
@@ -120,12 +120,12 @@ class StoredDataset:
 
     @cached_property
     def units(self) -> Sequence[Unit]:
-        """The units of its vector store; empty if it has none."""
+        """The units in the vector store; empty in an economy dataset."""
         return [unit for segment in self.segments for unit in _units(segment)] if _has_vectors(self.dataset) else []
 
 
 def store(dataset: FakeDataset, created_at: int) -> StoredDataset:
-    """Return the dataset as Dify holds it."""
+    """Return a dataset in its stored form."""
     base = UUID(dataset.dataset_id)
     documents: list[StoredDocument] = []
     segments: list[StoredSegment] = []
@@ -170,7 +170,7 @@ def _units(segment: StoredSegment) -> list[Unit]:
 
 @lru_cache(maxsize=65_536)
 def vector_of(text: str) -> Mapping[int, float]:
-    """Return the hashed vector of a text as its non-zero places."""
+    """Return the non-zero elements of the hashed vector of a text, by place."""
     return {place: value for place, value in enumerate(_EMBEDDER.embed_query(text)) if value}
 
 
@@ -196,10 +196,10 @@ class Indexing(NamedTuple):
     """Pending indexing of a document.
 
     Attributes:
-        started: when it was begun, on the fake's clock.
-        takes_s: seconds until it is done; infinite for an update that never ends.
-        segments: what the document holds then.
-        error: why it fails then, None if it does not.
+        started: start, on the fake's clock.
+        takes_s: duration in seconds; infinite for an update that never ends.
+        segments: the chunks of the document afterwards.
+        error: the reason of failure, or None.
         completed_at: unix seconds.
     """
 
@@ -214,9 +214,8 @@ class HeldDataset:
     """A dataset with its documents by their ids.
 
     Args:
-        dataset: as declared.
         created_at: unix seconds.
-        clock: seconds that only grow, for indexing.
+        clock: monotonic seconds, for indexing.
     """
 
     def __init__(self, dataset: FakeDataset, created_at: int, clock: Callable[[], float]) -> None:
@@ -230,7 +229,7 @@ class HeldDataset:
 
     @property
     def stored(self) -> StoredDataset:
-        """The dataset as Dify holds it now."""
+        """The current stored form."""
         self._settle()
         if self._stored is None:
             self._stored = store(replace(self.dataset, documents=list(self._documents.values())), self.created_at)
@@ -238,7 +237,7 @@ class HeldDataset:
 
     @property
     def documents(self) -> list[FakeDocument]:
-        """The documents as they are now, each with its id and place."""
+        """The current documents, each with its id and place."""
         self._settle()
         return list(self._documents.values())
 

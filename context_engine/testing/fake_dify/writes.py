@@ -1,4 +1,4 @@
-"""The endpoints that change something: datasets, documents, chunks and metadata."""
+"""The endpoints that change datasets, documents, chunks and metadata."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ def split_text(text: str, rule: Mapping[str, Any] | None) -> list[str]:
     """Return the chunks into which Dify splits a text.
 
     Args:
-        text: the document.
-        rule: the request's `process_rule`; automatic if None.
+        rule: the request's `process_rule`; None: automatic.
 
     Raises:
-        ValueError: the rule cannot be used; Dify finds that out after it has answered, while it indexes.
+        ValueError: the rule is invalid. Dify reports that during indexing, after its answer.
     """
     rules = (rule or {}).get("rules") or {}
     if (rule or {}).get("mode", "automatic") == "automatic":
@@ -62,7 +61,7 @@ def _tidy(text: str) -> str:
 
 
 def _packed(parts: Sequence[str], most: int, joint: str) -> list[str]:
-    """Join parts as long as they fit."""
+    """Join consecutive parts up to `most` characters."""
     out: list[str] = []
     for piece in (piece for part in parts for piece in _fitting(part, most // _PER_TOKEN)):
         if out and len(out[-1]) + len(joint) + len(piece) <= most:
@@ -73,7 +72,7 @@ def _packed(parts: Sequence[str], most: int, joint: str) -> list[str]:
 
 
 def _fitting(part: str, tokens: int) -> list[str]:
-    """Return a part unchanged if it fits, else split at its spaces, which are lost."""
+    """Return a part unchanged if it fits, else split at spaces; the spaces are lost, as in Dify."""
     most = tokens * _PER_TOKEN
     if len(part) <= most:
         return [part]
@@ -112,9 +111,9 @@ class DatasetWriter:
 
     Args:
         datasets: by their ids, in the order of creation.
-        clock: seconds that only grow.
-        indexing_s: how long indexing takes.
-        modern: DELETE answers 204 without a body, as newer versions do.
+        clock: monotonic seconds.
+        indexing_s: seconds that indexing takes.
+        modern: whether DELETE answers 204 without a body, as in newer versions.
     """
 
     def __init__(
@@ -146,7 +145,7 @@ class DatasetWriter:
         return WriteResponse(200, describe(made.stored, alone=False, new=True))
 
     def delete_dataset(self, dataset: HeldDataset) -> WriteResponse:
-        """Delete a dataset with all it holds."""
+        """Delete a dataset and its documents."""
         del self._datasets[dataset.dataset.dataset_id]
         return self._deleted()
 
@@ -156,7 +155,7 @@ class DatasetWriter:
         if missing:
             raise validation_error("DocumentTextCreatePayload", missing)
         self._check_document(dataset, body)
-        name = body["name"][:MOST_DOCUMENT_NAME]  # without a word, as Dify does
+        name = body["name"][:MOST_DOCUMENT_NAME]  # silently, as in Dify
         same = next((other for other in dataset.documents if other.name == name and other.enabled), None)
         if not dataset.documents:
             technique = dataset.dataset.indexing_technique or body["indexing_technique"]
@@ -171,7 +170,7 @@ class DatasetWriter:
         return WriteResponse(200, {"document": {**row, **_QUEUED}, "batch": document.batch})
 
     def update_by_text(self, dataset: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
-        """Begin an update that never ends: the worker locks itself out, and the document's chunks are gone."""
+        """Start an update that never ends, as in Dify: its worker deadlocks after deleting the document's chunks."""
         if "text" not in body and "process_rule" not in body:
             raise invalid_param("Data source or Process rule is required")
         renamed = replace(document, name=body.get("name", document.name), batch=_batch())
@@ -182,7 +181,7 @@ class DatasetWriter:
         return WriteResponse(200, {"document": {**row, "created_from": "web", **_QUEUED}, "batch": renamed.batch})
 
     def delete_document(self, dataset: HeldDataset, document: FakeDocument) -> WriteResponse:
-        """Delete a document, even while it is indexed; an archived one is refused."""
+        """Delete a document, even during indexing; an archived document is refused."""
         if document.archived:
             archived = "The archived document is not editable."
             raise DifyRefusal(403, "archived_document_immutable", archived)
@@ -209,7 +208,7 @@ class DatasetWriter:
         return WriteResponse(200, {"data": [document_status(_stored(dataset, document)) for document in documents]})
 
     def create_segments(self, dataset: HeldDataset, document: FakeDocument, body: Any) -> WriteResponse:
-        """Add chunks at the end of a document, word for word."""
+        """Append chunks to a document unchanged."""
         if document.indexing_status != "completed":
             raise DifyRefusal(404, "not_found", "Document is not completed.")
         if not document.enabled:
@@ -238,7 +237,7 @@ class DatasetWriter:
     def update_segment(self, dataset: HeldDataset, document: FakeDocument, identity: str, body: Any) -> WriteResponse:
         """Change a chunk."""
         sent, segments = body.get("segment") or {}, _segments(dataset, document)
-        old = _one(segments, identity)
+        old = _segment_by_id(segments, identity)
         changed = replace(old, **{name: sent[name] for name in ("content", "keywords", "enabled") if name in sent})
         dataset.put(replace(document, segments=[changed if segment is old else segment for segment in segments]))
         return WriteResponse(
@@ -248,7 +247,7 @@ class DatasetWriter:
     def delete_segment(self, dataset: HeldDataset, document: FakeDocument, identity: str) -> WriteResponse:
         """Delete a chunk."""
         segments = _segments(dataset, document)
-        deleted = _one(segments, identity)
+        deleted = _segment_by_id(segments, identity)
         dataset.put(replace(document, segments=[segment for segment in segments if segment is not deleted]))
         return self._deleted()
 
@@ -272,7 +271,7 @@ class DatasetWriter:
         return WriteResponse(200, {"result": "success"})
 
     def assign_metadata(self, dataset: HeldDataset, body: Any) -> WriteResponse:
-        """Set the metadata of documents; what cannot be set is silently skipped, as in Dify."""
+        """Set the metadata of documents; invalid operations are silently skipped, as in Dify."""
         for operation in body.get("operation_data") or ():
             document = dataset.document(str(operation.get("document_id")))
             if document is not None:
@@ -325,7 +324,7 @@ def _text(body: Any, name: str, model: str, most: int) -> str:
 
 
 def _stored(dataset: HeldDataset, document: FakeDocument) -> StoredDocument:
-    """Return Dify's view of a document that may not be added yet."""
+    """Return the stored form of a document, which need not be in the dataset yet."""
     assert document.id is not None
     known = next((row for row in dataset.stored.documents if row.id == document.id), None)
     metadata = document.metadata if known is None else known.metadata
@@ -338,7 +337,7 @@ def _segments(dataset: HeldDataset, document: FakeDocument) -> list[FakeSegment]
     return [replace(row.segment, id=row.id, position=row.position) for row in rows]
 
 
-def _one(segments: list[FakeSegment], identity: str) -> FakeSegment:
+def _segment_by_id(segments: list[FakeSegment], identity: str) -> FakeSegment:
     match = next((segment for segment in segments if segment.id == identity), None)
     if match is None:
         raise DifyRefusal(404, "not_found", "Segment not found.")

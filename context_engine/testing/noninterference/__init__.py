@@ -1,4 +1,4 @@
-"""Non-interference, shown: what a caller may not read changes a thousand times, and no answer changes by a byte."""
+"""Proof of non-interference: changes of documents that a caller may not read change none of its answers."""
 
 from context_engine.testing.noninterference.certificate import (
     AccessCertificate,

@@ -1,4 +1,4 @@
-"""The certificate: the questions are asked again and again while hidden documents change, and compared byte by byte."""
+"""The certificate: repeats requests while hidden documents change, and compares the answers byte by byte."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASKED: Final = ("query", "domain", "filters", "as_of", "require_sources", "over
 
 
 class StillClock:
-    """A stopped clock: all times and durations are equal, so that answers can be compared byte by byte."""
+    """A stopped clock, so that answers can be compared byte by byte."""
 
     def now(self) -> datetime:
         """Return 2026-03-02 10:00 UTC."""
@@ -51,13 +51,13 @@ class AccessTrial(Protocol):
 
 
 class AnswerDifference(NamedTuple):
-    """An answer that has changed.
+    """An answer that differs from the first answer to the same request.
 
     Attributes:
-        request: what was asked.
-        since, until: after so many changes it was as at first, and after so many no longer; equal: nothing was changed.
-        where: the first place that differs, as a path.
-        before, after: what stood there, as JSON, cut.
+        request: the request as JSON.
+        since, until: number of changes at the last equal answer and at this one; equal if nothing changed in between.
+        where: path of the first difference.
+        before, after: the values there, as JSON, shortened.
     """
 
     request: str
@@ -73,13 +73,13 @@ class AccessCertificate:
     """The result of a trial for one principal.
 
     Attributes:
-        changes: how many were done, by kind.
-        questions: different requests; `answers` counts how often they were asked and compared.
-        outcomes: how the first answers came out: decisions, and names of errors.
-        differing: how many answers were not as at first, by the first place that differs.
-        first: the first of these.
-        insider_saw: how many answers of one who may read all did change: 0 means that the trial shows nothing.
-        digest: SHA-256 of requests and answers, in hexadecimal: equal trials have equal ones.
+        changes: number of changes by kind.
+        questions: number of distinct requests; `answers` counts the repeated and compared ones.
+        outcomes: number of first answers by decision or error name.
+        differing: number of answers that differ from the first, by the path of the first difference.
+        first: the first difference.
+        insider_saw: number of changed answers of the insider; 0: the trial proves nothing. None: no insider.
+        digest: SHA-256 of requests and first answers, in hexadecimal; equal for equal trials.
     """
 
     principal: str
@@ -95,11 +95,11 @@ class AccessCertificate:
 
     @property
     def holds(self) -> bool:
-        """Whether no answer changed while a principal who may read the changes saw some: otherwise nothing is shown."""
+        """Whether no answer changed, although the insider saw changes."""
         return not self.differing and self.insider_saw != 0 and bool(self.changes) and self.questions > 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it, JSON-ready."""
+        """Return all fields as JSON values."""
         fields = asdict(self)
         return {**fields, "holds": self.holds, "first": self.first and self.first._asdict()}
 
@@ -113,20 +113,20 @@ def certify(
     draw: Random,
     between: int = 5,
     insider: Principal | None = None,
-    told: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> AccessCertificate:
     """Certify whether a principal's answers stay the same while documents it may not read change.
 
-    Every request is asked twice before the changes, twice after them, the last time of a trial that was opened anew,
-    and in turn between batches of random size.
+    Every request is asked twice before the changes and twice after them, the last time of a reopened trial. Between
+    batches of random size some requests are asked in turn.
 
     Args:
-        requests: whose principal is replaced.
-        changes: of what the principal may not read.
-        between: how many requests are asked after each batch.
-        insider: one who may read what is changed: asks the same before each of the principal's requests, so that what
-            is kept for one caller and given to another shows.
-        told: called with the number of changes done.
+        requests: their principal is replaced.
+        changes: changes of documents that the principal may not read.
+        between: number of requests after each batch.
+        insider: a principal who may read the changed documents. It asks every request first, which reveals answers
+            cached for one caller and given to another.
+        progress: receives the number of changes done.
     """
     run = _PrincipalRun(trial, principal, requests, insider)
     run.ask(range(len(requests)))
@@ -138,7 +138,7 @@ def certify(
         done.update(str(change.kind) for change in batch)
         run.changes, batches = done.total(), batches + 1
         run.ask(islice(turns, between))
-        told(run.changes)
+        progress(run.changes)
     run.ask(range(len(requests)))
     trial.reopen()
     run.ask(range(len(requests)))
@@ -158,7 +158,7 @@ def certify(
 
 @dataclass
 class _PrincipalRun:
-    """The requests of one principal, their first answers, and later differences."""
+    """The requests of one principal, their first answers and later differences."""
 
     trial: AccessTrial
     principal: Principal
@@ -186,7 +186,7 @@ class _PrincipalRun:
                 self.of_insider.append(_bytes(self.trial.answer(replace(request, principal=self.insider))))
 
     def ask(self, turns: Iterable[int]) -> None:
-        """Repeat some of the requests, and compare their answers."""
+        """Repeat some of the requests and compare the answers."""
         for turn in turns:
             request = self.requests[turn]
             if self.insider is not None:
@@ -203,18 +203,18 @@ class _PrincipalRun:
 
     def digest(self) -> str:
         """Return a digest of the trial's result."""
-        who = self.principal
-        named = [who.id, sorted(who.roles), sorted(who.groups), who.clearance]
-        digest = hashlib.sha256(canonical_json(named).encode())
+        caller = self.principal
+        identity = [caller.id, sorted(caller.roles), sorted(caller.groups), caller.clearance]
+        digest = hashlib.sha256(canonical_json(identity).encode())
         for request, answer in zip(self.requests, self.known, strict=True):
             digest.update(hashlib.sha256(repr(request).encode()).digest() + hashlib.sha256(answer).digest())
         return digest.hexdigest()
 
     def _difference(self, turn: int, answer: Mapping[str, Any]) -> AnswerDifference:
         where, before, after = _first_difference(_plain(self.expected[turn]), _plain(answer))
-        asked = {name: getattr(self.requests[turn], name) for name in _ASKED}
-        told = canonical_json({name: value for name, value in asked.items() if value})
-        return AnswerDifference(told, self.same_at[turn], self.changes, where, *_cut(before, after))
+        fields = {name: getattr(self.requests[turn], name) for name in _ASKED}
+        request = canonical_json({name: value for name, value in fields.items() if value})
+        return AnswerDifference(request, self.same_at[turn], self.changes, where, *_cut(before, after))
 
 
 def _batches(changes: Iterable[HiddenChange], draw: Random) -> Iterator[list[HiddenChange]]:
@@ -228,7 +228,7 @@ def _bytes(answer: Mapping[str, Any]) -> bytes:
 
 
 def _plain(answer: Mapping[str, Any]) -> Any:
-    """Return an answer as JSON values in their own order."""
+    """Return an answer as JSON values, keys in their order."""
     return json.loads(json.dumps(answer, default=str))
 
 
@@ -247,7 +247,7 @@ def _first_difference(before: Any, after: Any, path: str = "") -> tuple[str, Any
 
 
 def _cut(before: Any, after: Any) -> tuple[str, str]:
-    """Return two values as JSON, each cut to where they begin to differ."""
+    """Return two values as JSON, shortened around their first difference."""
     first, second = canonical_json(before), canonical_json(after)
     pairs = enumerate(zip(first, second, strict=False))
     same = next((place for place, (left, other) in pairs if left != other), min(len(first), len(second)))

@@ -23,14 +23,14 @@ _CODES: Final = ("NPA-001", "4.2.1(b)", "7 %", "USD 5 000 000")
 class HiddenTexts:
     """Makes the chunks of hidden documents.
 
-    They flood the words that are asked for, repeat open texts letter by letter or but for one word, hold the questions
-    themselves with their misspelt and unknown words, and others that are one slip away; define asked words, have the
-    fields that filters name, and claim to replace open documents.
+    To provoke any influence on answers, the chunks repeat words of the questions, copy open texts exactly or with one
+    word changed, contain the questions with their misspelt and unknown words, misspell other words, define words of
+    the questions, have the fields that filters name, and claim to supersede open documents.
 
     Args:
-        draw: what decides.
+        draw: source of randomness.
         readable: chunks that the caller may read.
-        requests: what the caller asks.
+        requests: requests of the caller.
     """
 
     def __init__(self, draw: Random, readable: Sequence[Chunk], requests: Sequence[SearchRequest]) -> None:
@@ -47,8 +47,8 @@ class HiddenTexts:
         """Return the chunks of a new document.
 
         Args:
-            claim: the classification that each of them claims.
-            foreign: it is in another source than the open texts, so that their ids and claims may be its own.
+            claim: the classification that each chunk claims.
+            foreign: whether it is in another source than the open texts, so that it may reuse their ids.
         """
         number = self._draw.randint(1, _MOST_CHUNKS)
         return tuple(self._chunk(document_id, place, claim, foreign=foreign) for place in range(number))
@@ -104,18 +104,18 @@ class HiddenTexts:
         return f'"{term.capitalize()}" means {self._draw.choice(self._asked)}.'
 
     def _memo(self) -> str:
-        told = sentence_of(self._draw.choice(self._readable), self._draw) if self._readable else ""
+        sentence = sentence_of(self._draw.choice(self._readable), self._draw) if self._readable else ""
         words = " ".join(self._draw.choices(self._words, k=8))
-        return f"Memo on project {unknown_word(self._draw)}: {words}. {told}"
+        return f"Memo on project {unknown_word(self._draw)}: {words}. {sentence}"
 
 
 def _is_hash(chunk: Chunk) -> bool:
-    """Return whether a chunk's id is the hash of its text, so that equal texts have equal ids."""
+    """Return whether a chunk's id is the hash of its text."""
     return chunk.chunk_id == content_sha256(chunk.content)
 
 
 _MOST_DOCUMENTS: Final = 150
-"""Made and kept at once; beyond it more are deleted than written."""
+"""Most documents to add; above it, every change deletes one."""
 
 _NEW_SOURCE_EACH: Final = 40
 _NEW_RULE_EACH: Final = 70
@@ -138,7 +138,7 @@ class HiddenDocument:
     """A document that the caller may not read.
 
     Attributes:
-        chunks: as they are written; empty for one that stood there before and was never read.
+        chunks: the written chunks; empty for a document that existed before the trial.
     """
 
     place: HiddenPlace
@@ -152,9 +152,9 @@ class HiddenChange:
     """One change at one place.
 
     Attributes:
-        number: from 0 on; makes the content hash another each time.
-        gone: the document that was there, or None.
-        now: the document that stands there afterwards, or None.
+        number: from 0; makes each content hash different.
+        gone: the document before the change, or None.
+        now: the document after the change, or None.
     """
 
     number: int
@@ -178,20 +178,19 @@ def hidden_changes(
     texts: HiddenTexts,
     draw: Random,
     *,
-    held: Iterable[HiddenDocument] = (),
+    existing: Iterable[HiddenDocument] = (),
     new_places: Iterable[HiddenPlace] = (),
     new_rules: bool = False,
 ) -> Iterator[HiddenChange]:
-    """Yield random changes without end.
+    """Yield an endless series of random changes.
 
     Args:
-        places: where hidden documents may stand; it may be empty where there are new places.
-        texts: makes them.
-        held: hidden documents that stand there already.
-        new_places: of sources that are not registered yet; each comes into play by a change of kind `new_source`.
-        new_rules: whether the rule of a hidden source changes now and then, too; it stays hidden.
+        places: places for hidden documents; may be empty if there are new places.
+        existing: hidden documents that are already there.
+        new_places: places in unregistered sources; each is added by a change of kind `new_source`.
+        new_rules: whether the rule of a hidden source changes now and then; the source stays hidden.
     """
-    making = _Changes(places, texts, draw, held)
+    making = _Changes(places, texts, draw, existing)
     fresh = iter(new_places)
     for number in count():
         place = next(fresh, None) if number % _NEW_SOURCE_EACH == 0 or not making.places else None
@@ -212,11 +211,11 @@ class _Changes:
     """The hidden documents after the changes so far."""
 
     def __init__(
-        self, places: Sequence[HiddenPlace], texts: HiddenTexts, draw: Random, held: Iterable[HiddenDocument]
+        self, places: Sequence[HiddenPlace], texts: HiddenTexts, draw: Random, existing: Iterable[HiddenDocument]
     ) -> None:
         self.places = list(places)
         self._texts, self._draw = texts, draw
-        self._documents = list(held)
+        self._documents = list(existing)
         self._most = len(self._documents) + _MOST_DOCUMENTS
         self._names = count(1)
         self._by_kind: Mapping[ChangeKind, Callable[[HiddenDocument], HiddenDocument | None]] = {
@@ -240,7 +239,7 @@ class _Changes:
         return HiddenChange(number=number, kind=kind, place=gone.place, gone=gone, now=now)
 
     def ruled(self) -> HiddenPlace:
-        """Return a source whose rule is to change: one that is wholly hidden."""
+        """Return a completely hidden source, whose rule is to change."""
         return self._draw.choice([place for place in self.places if place.whole])
 
     def inserted(self, place: HiddenPlace) -> HiddenDocument:

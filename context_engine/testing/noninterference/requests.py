@@ -1,4 +1,4 @@
-"""Questions made from a base's own words, and the places a principal may not read."""
+"""Requests made from the words of a base, and the places that a principal may not read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def words_of(texts: Iterable[str]) -> list[str]:
 
 
 def misspelt(word: str, draw: Random) -> str:
-    """Return a word with one typing error after its first letter: two letters swapped, one omitted or one doubled."""
+    """Return a word with one typing error after its first letter: letters swapped, omitted or doubled."""
     at = draw.randrange(1, max(len(word) - 1, 2))
     slips: Sequence[str] = (
         word[:at] + word[at + 1 : at + 2] + word[at : at + 1] + word[at + 2 :],
@@ -54,18 +54,16 @@ def unknown_word(draw: Random) -> str:
 
 NO_SUCH_DOMAINS: Final = ("PROJECT-FALCON", "BOARD")
 NO_SUCH_SOURCES: Final = ("board_minutes", "falcon_files")
-"""Names that requests ask for before there is anything of that name, and after."""
+"""Names that requests use although nothing has them (a change may create a source with such a name)."""
 
 _CLAIMS: Final = (None, *Classification)
 
 
 class HiddenPlace(NamedTuple):
-    """A place of documents that the caller may not read.
+    """A source in which documents can be hidden from the caller.
 
     Attributes:
-        domain, source_id: where they are written.
-        claims: the classifications that they may claim there and stay hidden; None among them: they need claim none,
-            for the whole source is hidden.
+        claims: classifications that hide a document there; None among them if the whole source is hidden.
     """
 
     domain: str
@@ -121,23 +119,23 @@ def made_requests(
     """Return distinct requests, a quarter with filters, a tenth for domains that the caller may not know.
 
     Args:
-        draw: what decides.
-        most: how many; fewer where the texts do not give so many.
-        domains: that the caller may search.
-        others: that it may not; names that do not exist are asked for too.
-        sources: that it may not search, and that requests name all the same.
-        readable, hidden: texts that it may read, and some that it may not.
+        draw: source of randomness.
+        most: number of requests; fewer if the texts do not suffice.
+        domains: domains that the caller may search.
+        others: domains that it may not search; nonexistent ones are added.
+        sources: sources that it may not search but requests name.
+        readable, hidden: chunks that it may read, and some that it may not.
     """
-    asking = _Asking(draw, domains, (*others, *NO_SUCH_DOMAINS), (*sources, *NO_SUCH_SOURCES), readable, hidden)
+    maker = _RequestMaker(draw, domains, (*others, *NO_SUCH_DOMAINS), (*sources, *NO_SUCH_SOURCES), readable, hidden)
     requests: dict[str, SearchRequest] = {}
-    for request in asking.requests(_TRIES * most):
+    for request in maker.requests(_TRIES * most):
         requests.setdefault(repr(request), request)
         if len(requests) == most:
             break
     return list(requests.values())
 
 
-class _Asking:
+class _RequestMaker:
     def __init__(
         self,
         draw: Random,

@@ -181,15 +181,15 @@ def in_the_same_file(store: ToyStore, data_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "by", "law"),
     [
-        ("keep_calibrations", lambda *_: None, "test_what_is_kept_is_in_force_for_its_domain"),
+        ("keep_calibrations", lambda *_: None, "test_a_kept_calibration_is_in_force_for_its_domain"),
         (
             "readable",
             lambda self, ids, _: READABLE(self, ids, None),
-            "test_vectors_of_what_may_not_be_read_are_not_given",
+            "test_vectors_of_unreadable_chunks_are_not_given",
         ),
         ("undo_adapter", lambda *_: True, "test_a_switch_is_undone_and_restored"),
         ("forget_adapters", lambda *_: None, "test_an_adapter_that_was_never_in_force_is_forgotten"),
-        ("copy_to", in_the_same_file, "test_what_is_written_to_a_copy_stays_there"),
+        ("copy_to", in_the_same_file, "test_writing_to_a_copy_leaves_the_original_unchanged"),
     ],
 )
 def test_a_broken_store_fails_the_contract(monkeypatch, broken, by, law):

@@ -91,7 +91,7 @@ def test_a_choice_that_knows_what_may_not_be_read_is_found(monkeypatch, tmp_path
     contract = TestByAdapters()
     contract.folder, contract.embedder, contract.learnt = tmp_path / "base", FakeEmbedder(16), 0
     with pytest.raises(AssertionError, match="hidden documents show in"):
-        contract.test_what_may_not_be_read_changes_no_answer()
+        contract.test_unreadable_documents_change_no_answer()
 
 
 @pytest.mark.slow
@@ -167,4 +167,4 @@ def test_a_leak_is_found(module, name, leak, shows_at, seen, monkeypatch, tmp_pa
     contract.folder, contract.embedder = tmp_path / "base", FakeEmbedder()
     contract.changes, contract.questions = 25, 15
     with pytest.raises(AssertionError, match=rf"hidden documents show in .*(open|bare)_rules\.{shows_at}"):
-        contract.test_what_may_not_be_read_changes_no_answer()
+        contract.test_unreadable_documents_change_no_answer()

@@ -30,7 +30,7 @@ from tests.unit.adapters.sources.local.conftest import INDEXED_AT
 
 class TestContract(SourceContract, AccessContract):
     question = "approval limit"
-    test_what_may_not_be_read_changes_no_answer = None  # in tests/contract/test_access_contract.py, it takes its time
+    test_unreadable_documents_change_no_answer = None  # in tests/contract/test_access_contract.py, it takes its time
 
     @pytest.fixture(autouse=True)
     def filled(self, fill: Callable[..., None], base: LocalBase) -> None:
