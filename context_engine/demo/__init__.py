@@ -21,7 +21,7 @@ from context_engine.wiring.setup import access_policy
 if TYPE_CHECKING:
     from context_engine.ingest.run import Progress
 
-__all__ = ["BANK", "MANIFESTS", "QUESTIONS", "data_dir", "ensure_base", "fingerprint"]
+__all__ = ["BANK", "MANIFESTS", "QUESTIONS", "data_dir", "ensure_base", "fingerprint", "is_built"]
 
 _HERE: Final = Path(__file__).resolve().parent
 BANK: Final = _HERE / "bank"
@@ -64,6 +64,11 @@ def data_dir(folder: Path) -> Path:
     return folder / f"demo-{__version__}-{fingerprint()}"
 
 
+def is_built(place: Path) -> bool:
+    """Return whether the demo's data folder holds a complete base."""
+    return (place / _READY).is_file()
+
+
 def ensure_base(folder: Path, registry: Registry, progress: Progress | None = None) -> Path:
     """Return the demo's data folder, building its base if it does not exist yet.
 
@@ -80,12 +85,11 @@ def ensure_base(folder: Path, registry: Registry, progress: Progress | None = No
         StoreLocked: another process builds it and does not finish.
     """
     place = data_dir(folder)
-    ready = place / _READY
-    if ready.is_file():
+    if is_built(place):
         return place
     try:
         place.mkdir(parents=True, exist_ok=True)
-        lock = _locked(place, ready)
+        lock = _locked(place)
         if lock is not None:
             with lock:
                 _build(place, registry, progress)
@@ -97,7 +101,7 @@ def ensure_base(folder: Path, registry: Registry, progress: Progress | None = No
     return place
 
 
-def _locked(place: Path, ready: Path) -> WriterLock | None:
+def _locked(place: Path) -> WriterLock | None:
     """Return the writer lock, or None if another process has built the base meanwhile."""
     until = time.monotonic() + _PATIENCE_S
     while True:
@@ -108,14 +112,14 @@ def _locked(place: Path, ready: Path) -> WriterLock | None:
                 raise
             time.sleep(_PAUSE_S)
             continue
-        if not ready.is_file():
+        if not is_built(place):
             return lock
         lock.release()
         return None
 
 
 def _build(place: Path, registry: Registry, progress: Progress | None) -> None:
-    from context_engine.ingest.folders import IngestedFolders  # only here: a search of a built base needs none of it
+    from context_engine.ingest.files import IngestedFolders  # only here: a search of a built base needs none of it
     from context_engine.ingest.run import ingest
     from context_engine.learning.calibration import calibrate
 

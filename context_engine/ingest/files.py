@@ -1,4 +1,4 @@
-r"""The files of a folder, the sources that take each file, and file names as valid and safe text.
+r"""The files of a folder, the sources that take each file, file names as valid and safe text, and the ingested folders.
 
 File names on disk are bytes. `shown_name` decodes them as UTF-8; every byte that is not UTF-8, and every byte of a
 control, line-breaking or direction character, becomes `\xHH` in lower case. A backslash that already stands before
@@ -8,10 +8,11 @@ decomposed forms of a letter, are different names here as on the disk.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ _HIDDEN: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
     r"|\\(?=x[0-9a-f]{2})"
 )
+
 _ESCAPED: Final = re.compile(rb"\\x([0-9a-f]{2})")
 _NOT_READ: Final = (".", "~$")  # Office creates "~$NAME" while somebody has NAME open
 
@@ -140,3 +142,59 @@ def _pattern(glob: str) -> re.Pattern[str]:
     signs = {"**/": r"(?:[^/]+/)*", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", unicodedata.normalize("NFC", glob))
     return re.compile("".join(signs.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+_FILE: Final = "folders.json"
+_FORM: Final = 1
+_MOST: Final = 100
+
+
+class IngestedFolders:
+    """The folders ingested into each source of a base, the latest first; an unreadable file counts as empty.
+
+    They are kept in a file of the base, because chunks, tags and answers hold only a document's path below the ingested
+    folder: where that folder is on this machine is private.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self._path = base / _FILE
+
+    def add(self, source_ids: Iterable[str], ingested: Path) -> None:
+        """Remember that a folder, or a single file, was ingested into sources.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        folders = dict(self._held())
+        place = str(ingested.absolute())
+        for source_id in source_ids:
+            folders[source_id] = [place, *(known for known in folders.get(source_id, ()) if known != place)][:_MOST]
+        temporary = self._path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps({"form": _FORM, "sources": folders}), "utf-8")
+        temporary.replace(self._path)
+
+    def of(self, source_id: str) -> list[Path]:
+        """Return the folders and files that were ingested into a source, the latest first."""
+        return [Path(folder) for folder in self._held().get(source_id, ())]
+
+    def file(self, source_id: str, path: str) -> Path | None:
+        """Return the file of a document, None if none of the source's folders holds it any more.
+
+        Args:
+            path: of the document, relative to the ingested folder.
+        """
+        for place in self.of(source_id):
+            if place.is_dir():
+                file = place / os.fsdecode(original_name(path))
+                if file.is_relative_to(place) and ".." not in file.parts and file.is_file():
+                    return file
+            elif place.is_file() and f"/{shown_name(place.as_posix())}".endswith(f"/{path}"):
+                return place
+        return None
+
+    def _held(self) -> Mapping[str, Sequence[str]]:
+        try:
+            folders = json.loads(self._path.read_text("utf-8"))
+            return dict(folders["sources"]) if folders["form"] == _FORM else {}
+        except (OSError, ValueError, TypeError, KeyError):
+            return {}

@@ -219,13 +219,12 @@ def open_context(
         only_domain(setup.registry, domain)
     searchable = domain is None or domain in setup.registry.names  # the engine refuses another, and records that
     folder = find_data_dir(location.data_dir, env=setup.env, cwd=setup.cwd)
-    if not (build_demo and searchable):
-        data_dir = demo.data_dir(folder)
-    else:
+    data_dir = demo.data_dir(folder)
+    if build_demo and searchable and not demo.is_built(data_dir):
         from context_engine.apps.cli.progress import progress_bar
 
         with progress_bar("Building the demo bank's knowledge base (once) …") as progress:
-            data_dir = demo.ensure_base(folder, setup.registry, progress)
+            demo.ensure_base(folder, setup.registry, progress)
     return CliContext(setup, data_dir, demo=True, principal=principal, known=setup)
 
 

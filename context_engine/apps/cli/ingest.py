@@ -276,7 +276,7 @@ def _calibrate(context: CliContext, models: Models, domain: DomainSpec, written:
 
 def _remember_folder(base: Path, request: _Request, specs: Sequence[SourceSpec]) -> None:
     """Record where the files are, for `search --open`."""
-    from context_engine.ingest.folders import IngestedFolders
+    from context_engine.ingest.files import IngestedFolders
 
     source_ids = [spec.id for spec in specs if request.source_id in (None, spec.id)]
     try:

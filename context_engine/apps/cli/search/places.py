@@ -31,7 +31,7 @@ class Places:
     """
 
     def __init__(self, result: SearchResult, base: Path | None) -> None:
-        from context_engine.ingest.folders import IngestedFolders
+        from context_engine.ingest.files import IngestedFolders
         from context_engine.wiring.embedded_base import in_embedded_base
 
         self._folders = None if base is None else IngestedFolders(base)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.ingest.files import shown_name
-from context_engine.ingest.folders import IngestedFolders
+from context_engine.ingest.files import IngestedFolders, shown_name
 
 
 @pytest.fixture
