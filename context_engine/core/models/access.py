@@ -21,15 +21,15 @@ RoleNames = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The authenticated caller: the only thing that opens a source with a rule.
+    """The authenticated caller. Access rules are tested against nothing else.
 
     Attributes:
-        id: names the person or program; "" for an anonymous caller.
-        roles, groups: compared with those of the rules, letter by letter; lists of names are taken too.
-        clearance: the highest classification it may see where a rule exists; its name is taken too.
+        id: of the person or program; "" for an anonymous caller.
+        roles, groups: matched exactly (case-sensitive) against those of the rules; lists of names are accepted too.
+        clearance: the highest classification it may see where a rule exists; its name is accepted too.
 
     Raises:
-        InvalidRequest: a value that cannot be used.
+        InvalidRequest: an invalid value.
     """
 
     id: str = ""
@@ -60,13 +60,13 @@ def _clearance(value: Any) -> Classification:
 
 
 NOBODY: Final = Principal()
-"""No roles and groups, cleared for public content."""
+"""The anonymous caller: no roles, no groups, cleared for public content."""
 
 
 class AccessRule(BaseModel):
-    """Who may search a domain or a source: everybody with one of the roles or groups, and with the clearance.
+    """Who may search a domain or a source: callers with one of the roles or groups, and with the clearance.
 
-    A rule without roles and groups asks for the clearance only; an empty rule admits nobody.
+    A rule without roles and groups requires only the clearance. An empty rule admits no caller.
     """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
@@ -79,11 +79,12 @@ class AccessRule(BaseModel):
 
 
 class AccessClass(NamedTuple):
-    """What a caller needs for a chunk: chunks of one class may be read by the same callers.
+    """What a caller needs to read a chunk; chunks of one class are readable by the same callers.
 
     Attributes:
-        rules: all rules of its source, as canonical text (`AccessPolicy.rules_of`); "" where it has none.
-        classification: the clearance needed; None if none: no rule, and no document that raises its own.
+        rules: all rules of the chunk's source, as canonical text (`AccessPolicy.rules_of`); "" if it has none.
+        classification: the clearance needed; None if none is: the source has no rule and the document does not raise
+            its own classification.
     """
 
     rules: str = ""
@@ -96,7 +97,7 @@ class AccessScope:
 
     Attributes:
         rules: the rules that admit the caller, as in `AccessClass`; content without rules is open to all.
-        clearance: of the caller.
+        clearance: the caller's.
     """
 
     rules: frozenset[str] = frozenset()
@@ -121,7 +122,7 @@ class AccessReason(StrEnum):
 
 
 class SourceAccess(NamedTuple):
-    """What was decided of one source."""
+    """The access decision for one source."""
 
     source_id: str
     allowed: bool
@@ -130,12 +131,12 @@ class SourceAccess(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessDecision:
-    """What a principal may search of a domain; settled before any source is asked.
+    """Which sources of a domain a principal may search; decided before any source is called.
 
     Attributes:
-        sources: of the domain, in the order of the manifest.
-        scope: the readable part of those; None: everything, because there is no policy.
-        policy_hash: names the rules that decided; "" without a policy.
+        sources: all sources of the domain, in the order of the manifest.
+        scope: the classes of chunks the caller may read; None: all of them, because no policy is set.
+        policy_hash: identifies the rules that were applied; "" without a policy.
     """
 
     principal: Principal
@@ -151,12 +152,12 @@ class AccessDecision:
 
     @property
     def denied(self) -> tuple[SourceAccess, ...]:
-        """The sources that may not, each with the reason."""
+        """The sources that may not be searched, each with the reason."""
         return tuple(source for source in self.sources if not source.allowed)
 
 
 class WithheldChunk(NamedTuple):
-    """A chunk that a source gave and the caller may not see: its document raises its classification."""
+    """A returned chunk that the caller may not see, because its document raises its classification."""
 
     source_id: str
     chunk_id: str
@@ -165,11 +166,11 @@ class WithheldChunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRecord:
-    """What access control did to a search, for the record alone: the caller never learns it.
+    """What access control did to a search. It goes into the record only, never to the caller.
 
     Attributes:
-        decision: None if there is no such domain.
-        withheld: chunks that a source gave and that were taken out before anything counted them.
+        decision: None if the domain does not exist.
+        withheld: chunks that a source returned and that were removed before anything counted them.
     """
 
     principal: Principal
@@ -184,19 +185,18 @@ def principal_from_dict(fields: Mapping[str, Any]) -> Principal:
     """Read a principal from a program that has authenticated the caller.
 
     Args:
-        given: `id`, `roles`, `groups` (lists, or one name) and `clearance`; without a clearance it is cleared for what
-            is internal.
+        fields: `id`, `roles`, `groups` (lists, or one name) and `clearance` (default: internal).
 
     Raises:
-        InvalidRequest: another key, or a value that cannot be used.
+        InvalidRequest: an unknown key, or an invalid value.
     """
     for key in fields:
         if key not in _KEYS:
             raise InvalidRequest(f"principal has no {key!r}.{nearest(str(key), _KEYS)}")
-    several = {
+    listed = {
         key: [fields[key]] if isinstance(fields[key], str) else fields[key] for key in _KEYS[1:3] if key in fields
     }
-    return Principal(**{"clearance": Classification.INTERNAL, **fields, **several})
+    return Principal(**{"clearance": Classification.INTERNAL, **fields, **listed})
 
 
 API_PRINCIPAL: Final = Principal(id="api")
@@ -208,10 +208,10 @@ class Authenticated:
     """The authenticated caller, and the rights of the token beyond searching.
 
     Attributes:
-        principal: decides what may be searched.
-        token_id: names the token in logs, never the token itself; "" without a token.
-        operator: may read every record and reload the configuration.
-        gateway: carries calls of Dify's apps and users, each of which acts as its own principal.
+        principal: its rights decide what may be searched.
+        token_id: identifies the token in logs without revealing it; "" without a token.
+        operator: whether it may read every record and reload the configuration.
+        gateway: whether it forwards calls of Dify apps and users, each with a separate principal.
     """
 
     principal: Principal
@@ -221,4 +221,4 @@ class Authenticated:
 
 
 ANYBODY: Final = Authenticated(principal=NOBODY, operator=True)
-"""Whoever calls a service that was started with `--no-auth` and has no `access.yaml`."""
+"""Every caller of a service that was started with `--no-auth` and has no `access.yaml`."""

@@ -12,7 +12,7 @@ from context_engine.core.models.enums import Classification, FetchedAtBasis, Sco
 
 
 class _EmptyMapping(dict[str, Any]):
-    """An empty mapping that stays empty: the default of a field that holds a mapping."""
+    """An immutable empty mapping: the shared default of fields that hold a mapping."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         raise TypeError("this is the shared empty mapping; pass a mapping of your own")
@@ -25,7 +25,7 @@ class _EmptyMapping(dict[str, Any]):
 
 NOTHING: Final[Mapping[str, Any]] = _EmptyMapping()
 PLACE_OF_MATCH: Final = "place_of_match"
-"""Key in `extra`: section, headings, page and reference are those of the part of the text that matched."""
+"""Key in `extra`: section, headings, page and reference describe the part of the text that matched, not its start."""
 
 Key = tuple[str, str]
 """A candidate's identity: (source_id, chunk_id)."""
@@ -35,10 +35,9 @@ class Score(NamedTuple):
     """A number with its meaning.
 
     Attributes:
-        kind: the meaning of the number.
-        value: finite; its range is the kind's.
+        value: finite, in the range of its kind (`_RANGES`).
         scorer: who computed it (an index, a model). Scores of one kind and one scorer are comparable across sources;
-            None means comparable only within the one answer it came in.
+            None: comparable only within the answer it came in.
     """
 
     kind: ScoreKind
@@ -58,11 +57,11 @@ _RANGES: Final = {
     ScoreKind.RERANK: (-_MOST, _MOST),
     ScoreKind.UNKNOWN: (-_MOST, _MOST),
 }
-"""Range of each kind; a model may exceed it by a rounding error. A rerank score may be a logit."""
+"""Range of each kind. Cosine and weighted allow for rounding errors of a model; a rerank score may be a logit."""
 
 
 def usable_score(kind: ScoreKind, value: Any) -> float | None:
-    """Return the number as a float if it is finite and one its kind can be, None if it counts as absent."""
+    """Return the number as a float if it is in the range of its kind, else None: it counts as absent."""
     if type(value) is not float:
         if isinstance(value, bool):
             return None
@@ -75,26 +74,26 @@ def usable_score(kind: ScoreKind, value: Any) -> float | None:
 
 
 class Chunk(NamedTuple):
-    """What a source returns: a text and everything the source knows about it. None is "not known", never 0.
+    """A text as its source returns it, with everything the source knows about it. None means "not known", never 0.
 
     A named tuple, because a search builds hundreds of them; pass the fields by name.
 
     Attributes:
         content: the text; never empty.
-        chunk_id: unique and stable within the source; "" means "take the text's hash".
-        source_id: the source it says it is from; read only where the answering source may speak for others.
+        chunk_id: unique and stable within the source; "": the hash of the text is used.
+        source_id: the source it claims; read only if the answering source may return chunks of other sources.
         scores: at most one per kind.
         document_id, document_version, dataset_id: the place of the text in the source.
         title, section, heading_path, doc_type: the document's title, section number, headings from the top, type.
         position: 0-based place of the chunk in its document.
         span: character offsets [start, end) in the document's text.
         source_type, authority_tier, trust_class, classification: the document's own claims; the manifest limits them.
-        fetched_at: when the content left its origin, aware; `fetched_at_basis` says which event that is.
+        fetched_at: when the content left its origin, timezone-aware; `fetched_at_basis` names the event.
         ttl_seconds: how long the content stays fresh after `fetched_at`.
         effective_from, effective_to: first day in force, first day no longer in force.
         superseded_by: the version or document that replaced this one.
         metadata: any further fields, JSON values; filters see them.
-        extra: unknown keys of a chunk dict, carried through unread.
+        extra: unknown keys of a chunk dict, passed through unread.
     """
 
     content: str
@@ -138,7 +137,7 @@ class Chunk(NamedTuple):
 
     @property
     def page(self) -> int | None:
-        """The page the text begins on, 1-based; None if there are no pages."""
+        """The page the text begins on, 1-based; None if the document has no pages."""
         return self._place("page")
 
     @property
@@ -168,7 +167,7 @@ class Chunk(NamedTuple):
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the chunk dict: known fields that have a value, `extra` beside them; JSON-ready."""
+        """Return the chunk dict, JSON-ready: the fields that have a value, and the keys of `extra`."""
         out: dict[str, Any] = json_value(self.extra)
         for name in _PLAIN_FIELDS:
             value = getattr(self, name)
@@ -185,7 +184,7 @@ _PLAIN_FIELDS: Final = tuple(name for name in Chunk._fields if name not in ("sco
 
 
 def utc_text(moment: datetime) -> str:
-    """Return an aware moment as UTC ISO 8601 to the second (microseconds kept if any), ending in Z.
+    """Return an aware moment as UTC ISO 8601 to the second (microseconds if any), ending in Z.
 
     >>> utc_text(datetime(2026, 3, 2, 10, tzinfo=UTC))
     '2026-03-02T10:00:00Z'
@@ -194,7 +193,7 @@ def utc_text(moment: datetime) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Return a copy that JSON can hold: dates as text, sets in order, NaN and infinities null; other things stay."""
+    """Return a JSON-ready copy: dates as text, sets sorted, NaN and infinities as null; other values unchanged."""
     if isinstance(value, datetime):
         return utc_text(value)
     if isinstance(value, date):

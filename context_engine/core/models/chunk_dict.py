@@ -27,24 +27,23 @@ _T = TypeVar("_T")
 _Word = TypeVar("_Word", bound=StrEnum)
 _COMPUTED: Final = ("rank", "confidence", "_rag_score", "_relevance_score", "_authority_boost", "_provenance")
 CHUNK_KEYS: Final = _READ | {"score", "score_kind", "relevance_score", "rerank_score", "domain", "version", *_COMPUTED}
-"""The keys of a chunk dict that mean something here; any other is kept as it is."""
+"""The keys of a chunk dict that are read; any other is kept in `extra`."""
 
 
 def chunk_from_dict(fields: Mapping[str, Any], notices: list[Notice] | None = None) -> Chunk:
     """Read a chunk dict.
 
-    `relevance_score` is relevance in [0, 1]; `score` has the kind `score_kind`, unknown if that is not given. What
-    provenance knows (trust_class, fetched_at, document_id ...) is looked for at the top level, then in `_provenance`,
-    then in `metadata`. A score that is not a number its kind can be (relevance outside [0, 1], NaN ...) counts as
-    absent, with a notice; so does a tier or type in `metadata` that does not exist here. Whatever the dict holds is
-    made sound first: see `sanitized_mapping`.
+    `relevance_score` is relevance in [0, 1]; `score` has the kind `score_kind`, by default unknown. Fields of the
+    provenance (trust_class, fetched_at, document_id ...) are read at the top level, then in `_provenance`, then in
+    `metadata`. A score out of the range of its kind (relevance outside [0, 1], NaN ...) counts as absent, with a
+    notice; so does an unknown tier or type in `metadata`. All values are sanitised first: see `sanitized_mapping`.
 
     Args:
-        given: the dict; never changed.
-        notices: takes one for each value that was not usable.
+        fields: the dict; never changed.
+        notices: a notice is appended for each unusable value.
 
     Raises:
-        InvalidRequest: not a mapping, no text in `content`, or (outside `metadata`) a tier or type that does not exist.
+        InvalidRequest: not a mapping, no text in `content`, or (outside `metadata`) an unknown tier or type.
     """
     if not isinstance(fields, Mapping):
         raise InvalidRequest(f"a chunk must be a dict with 'content', got {type(fields).__name__}")
@@ -88,7 +87,7 @@ def chunk_from_dict(fields: Mapping[str, Any], notices: list[Notice] | None = No
 
 
 def _no_text(fields: Mapping[str, Any], content: Any) -> str:
-    """Return the problem of a dict without text, and the key that may hold the text."""
+    """Return the problem of a dict without text, naming the key that may hold the text."""
     named = f"chunk {fields.get('chunk_id', '?')!r} has no text in 'content'"
     if content is not None:
         return named if isinstance(content, str) else f"{named} but {type(content).__name__}"
@@ -110,7 +109,7 @@ def _name(fields: Mapping[str, Any]) -> str:
 
 
 def _extra(fields: Mapping[str, Any], chunk: Chunk, notices: list[Notice]) -> Mapping[str, Any]:
-    """What the chunk has no place for: unknown keys, the scores as given, and values that could not be read."""
+    """Return what no field of the chunk holds: unknown keys, the scores as given, and unreadable values."""
     extra = {key: value for key, value in fields.items() if key not in _READ and key not in _COMPUTED}
     for key in _PARSED:
         value = fields.get(key)
@@ -174,7 +173,7 @@ class _Lookup:
         return self._claimed(key, _tier)
 
     def _claimed(self, key: str, read: Callable[[Any], _T]) -> _T | None:
-        """A value of ours in metadata only may come from another system, and is then ignored."""
+        """Read a value; ignore an unknown one in metadata, where another system may use the same key."""
         value = self.value(key)
         try:
             return read(value)
@@ -182,7 +181,7 @@ class _Lookup:
             if value is not self._metadata.get(key):
                 raise
             detail = {"chunk_id": _id(self._given), "field": key, "problem": str(error)}
-            message = f"metadata counts as silent about {key}: {error}"
+            message = f"{key} in metadata is ignored: {error}"
             self._notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
             return None
 
@@ -251,9 +250,9 @@ def _member(vocabulary: type[_Word], value: Any, name: str) -> _Word | None:
 
 
 def to_moment(value: Any) -> datetime | None:
-    """Return an aware UTC moment from a datetime, an ISO 8601 text or unix seconds; None if it is none of them.
+    """Return an aware UTC moment from a datetime, date, ISO 8601 text or unix seconds; None for any other value.
 
-    A moment without a zone is taken as UTC; a date as its first moment.
+    A moment without a time zone is taken as UTC, a date as its first moment.
     """
     if isinstance(value, str):
         try:
@@ -278,9 +277,9 @@ def to_moment(value: Any) -> datetime | None:
 
 
 def to_date(value: Any, zone: tzinfo = UTC) -> date | None:
-    """Return a day from a date, an ISO 8601 text or unix seconds; None if it is none of them.
+    """Return a day from a date, datetime, ISO 8601 text or unix seconds; None for any other value.
 
-    What says no zone is the day it names; a moment gives its day in the zone.
+    A value without a time zone gives the day it names, any other its day in `zone`.
 
     >>> from datetime import timedelta, timezone
     >>> to_date(1735660800, timezone(timedelta(hours=8)))
@@ -302,30 +301,31 @@ def to_date(value: Any, zone: tzinfo = UTC) -> date | None:
         return None
 
 
+# A key counts as misspelt only if it is very near a known one: most unknown keys are the author's own, not typos
 _LEAST_LIKENESS: Final = 0.8
-_MOST_LETTERS_MORE: Final = 2
+_MOST_LENGTH_DIFFERENCE: Final = 2
 _NAMES: Final = sorted(key for key in CHUNK_KEYS if not key.startswith("_"))
 _RELEVANCE: Final = ("score_kind", "scores", "relevance_score")
 
 
 def advice_on_dicts(chunks: Sequence[Any]) -> list[Notice]:
-    """Return notices about chunk dicts as their author gave them; other values are skipped."""
+    """Return notices about misspelt keys and scores without a kind; values that are not dicts are skipped."""
     dicts = [chunk for chunk in chunks if isinstance(chunk, Mapping)]
     return [*_misspelt(dicts), *_scores_without_kind(dicts)]
 
 
 def _misspelt(chunks: Sequence[Mapping[str, Any]]) -> Iterator[Notice]:
-    """Yield a notice for each unknown key that is close to a known one which its dict lacks."""
+    """Yield a notice for each unknown key that is close to a known key missing from its dict."""
     counts = Counter((key, meant) for chunk in chunks for key in chunk if (meant := _meant(key, chunk)) is not None)
     for (key, meant), count in sorted(counts.items()):
-        message = f"{count} chunk dict(s) have the unknown key {key!r}: did you mean {meant!r}? It is kept and not read"
+        message = f"{count} chunk dict(s) have the unknown key {key!r}: did you mean {meant!r}? It is kept but not read"
         yield Notice(NoticeCode.KEY_MISSPELT, "", message, {"key": key, "meant": meant, "count": count})
 
 
 def _meant(key: Any, chunk: Mapping[str, Any]) -> str | None:
     if not isinstance(key, str) or key in CHUNK_KEYS or key.startswith("_"):
         return None
-    names = [name for name in _NAMES if name not in chunk and abs(len(name) - len(key)) <= _MOST_LETTERS_MORE]
+    names = [name for name in _NAMES if name not in chunk and abs(len(name) - len(key)) <= _MOST_LENGTH_DIFFERENCE]
     close = get_close_matches(key.casefold(), names, n=1, cutoff=_LEAST_LIKENESS)
     return close[0] if close else None
 
@@ -337,6 +337,6 @@ def _scores_without_kind(chunks: Sequence[Mapping[str, Any]]) -> Iterator[Notice
     if count:
         message = (
             f"{count} chunk dict(s) have 'score' without 'score_kind', so the engine's own lexical score ranks them: "
-            "say what the score is, e.g. 'score_kind': 'cosine', or give relevance from 0 to 1 as 'relevance_score'"
+            "name its kind, e.g. 'score_kind': 'cosine', or give relevance from 0 to 1 as 'relevance_score'"
         )
         yield Notice(NoticeCode.SCORE_KIND_MISSING, "", message, {"count": count})

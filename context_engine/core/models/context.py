@@ -8,17 +8,17 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBlock:
-    """One passage of the text; neighbours of one document form a single block.
+    """One passage of the context, or several neighbouring passages of one document.
 
     Attributes:
-        label: "[1]", "[2]" ... by the rank of the best passage.
+        label: "[1]", "[2]" ..., in the order of the best passages' ranks.
         rank: of the best passage, 1-based.
         chunk_ids: all passages in it, in the order of the document.
-        text: the passage itself, without heading, origin and fence.
+        text: the passage without heading, origin and fence.
         span: characters [start, end) of the document; None if unknown.
-        tokens: of the whole block, heading, origin and fence included.
+        tokens: of the whole block, including heading, origin and fence.
         trusted: False if the text is fenced.
-        truncated: the passage goes on where the text ends.
+        truncated: whether the passage continues beyond the text.
         relevance, score: of the best passage; None if unknown.
     """
 
@@ -40,10 +40,10 @@ class Citation:
     """The source behind a label.
 
     Attributes:
-        attribution: as in the text: "[Source: <title>, Section <section>, page <page>]"; no two are alike.
+        attribution: as in the text: "[Source: <title>, Section <section>, page <page>]"; unique in the context.
         path: the document's file, relative to the folder it was ingested from.
-        page: the passage begins on, 1-based.
-        url: the address of the passage's place, by the source's template or the document's own.
+        page: the page the passage begins on, 1-based.
+        url: the address of the passage, from the source's template or from the document.
     """
 
     label: str
@@ -63,7 +63,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class OmittedPassage:
-    """A passage that is not in the text.
+    """A passage that was left out of the text.
 
     Attributes:
         reason: budget (it does not fit), untrusted_share (the share of untrusted text is used up), out_of_scope.
@@ -81,17 +81,15 @@ class OmittedPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a language model reads, and the account of it: every passage is in one block or is left out.
+    """The text for a language model, and its parts: every passage is in one block or in `left_out`.
 
     Attributes:
-        tokens: of `text` by the counter that was given; at most `budget`.
+        tokens: of `text`, by the token counter `counter`; at most `budget`.
         blocks, citations: in the order of the text, one citation a block.
-        notes: notices of the search; part of the text if they fit.
+        notes: the messages of the search's notices; in the text if they fit.
         form: markdown, text or full.
-        nonce: of the fences in it; `parse_fences(text, nonce)` gives the untrusted texts.
-        counter: the name of the token counter.
-        part: 1 for what is read first; above it the text holds what did not fit into those before, and its labels go on
-            from theirs.
+        nonce: the random mark of the fences; `parse_fences(text, nonce)` returns the untrusted texts.
+        part: 1 for the first text; a later part holds what did not fit before and continues the labels.
     """
 
     text: str
@@ -117,5 +115,5 @@ class Context:
         return max((block.score for block in self.blocks if block.score is not None), default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as a JSON-ready dict."""
+        """Return the context as a JSON-ready dict."""
         return {**asdict(self), "chunk_count": self.chunk_count, "max_score": self.max_score}

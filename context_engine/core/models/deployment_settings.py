@@ -1,4 +1,4 @@
-"""The settings of a deployment: record of searches, privacy, HTTP service, reading of files."""
+"""The settings of a deployment: audit record, privacy, HTTP service, reading of files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 class SettingsGroup(BaseModel):
-    """Settings of one lifetime."""
+    """Settings that take effect together, for the same searches."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
@@ -20,11 +20,11 @@ QueryForm = Literal["text", "digest", "none"]
 
 
 class KeptRecords(SettingsGroup):
-    """What the record keeps of a domain's searches, and for how long; the same for all callers."""
+    """What is recorded of a domain's searches, and for how long; the same for all callers."""
 
     audit_query: QueryForm = Field(
         "text",
-        description="The question in the record: text (it can be erased), digest (who brings the question can replay "
+        description="The question in the record: text (it can be erased), digest (anyone with the question can replay "
         "the record; without an audit key anyone with the ledger can test guesses), none (no replay).",
     )
     audit_retention_days: Annotated[int, Field(strict=True, ge=1, le=36_500)] | None = Field(
@@ -38,19 +38,19 @@ class AuditSettings(KeptRecords):
     audit_mode: Literal["off", "best_effort", "required"] | None = Field(
         None,
         description="off; best_effort: an answer does not wait for its record, and losses are counted; required: no "
-        "answer without a record. Null: best_effort where CONTEXT_ENGINE_AUDIT_LEDGER names a ledger, else off.",
+        "answer without a record. Null: best_effort if CONTEXT_ENGINE_AUDIT_LEDGER names a ledger, else off.",
     )
     audit_origin: Annotated[str, Field(pattern=r"^[^\s+]{1,200}$")] = Field(
         "context-engine/audit", description="Name of the log in its checkpoints, e.g. audit.bank.example/retrieval."
     )
     audit_buffer: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = Field(
-        1000, description="Records that may wait to be written under best_effort; what comes then is lost and counted."
+        1000, description="Records that may wait to be written under best_effort; further ones are lost and counted."
     )
     audit_timeout_s: Annotated[float, Field(strict=True, gt=0.0, le=60.0, allow_inf_nan=False)] = Field(
         5.0, description="Seconds that an answer waits for its record under required."
     )
     audit_checkpoint_records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = Field(
-        1000, description="A checkpoint is made after so many records ..."
+        1000, description="A checkpoint is made after this many records ..."
     )
     audit_checkpoint_s: Annotated[float, Field(strict=True, gt=0.0, le=86_400.0, allow_inf_nan=False)] = Field(
         300.0, description="... or after this many seconds, if there are new records."
@@ -59,7 +59,7 @@ class AuditSettings(KeptRecords):
         None, description="File that each checkpoint is appended to; keep it where the ledger's writers cannot write."
     )
     audit_checkpoint_command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = Field(
-        None, description="Program and arguments that are given each checkpoint on standard input."
+        None, description="Program and arguments; it receives each checkpoint on standard input."
     )
     audit_witnesses: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         (),
@@ -71,7 +71,7 @@ class AuditSettings(KeptRecords):
 PersonalDataKind = Literal["card", "iban", "national_id", "phone", "email"]
 PERSONAL_DATA_KINDS: Final[tuple[PersonalDataKind, ...]] = get_args(PersonalDataKind)
 MASK_CONTEXTS: Final = "mask_contexts"
-"""The setting, and the mark in a chunk's tag: its text goes to no model unmasked."""
+"""The setting, and the mark in a chunk's tag: its text must not reach a model unmasked."""
 
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
@@ -81,16 +81,16 @@ class MaskedOutputs(SettingsGroup):
 
     mask_contexts: Flag = Field(
         False,
-        description="Mask personal data in everything for a model: contexts, the Dify plugin's outputs, what a "
-        "reranker reads.",
+        description="Mask personal data in everything sent to a model: contexts, outputs of the Dify plugin, texts for "
+        "a reranker.",
     )
     mask_stored_queries: Flag = Field(
-        False, description="Mask personal data in questions that are kept: in the record and in files of judgements."
+        False, description="Mask personal data in stored questions: in the record and in files of judgements."
     )
 
 
 class PrivacySettings(MaskedOutputs):
-    """What is masked where; no call and no persona can set it."""
+    """What is masked, and where; no call and no persona can change it."""
 
     mask_logs: Flag = Field(False, description="Mask personal data in the log records of this process.")
     mask_kinds: Annotated[tuple[PersonalDataKind, ...], Field(strict=False)] = Field(
@@ -100,27 +100,27 @@ class PrivacySettings(MaskedOutputs):
         (), description="Countries whose national ids are masked, as ISO 3166 codes, e.g. SG."
     )
     mask_phone_regions: Texts = Field(
-        (), description="Countries as which telephone numbers without + are read; none: those with + alone are masked."
+        (), description="Countries for telephone numbers without +; none: only numbers with + are masked."
     )
     mask_patterns: Mapping[str, str] = Field(
         default_factory=dict, description="Own patterns: name (part of the pseudonym) to regular expression."
     )
     mask_allow: Texts = Field(
-        (), description="What is never masked, such as the bank's own hotline; @bank.example: all of its addresses."
+        (), description="Values that are never masked, e.g. the bank's hotline; @bank.example: all its addresses."
     )
     maskers: Mapping[str, Mapping[str, Any]] = Field(
-        default_factory=dict, description="Further maskers, e.g. of names: name of the installed one to its options."
+        default_factory=dict, description="Further maskers, e.g. of names: name of the installed masker to its options."
     )
 
 
 class ServerSettings(SettingsGroup):
-    """The HTTP and MCP service; read when it starts, and again where SIGHUP reloads the configuration."""
+    """The HTTP and MCP service; read at the start and whenever SIGHUP reloads the configuration."""
 
     server_max_concurrent: Annotated[int, Field(strict=True, ge=1, le=1000)] = Field(
-        16, description="Requests answered at once; those that come then wait their turn in a queue ..."
+        16, description="Requests answered at the same time; further ones wait in a queue ..."
     )
     server_max_waiting: Annotated[int, Field(strict=True, ge=0, le=100_000)] = Field(
-        256, description="... of this length; if it is full the answer is 503 with Retry-After."
+        256, description="... of this length; if it is full, the answer is 503 with Retry-After."
     )
     server_max_body_bytes: Annotated[int, Field(strict=True, ge=1024, le=100_000_000)] = Field(
         1_048_576, description="Longest body of a request; a longer one is refused with 413."
@@ -138,29 +138,29 @@ class ServerSettings(SettingsGroup):
         60.0, description="Longest time for a search (`deadline_s`) that such a request may ask for."
     )
     server_rate_per_minute: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
-        600, description="Requests a minute for each principal; 429 with RateLimit headers above it. 0: no limit."
+        600, description="Requests a minute for each principal; above it 429 with RateLimit headers. 0: no limit."
     )
     server_rate_burst: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(
-        60, description="Requests that a principal may make at once before the rate holds."
+        60, description="Requests that a principal may make at once before the rate limits it."
     )
     server_drain_s: Annotated[float, Field(strict=True, ge=0.0, le=300.0, allow_inf_nan=False)] = Field(
-        1.0, description="Seconds between readiness turned off and the port closed, for a load balancer to notice."
+        1.0, description="Seconds between turning off readiness and closing the port, so that a load balancer notices."
     )
     server_stop_s: Annotated[float, Field(strict=True, gt=0.0, le=300.0, allow_inf_nan=False)] = Field(
-        8.0, description="Seconds after SIGTERM in which the requests at work are answered and the records written."
+        8.0, description="Seconds after SIGTERM for answering running requests and writing the records."
     )
     server_allowed_hosts: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        (), description="Names under which /mcp may be asked (Host); empty: those of this machine and of --host."
+        (), description="Host names under which /mcp may be called; empty: those of this machine and of --host."
     )
     server_allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        (), description="Web pages from which /mcp may be asked (Origin), such as https://assistant.bank.example."
+        (), description="Origins of web pages that may call /mcp, such as https://assistant.bank.example."
     )
     compare_mode: Flag = Field(
-        False, description="Give the baseline with each answer of the RAG API; RAG_COMPARE_MODE sets it too."
+        False, description="Add the baseline to each answer of the RAG API; RAG_COMPARE_MODE sets it too."
     )
     compare_file: str | None = Field(
         None,
-        description="File that the service appends each comparison to: a line of JSON, without texts and question.",
+        description="File to which the service appends each comparison: a line of JSON, without texts and question.",
     )
 
 
@@ -176,20 +176,20 @@ class IngestSettings(BaseModel):
 
     file_timeout_s: Seconds = Field(
         30.0,
-        description="Seconds one file may take to be read and cut; a file of records as long for each 128 kB it has, "
-        "while it yields something in that time. Then it is skipped and reported.",
+        description="Seconds for reading and cutting one file; for a file of records, per 128 kB, "
+        "as long as it yields something in that time. Then it is skipped and reported.",
     )
     file_memory_mb: Megabytes = Field(
-        512, description="Megabytes of memory one file may take to be read and cut; else it is skipped and reported."
+        512, description="Megabytes of memory for reading and cutting one file; else it is skipped and reported."
     )
     file_max_chars: Count = Field(
         100_000_000,
-        description="Characters one file may give as text for every 2 MB it has; the document that exceeds them and "
+        description="Characters of text from one file, per 2 MB of its size; the document that exceeds them and "
         "the rest are skipped and reported.",
     )
     file_max_chunks: Count = Field(
         1_000_000,
-        description="Chunks one file may be cut into for every 2 MB it has; the document that exceeds them and the "
+        description="Chunks from one file, per 2 MB of its size; the document that exceeds them and the "
         "rest are skipped and reported.",
     )
     hidden_cells: Literal["skip", "read"] = Field(

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class ScoreKind(StrEnum):
-    """What a number means; numbers of two kinds are never compared.
+    """The meaning of a score; scores of different kinds are never compared.
 
     cosine [-1, 1] · bm25, fulltext, lexical [0, inf) · rrf [0, lists/(k+1)] · weighted, relevance [0, 1] ·
     rerank [0, 1], or a logit · unknown: any number whose meaning the source does not state; it ranks nothing.
@@ -39,7 +39,7 @@ TIERS: Final[tuple[int, ...]] = tuple(TIER_OF.values())
 
 
 class TrustClass(StrEnum):
-    """Whether the text may be read as the bank's own word; untrusted text is fenced in a context."""
+    """Whether a text is trusted as content; untrusted text is fenced in a context."""
 
     TRUSTED = "TRUSTED"
     UNTRUSTED = "UNTRUSTED"
@@ -60,7 +60,7 @@ class Classification(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Classification | None:
-        """Return the member of a name in capitals."""
+        """Accept a name in any case and with white space around it."""
         return next(
             (member for member in cls if isinstance(value, str) and member.value == value.strip().casefold()), None
         )
@@ -75,7 +75,7 @@ _RANKS: Final = {classification: rank for rank, classification in enumerate(Clas
 
 
 class Confidence(StrEnum):
-    """How sure a reader may be that a text is about the question; it means the same for every question."""
+    """How certain it is that a text is about the question, on the same scale for every question."""
 
     STRONG = "strong"
     FAIR = "fair"
@@ -91,7 +91,7 @@ class FetchedAtBasis(StrEnum):
 
 
 class Status(StrEnum):
-    """What the sources did: all answered, some did not, none did."""
+    """Whether all, some or none of the sources answered."""
 
     COMPLETE = "complete"
     DEGRADED = "degraded"
@@ -108,7 +108,7 @@ class Decision(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The end of a candidate: exactly one each."""
+    """What became of a candidate; each has exactly one outcome."""
 
     RETURNED = "returned"
     MERGED = "merged"

@@ -1,4 +1,4 @@
-"""The examination of a live source by its adapter: whether it can be searched, and what it holds."""
+"""The examination of a live source by its adapter: whether it can be searched, and its contents."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class ExaminationRequest:
 
     Attributes:
         domain: the domain it is examined for.
-        query: a sample query; None: none is to be asked.
-        quick: find out with as few calls as possible whether it can be searched: send the query only if nothing
-            cheaper tells, and count only what is counted already.
-        timeout_s: seconds for the whole examination.
-        search_timeout_s: seconds that a search of this domain has.
-        access: the classes of chunks that the reader of the findings may read; None: all.
+        query: a sample query; None: no query is sent.
+        quick: use as few calls as possible: send the query only if no cheaper call tells whether the source can be
+            searched, and report only counts that are already known.
+        timeout_s: time limit of the whole examination, seconds.
+        search_timeout_s: time limit of a search of this domain, seconds.
+        access: the classes of chunks that the reader of the report may read; None: all.
     """
 
     domain: str
@@ -38,7 +38,7 @@ class ExaminationRequest:
 
     @property
     def sample(self) -> SourceQuery | None:
-        """The sample query as a search for a few chunks; None if there is none."""
+        """The sample query as a search for a few chunks, or None."""
         if self.query is None:
             return None
         return SourceQuery(
@@ -52,20 +52,20 @@ class ExaminationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What was found out about a source, or about one part of it. None: not found out.
+    """The findings about a source, or about one part of it. None means unknown.
 
     Attributes:
-        id: of a part, such as a dataset id or the name of an index; "" for the source itself.
-        name: of a part, for people.
-        kind: what holds the documents, such as "folder of notes"; of a part, how it is indexed.
-        version: the version that the source's server states.
-        documents: how many can be found.
-        records: chunks that the sample query found.
+        id: a part's id, such as a dataset id or the name of an index; "" for the source itself.
+        name: a part's display name.
+        kind: the kind of store, such as "folder of notes"; for a part, how it is indexed.
+        version: the version that the source's server reports.
+        documents: the number of searchable documents.
+        records: the number of chunks that the sample query returned.
         search_method: how it is searched.
-        problems: why it cannot be searched, and how to fix it.
-        warnings: problems and unwise settings that do not stop searches.
-        parts: the parts that are searched separately, such as datasets.
-        details: what else an operator may want to know; JSON values only.
+        problems: why the source cannot be searched, and how to fix it.
+        warnings: problems and unwise settings that do not prevent searches.
+        parts: parts that are searched separately, such as datasets.
+        details: further facts for an operator; JSON values only.
     """
 
     id: str = ""
@@ -82,17 +82,17 @@ class Examination:
 
     @property
     def ok(self) -> bool:
-        """Whether all of it can be searched."""
+        """Whether the source and all its parts can be searched."""
         return not self.problems and all(part.ok for part in self.parts)
 
     @property
     def problem(self) -> str | None:
-        """Its own problems in one sentence, without those of its parts; None if there are none."""
+        """The problems in one sentence, without those of the parts; None if there are none."""
         return "; ".join(problem.message for problem in self.problems) or None
 
     @property
     def state(self) -> str:
-        """failed, empty (it holds no document) or ok, without regard to its parts."""
+        """failed, empty (no documents) or ok, regardless of the parts."""
         if self.problems:
             return "failed"
         return "empty" if self.documents == 0 else "ok"

@@ -1,6 +1,6 @@
-"""What a search may be narrowed to: conditions on a chunk's fields, joined by and, or, not.
+"""Filters of a search: conditions on a chunk's fields, joined by and, or, not.
 
-`policy.filters` reads the forms people write and evaluates them; sources push down what they can.
+`policy.filters` parses the forms people write and evaluates them. Sources apply what they can in their own query.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Condition:
     """`field op value`; `value` is a scalar, a tuple for in and not_in, None for empty and not_empty.
 
     Raises:
-        InvalidFilter: no such comparison; its plain name, as `"eq"`, is one.
+        InvalidFilter: an unknown comparison; names such as `"eq"` are accepted.
     """
 
     field: str
@@ -45,7 +45,6 @@ class Condition:
     value: Any = None
 
     def __post_init__(self) -> None:
-        """Take a comparison by its name too."""
         try:
             object.__setattr__(self, "op", FilterOp(self.op))
         except ValueError:

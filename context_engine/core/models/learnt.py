@@ -1,4 +1,4 @@
-"""What is counted or learnt of a knowledge base: scope threshold, word statistics, vector adapter, blend."""
+"""Values counted in or learnt from a knowledge base: scope threshold, word statistics, vector adapter, blend."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _ID_LENGTH: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeCalibration:
-    """Where the questions that a base can answer begin, on the scale of the absolute relevance.
+    """The absolute relevance from which a knowledge base can answer a question.
 
-    It holds for one domain, one signal and one embedder: under another the same question has another value.
+    It is valid for one domain, signal and embedder: with another of them the same question has another value.
 
     Attributes:
         threshold: the best absolute relevance below which a question is out of scope, [0, 1].
         strong: the absolute relevance from which a text is strong evidence, [threshold, 1].
         signal: version of the absolute relevance that was measured.
-        model_id: of the embedder; "" for words alone.
-        own: sentences and headings of the base that were asked for.
-        judged: questions with judged answers that were asked.
-        outside: off-topic questions that were asked.
-        chunks: how many the domain's sources had.
+        model_id: of the embedder; "" if only words were compared.
+        own: sentences and headings of the base that were used as questions.
+        judged: questions with judged answers that were used.
+        outside: off-topic questions that were used.
+        chunks: the number of chunks in the domain's sources at that time.
     """
 
     threshold: float
@@ -45,9 +45,9 @@ class ScopeThreshold(NamedTuple):
 
     Attributes:
         value: the best absolute relevance below which a question is out of scope, [0, 1].
-        origin: "calibrated" or "measured default" where the setting is `auto`; "" where the setting itself says it.
+        origin: "calibrated" or "measured default" if the setting is `auto`; "" if the setting gives the number.
         weak_below: the absolute relevance below which a text is weak evidence, [0, 1].
-        strong_from: that from which it is strong evidence, [weak_below, 1].
+        strong_from: the absolute relevance from which it is strong evidence, [weak_below, 1].
     """
 
     value: float
@@ -60,15 +60,14 @@ class ScopeThreshold(NamedTuple):
 class TermStatistics:
     """Document frequencies of a question's terms in the collection that an answer comes from.
 
-    The rarer a word is there, the more a text says that holds it; a word that the collection does not hold at all is
-    the strongest sign that it has no answer.
+    The rarer a term is, the more informative is a text that contains it. A term missing from the whole collection is
+    the strongest sign that the collection has no answer.
 
     Attributes:
-        collection: the name of the counted collection; sources of one collection share it, and it counts once.
-        chunks: how many chunks the collection has, >= 0.
-        document_frequency: how many of them hold each term, in text or heading, [0, chunks]. Terms are stems and codes
-            as `core.text.term_weights` makes them, of the question and of its expansions; a term that is missing here
-            was not counted.
+        collection: the name of the counted collection; a collection shared by several sources is counted once.
+        chunks: the number of chunks in the collection, >= 0.
+        document_frequency: how many chunks contain each term in text or heading, [0, chunks]. Terms are stems and codes
+            as in `core.text.term_weights`, of the question and its expansions; a missing term was not counted.
     """
 
     collection: str
@@ -78,7 +77,7 @@ class TermStatistics:
     def merged(self, other: Self) -> Self:
         """Return the statistics of two answers from one collection, to two questions or at two moments.
 
-        Of two numbers for one thing the higher is kept, so that their order does not matter.
+        The higher of two counts is kept, so that the order of the answers does not matter.
         """
         frequency = dict(self.document_frequency)
         for term, count in other.document_frequency.items():
@@ -88,13 +87,12 @@ class TermStatistics:
 
 
 class VectorAdapter(Protocol):
-    """Two linear maps over the vectors of one model; the mapped vectors, scaled to unit length, are compared instead.
+    """Two linear maps for the vectors of one model; the mapped vectors, scaled to unit length, are compared.
 
     Attributes:
-        model_id: the model.
-        adapter_id: names the maps; equal ids map alike.
+        adapter_id: identifies the maps; adapters with equal ids have equal maps.
         query: float32 (dimension, dimension), applied to a question's vectors from the right.
-        passage: the same for a passage's.
+        passage: the same shape, applied to a passage's vectors.
     """
 
     @property
@@ -116,7 +114,7 @@ def adapter_name(model_id: str, maps: bytes) -> str:
 
 
 def scorer_name(scorer: str, adapter_id: str | None) -> str:
-    """Return the scorer name of a model or reranker under an adapter; None: without one.
+    """Return the scorer name of a model or reranker with an adapter, or without one (None).
 
     >>> scorer_name("max_sim", "0f3a"), scorer_name("max_sim", None)
     ('max_sim+0f3a', 'max_sim')
@@ -139,11 +137,11 @@ BlendFeature = Literal[
     "length",
     "length_squared",
 ]
-"""What a term may weigh; `ranking.learnt_blend.features` says what each is."""
+"""The features of a blend, as computed by `ranking.learnt_blend.features`."""
 
 BLEND_FEATURES: Final[tuple[BlendFeature, ...]] = get_args(BlendFeature)
 LEAST_DEVIATION: Final = 1e-6
-"""A feature that differs by less among all candidates is ignored."""
+"""A feature with a smaller standard deviation over the candidates is ignored."""
 
 _LARGEST: Final = 1e6
 Moderate = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]
@@ -151,11 +149,11 @@ Moderate = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False
 
 
 class BlendTerm(BaseModel):
-    """A feature with its weight: it adds weight * (value - mean) / deviation.
+    """A weighted feature: it adds weight * (value - mean) / deviation.
 
     Attributes:
         weight: of the standardised value.
-        mean, deviation: of the feature over the candidates it was learnt on.
+        mean, deviation: of the feature over the candidates of the training questions.
     """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
@@ -166,14 +164,13 @@ class BlendTerm(BaseModel):
 
 
 class LearntBlend(BaseModel):
-    """Weights of a candidate's scores, and the scorers they were learnt with: other scorers have another scale.
+    """Weights of a candidate's scores, and the scorers they are valid for: other scorers have other scales.
 
     Attributes:
         measured_by: the kind of score that measured stage 1's relevance ("weighted", "bm25", "lexical" ...).
-        cosine: the scorer of the cosine: a model, with the adapter in force; None if no term uses it.
+        cosine: the scorer of the cosine: a model with its adapter, if any; None if no term uses it.
         reranker: the model reranker, as `blending.reranker_id` names it; None if no term uses it.
-        terms: by feature.
-        evidence: the judged questions it was learnt on, and its gain on other questions; no search reads it.
+        evidence: the training questions and the gain on other questions; for people only.
     """
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
@@ -185,7 +182,7 @@ class LearntBlend(BaseModel):
     evidence: Mapping[str, Any] = Field(default_factory=dict)
 
     def model_post_init(self, _context: Any) -> None:
-        """Refuse terms of a score whose scorer is not named, a scorer that no term weighs, and what no record holds."""
+        """Refuse a term whose scorer is not named, a scorer without a term, and evidence that is not JSON."""
         try:
             json.dumps(self.evidence, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The published chunk: a chunk as it leaves the engine, with the views that others see of it."""
+"""The published chunk: a chunk as it leaves the engine, with one view for each kind of reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from context_engine.core.models.enums import Classification, Confidence, SourceT
 
 
 class Member(NamedTuple):
-    """A candidate that was merged into a survivor: its identity and what made its authority."""
+    """A candidate that was merged into another: its identity, authority and scores."""
 
     source_id: str
     chunk_id: str
@@ -60,7 +60,7 @@ class ProvenanceTag:
 
 
 _WHERE_KNOWN: Final = ("page", "url")
-"""Fields at the top level of a chunk dict, if known."""
+"""Fields that a chunk dict has only if they are known."""
 
 _DOCUMENT: Final = (
     *("document_id", "document_version", "section", "path", "page", "url"),
@@ -75,8 +75,8 @@ class PublishedChunk:
 
     Attributes:
         chunk: the text and everything its source knows about it.
-        source_type, authority_tier, trust_class, classification: those in force, under the manifest's ceiling.
-        url: the address of the passage, by the source's template or from the document; None if it has none.
+        source_type, authority_tier, trust_class, classification: as limited by the manifest.
+        url: the address of the passage, from the source's template or the document, or None.
     """
 
     __slots__ = ()
@@ -122,7 +122,7 @@ class PublishedChunk:
         }
 
     def fields(self) -> dict[str, Any]:
-        """Return every published field by name, as JSON values; flags and tags are tuples."""
+        """Return every published field as JSON values; flags and tags are tuples."""
         chunk = self.chunk
         return {
             **self.standing(),
@@ -171,17 +171,17 @@ class PublishedChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedChunk(PublishedChunk):
-    """A returned chunk with every number that put it in its place.
+    """A returned chunk with every number that decided its rank.
 
     Attributes:
         rank: 1-based.
-        relevance: [0, 1], what entered the formula.
-        absolute: [0, 1], the signal `min_relevance_score` was tested on.
+        relevance: [0, 1], as used in the formula of `final`.
+        absolute: [0, 1], compared with `min_relevance_score`.
         boost: the tier's authority boost, [0, 0.4] by default.
         final: 0.6 * relevance + 0.4 * boost by default.
         confidence: strong, fair or weak, from the absolute signal and the scope threshold in force.
         rerank_score: [0, 1] from a model reranker; None if none ran.
-        recalled: [0, 1], stage 1's relevance, before reranker and exact matches; None in what comes from a record.
+        recalled: [0, 1], relevance of stage 1, before reranker and exact matches; None if read from a record.
         flags: below_threshold, threshold_not_applicable, expired, effective_unknown, superseded ...
     """
 
@@ -207,7 +207,7 @@ class RankedChunk(PublishedChunk):
     recalled: float | None = field(default=None, compare=False)
 
     def fields(self) -> dict[str, Any]:
-        """Return every published field by name, the numbers of the ranking and the tag among them."""
+        """Return every published field, including the numbers of the ranking and the tag."""
         return {
             **PublishedChunk.fields(self),  # super() does not work in a dataclass with slots
             "rank": self.rank,
@@ -241,7 +241,7 @@ class RankedChunk(PublishedChunk):
         }
 
     def to_metadata(self, search_id: str) -> dict[str, Any]:
-        """Return the document's metadata, overridden by what the engine knows: the view of a workflow."""
+        """Return the document's metadata, overridden by the engine's fields: the view of a workflow."""
         fields, tag = self.fields(), self.provenance
         metadata = fields["metadata"]
         return {
@@ -264,7 +264,7 @@ class RankedChunk(PublishedChunk):
         }
 
     def to_entry(self) -> dict[str, Any]:
-        """Return the chunk in a ledger entry, which is never erased: the view of the ledger."""
+        """Return the chunk for a ledger entry, which is never erased and so holds no text."""
         tag = self.provenance
         entry: dict[str, Any] = {
             "source": self.source_id,
@@ -288,7 +288,7 @@ def _text(chunk: Chunk, name: str) -> str | None:
 
 
 def _year(chunk: Chunk) -> int | None:
-    """Return the document's year, else that of its date or of the day it came into force."""
+    """Return the document's year, else the year of its date or of the day it came into force."""
     own: Any = chunk.own_field("year")
     digits = f"{own:g}" if isinstance(own, float) else str(own).strip()
     if len(digits) == 4 and digits.isascii() and digits.isdigit():

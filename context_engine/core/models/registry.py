@@ -24,7 +24,7 @@ LINK_FIELDS: Final = (
     *("path", "document_id", "document_version", "title", "section", "page", "line", "chunk_id"),
     "metadata.NAME",
 )
-"""What a template may name; NAME is any field of the chunk's metadata."""
+"""The fields a link template may use; NAME is any field of the chunk's metadata."""
 
 _METADATA: Final = "metadata."
 _START: Final = re.compile(r"https?://[^/{}?#@\s\\]+(?:[/?#]|$)|file:///", re.IGNORECASE)
@@ -32,13 +32,13 @@ _LONGEST: Final = 2000
 
 
 def checked_link_template(template: str) -> str:
-    """Return a URL template if it can be filled.
+    """Return a URL template if it is valid.
 
     >>> checked_link_template("https://policies.example/{path}#page={page}")
     'https://policies.example/{path}#page={page}'
 
     Raises:
-        ValueError: it names a field that does not exist, or its scheme and host are not written out.
+        ValueError: an unknown field, or scheme and host are not written out.
     """
     try:
         parts = list(Formatter().parse(template))
@@ -61,21 +61,16 @@ def _is_known(name: str) -> bool:
 def link_of(chunk: Chunk, template: str | None) -> str | None:
     """Return the address of a passage, or None.
 
-    It is the template, filled, with values percent-encoded. A part after "#" whose field has no value is left out; any
-    other field without a value leaves the chunk without a link of the template. Then the address that the chunk's own
-    metadata gives serves, if it is a web address.
-
-    Args:
-        chunk: says path, page and so on.
-        template: the URL template of its source, or None.
+    The template is filled with percent-encoded values. A fragment ("#...") whose field has no value is left out. If any
+    other field has no value, or there is no template, the result is the web address in the chunk's metadata, if any.
     """
     return _filled(template, chunk) or next(filter(None, map(web_link, _own_addresses(chunk))), None)
 
 
 def web_link(value: Any) -> str | None:
-    """Return a value if it is an http or https address that is safe to show as a link, None if not.
+    """Return a value if it is an http or https address that is safe to show as a link, else None.
 
-    An address with a user name or password counts as none.
+    An address with a user name or password is refused.
 
     >>> web_link("https://policies.example/a#page=2"), web_link("javascript:alert(1)")
     ('https://policies.example/a#page=2', None)
@@ -133,7 +128,7 @@ def _zone(name: str) -> str:
 
 
 def _names(value: Any) -> Any:
-    """One name may be given without a list around it."""
+    """Accept a single name without a list."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -161,32 +156,34 @@ class DocumentRule(_FrozenModel):
         description="Row of the chunking table; by default a document is cut by its own type or its structure.",
     )
     profile: str | None = Field(None, description="Cut by this profile, not by the row of doc_type; e.g. 'funnel'.")
-    classification: Classification | None = Field(None, description="May raise the source's, never lower it.")
+    classification: Classification | None = Field(
+        None, description="May raise the source's classification, never lower it."
+    )
     tier: Annotated[int, Field(ge=1, le=5)] | None = Field(
         None, description="1-5; may lower the source's authority (a higher number), never raise it."
     )
     fields: Annotated[tuple[Name, ...], Field(max_length=100)] = Field(
-        (), description="Fields of a record, or of front matter, that every chunk carries in its metadata."
+        (), description="Fields of a record, or of front matter, that are copied into the metadata of every chunk."
     )
     otherwise: bool = Field(
         False, description="Take only files that no other rule of the domain includes; their content is tier 5."
     )
 
     @model_validator(mode="after")
-    def _unknown(self) -> DocumentRule:
+    def _default_tier(self) -> DocumentRule:
         if self.otherwise and self.tier is None:
             object.__setattr__(self, "tier", 5)
         return self
 
 
 class SourceSpec(_FrozenModel):
-    """One source of a domain. Its tier, trust class and classification are a ceiling for what documents claim."""
+    """One source of a domain. Documents cannot claim more than its tier, trust class and classification."""
 
     id: SourceId = Field(description="Unique in the registry; part of every provenance tag.")
     title: str = ""
     type: SourceType
-    tier: int = Field(  # type: ignore[assignment]  # None, not given, lasts until `_agree` has run
-        None, description="1-5; must agree with the type; taken from it when left out."
+    tier: int = Field(  # type: ignore[assignment]  # None until `_agree` has run
+        None, description="1-5; must agree with the type, which is its default."
     )
     trust_class: TrustClass | None = Field(None, description="TRUSTED for tiers 1-4, UNTRUSTED for tier 5.")
     ttl_seconds: Annotated[int, Field(ge=0)] = 3600
@@ -242,7 +239,7 @@ class DomainSpec(_FrozenModel):
     title: str = ""
     description: str = ""
     timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
-    access: AccessRule | None = Field(None, description="Who may search the domain; left out, everybody.")
+    access: AccessRule | None = Field(None, description="Who may search the domain; default: everybody.")
     denials: Literal["hidden", "said"] = Field(
         "hidden",
         description="'said': an answer reports that some sources were not searched for the caller, but not which.",
@@ -250,10 +247,10 @@ class DomainSpec(_FrozenModel):
     sources: Annotated[tuple[SourceSpec, ...], Field(min_length=1)]
     glossary: Annotated[Mapping[Name, Names], Field(max_length=10_000)] = Field(
         default_factory=dict,
-        description="Terms and what else they are called, e.g. {NPA: New Product Approval}; searches look for both.",
+        description="Terms and their other names, e.g. {NPA: New Product Approval}; searches look for both.",
     )
     settings: Mapping[str, Any] = Field(
-        default_factory=dict, description="Pipeline settings for this domain; those of the models excepted."
+        default_factory=dict, description="Pipeline settings for this domain, except those of the models."
     )
 
     @model_validator(mode="after")
@@ -265,7 +262,7 @@ class DomainSpec(_FrozenModel):
         return self
 
     def source(self, source_id: str) -> SourceSpec | None:
-        """Return the source of an id, or None."""
+        """Return the source with this id, or None."""
         return next((source for source in self.sources if source.id == source_id), None)
 
 
@@ -281,14 +278,14 @@ class Registry(_FrozenModel):
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What the reader of any answer should know of the registry."""
+        """Notices about the registry, added to every answer."""
         return ()
 
     def domain(self, name: str) -> DomainSpec:
         """Return a domain's specification.
 
         Raises:
-            UnknownDomain: it is not registered; the error lists those that are.
+            UnknownDomain: not registered; the error lists the registered domains.
         """
         try:
             return self.domains[name]
@@ -296,5 +293,5 @@ class Registry(_FrozenModel):
             raise UnknownDomain(name, self.names) from None
 
     def only(self, domains: Mapping[str, DomainSpec]) -> Self:
-        """Return a registry that knows of these domains and of nothing else."""
+        """Return a registry of these domains only."""
         return self.model_copy(update={"domains": domains})

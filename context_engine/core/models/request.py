@@ -1,4 +1,4 @@
-"""Requests to the engine and to a source, the question as it was understood, and the answer of a source."""
+"""Requests to the engine and to a source, the prepared question, and the answer of a source."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Expansion(NamedTuple):
     Attributes:
         term: as written in the query; "" if it belongs to the whole query.
         text: the other name.
-        weight: weight of a match relative to one of the user's own words, (0, 1].
-        by: its origin: glossary, spelling or refiner.
+        weight: weight of a match relative to a match of the user's own word, (0, 1].
+        by: its origin: "glossary", "spelling" or "refiner".
     """
 
     term: str
@@ -33,11 +33,11 @@ class Expansion(NamedTuple):
 
 
 class Refinement(NamedTuple):
-    """What a refiner makes of a question.
+    """A refiner's answer.
 
     Attributes:
-        text: the question in words that are easier to find; "" for none.
-        concepts: its topics, most specific first.
+        text: the question in words that are easier to find; "" if it has none.
+        concepts: the question's topics, most specific first.
     """
 
     text: str
@@ -45,7 +45,7 @@ class Refinement(NamedTuple):
 
 
 class UnknownWord(NamedTuple):
-    """A word of a query that a source holds nowhere.
+    """A word of a query that occurs nowhere in a source.
 
     Attributes:
         word: as written in the query.
@@ -58,27 +58,27 @@ class UnknownWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedQuery:
-    """The query as asked and as searched.
+    """The query as the user wrote it and as it is searched.
 
-    It only adds: `text` holds every word and code of `original`, but for misspelt words where it is `corrected`.
+    `text` contains every word and code of `original`, except misspelt words if `corrected` is true.
 
     Attributes:
-        original: as the user wrote it.
-        text: cleaned; what every source is asked.
-        words: the text with Chinese, Japanese and Korean cut into words by spaces, as search terms are taken from it;
-            None if it is the text itself.
-        language: ISO 639-1 code, "und" where the text shows none.
+        original: the query as the user wrote it.
+        text: the cleaned query, as sent to every source.
+        words: the text with Chinese, Japanese and Korean words separated by spaces, from which search terms are taken;
+            None if equal to `text`.
+        language: ISO 639-1 code; "und" if undetermined.
         codes: identifiers and named instruments (`NPA-001`, `MAS Notice 637`).
         references: section numbers (`4.2.1(b)`).
         phrases: quoted phrases of two words or more.
-        expansions: other words, which count less than the user's own.
-        sub_queries: parts or other wordings of the question that are searched for beside it.
-        concepts: the topics of the question, from a refiner.
-        suggestions: likely spellings, (as written, as the glossary or the texts have it).
-        corrected: the suggestions are in `text` instead of what was written, for which nothing was found; else they
-            are offered only.
-        notices: what was done, or could not be, for a reader.
-        refiner: name of the refiner that was asked, None for none.
+        expansions: other words for its terms.
+        sub_queries: parts and other wordings of the question, searched in addition.
+        concepts: the topics of the question, named by a refiner.
+        suggestions: likely corrections: (word as written, word as in the glossary or the texts).
+        corrected: whether `text` contains the suggestions instead of the words as written, because those found nothing;
+            otherwise the suggestions are only offered.
+        notices: how the query was changed, and what failed.
+        refiner: name of the refiner that was called, or None.
     """
 
     original: str
@@ -117,11 +117,11 @@ MAX_TOP_K: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, as opaque identifiers; kept for the record, never interpreted.
+    """Opaque identifiers of the calling program; recorded, never interpreted.
 
     Attributes:
         principal: the authenticated caller.
-        on_behalf_of: for whom, as the principal says.
+        on_behalf_of: the person it calls for, as the principal reports.
     """
 
     principal: str | None = None
@@ -132,7 +132,7 @@ class Caller:
 
 
 def checked_query(query: Any) -> str:
-    """Return the query if it is text that can be searched for.
+    """Return the query if it is valid.
 
     Raises:
         InvalidRequest: not a string, empty, only white space, binary, or over 10 000 characters.
@@ -168,19 +168,19 @@ class SearchRequest:
     Attributes:
         query: 1 to 10 000 characters, not only white space.
         domain: a registered domain.
-        caller: a description of the program that asks; it grants nothing.
+        caller: a description of the calling program; it grants no rights.
         principal: the authenticated caller, whose rights decide what may be searched.
         request_id: the caller's own id for this call.
-        as_of: the day the answer must be true for; None is today in the domain's time zone.
-        filters: conditions every returned chunk keeps.
+        as_of: the day for which the answer must hold; None: today in the domain's time zone.
+        filters: conditions that every returned chunk meets.
         persona: name of a profile of settings.
-        overrides: settings for this call alone; keys of `SearchSettings`.
+        overrides: settings for this call only; keys of `SearchSettings`.
         top_k: most chunks returned, 1 to 1000; None: the setting `stage2_top_k`.
-        require_tiers, require_sources: without a chunk from each the decision is `incomplete`.
+        require_tiers, require_sources: the decision is `incomplete` unless each of these returned a chunk.
         strict: raise `EvidenceIncomplete` instead.
 
     Raises:
-        InvalidRequest: a field that cannot be used.
+        InvalidRequest: an invalid field.
         InvalidFilter: `filters` is not a Filter.
     """
 
@@ -219,7 +219,7 @@ class SearchRequest:
 
     @property
     def call_settings(self) -> Mapping[str, Any]:
-        """The settings for this call alone: `overrides`, and `top_k` under its name among the settings."""
+        """The settings for this call only: `overrides`, and `top_k` as `stage2_top_k`."""
         if self.top_k is None:
             return self.overrides
         return {**{key: value for key, value in self.overrides.items() if key != "top_k"}, "stage2_top_k": self.top_k}
@@ -234,24 +234,24 @@ class SearchRequest:
         for name in ("stage2_top_k", "top_k"):
             if self.overrides.get(name, self.top_k) != self.top_k:
                 raise InvalidRequest(
-                    f"top_k is {self.top_k}, and {name} in overrides is {self.overrides[name]}: give one of the two"
+                    f"top_k is {self.top_k}, and {name} in overrides is {self.overrides[name]}: give only one of them"
                 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceQuery:
-    """What the engine searches one source for.
+    """A search of one source, as requested by the engine.
 
     Attributes:
         text: the query.
-        words: the query split into words by spaces, for a source that searches by terms; None if equal to `text`.
-        expansions: other words for it, to be searched for as well with their weights where the source can.
+        words: the query with words separated by spaces, for a source that searches by terms; None if equal to `text`.
+        expansions: other words for its terms, searched with their weights if the source can.
         top_k: most chunks wanted; a longer answer is cut.
-        filters, as_of: to be pushed down where the source can; the engine checks them again.
-        timeout_s: seconds the engine will wait.
-        access: which classes of chunks the caller may read; None: all. Chunks above them are taken out by the engine;
-            a source that heeds them in all that it says, so that nothing else tells of those chunks, sets
-            `access_classes = True`: only then its statistics, unknown words and calibration count for every caller.
+        filters, as_of: applied by the source if it can; the engine checks them again.
+        timeout_s: seconds the engine waits.
+        access: which classes of chunks the caller may read; None: all. The engine removes other chunks. A source that
+            restricts its whole answer to these classes, so that nothing in it reveals other chunks, sets
+            `access_classes = True`. Only then are its statistics, unknown words and calibration used for every caller.
     """
 
     text: str
@@ -269,13 +269,13 @@ class SourceQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """Which chunks of one source are wanted, without a question.
+    """A request for chunks of one source by id, without a question.
 
     Attributes:
-        chunk_ids: the wanted ids; unknown ones are left out of the answer.
-        document_ids: and all chunks of these documents.
+        chunk_ids: the requested ids; the answer omits unknown ones.
+        document_ids: all chunks of these documents are requested too.
         access: which classes of chunks the caller may read; None: all.
-        timeout_s: seconds the caller will wait.
+        timeout_s: seconds the caller waits.
     """
 
     domain: str
@@ -286,13 +286,13 @@ class FetchRequest:
 
 
 class QueryEmbedding(NamedTuple):
-    """The vector that a source made of a query.
+    """The embedding of a query that a source made.
 
     Attributes:
-        model: what made it.
-        elapsed_ms: how long that took, >= 0; next to nothing where the vector was still known.
-        adapter: what it was compared under, which the caller may read; None: as the model made it. It is for the search
-            itself: no result keeps it.
+        model: the model that made it.
+        elapsed_ms: time taken, >= 0; almost 0 if the vector was cached.
+        adapter: the adapter it was compared under, which the caller may read; None: without one. Used during the search
+            only: no result keeps it.
     """
 
     model: str
@@ -305,20 +305,19 @@ class SourceAnswer:
     """A source's answer: chunks, best first, with notices about them.
 
     Attributes:
-        notes: notices, the source as their subject; a text becomes a notice of code `source_note`.
-        retrieved_at: when the source answered, aware; None means now.
-        cut: chunks past top_k that the source itself left out.
-        failures: what a source of several parts could not get, one error a part; the chunks are what the others gave.
-        by_keywords: it was found by a few keywords of each chunk alone: that nothing relevant came says little.
-        statistics: how common the question's terms are in the collection searched; None if that is not known: the
-            engine counts in the candidates instead.
+        notes: notices about the source; a text becomes a notice of code `source_note`.
+        retrieved_at: when the source answered, timezone-aware; None means now.
+        cut: the number of chunks beyond top_k that the source left out.
+        failures: one error for each failed part of a source with several parts; the chunks come from the other parts.
+        by_keywords: whether the source searched only a few keywords of each chunk: an empty answer proves little.
+        statistics: how common the question's terms are in the searched collection; None if unknown: the engine then
+            counts in the candidates.
         unknown_words: words of the query that occur in no readable text of the source, each with a suggestion
             (`query.spelling.words_to_check` chooses the words); None if the source does not check.
-        filter_fields: the fields that a filter can name, where the query has one; None if they are not known, or
-            where only what the caller may not read may have some of them: they are listed to whoever misspells one.
+        filter_fields: the fields that a filter can name, if the query has one; None if unknown, or if some may occur
+            only in chunks the caller may not read: a notice lists the fields when one is misspelt.
         calibration: the base's calibration for this domain, or None.
-        embedding: the query vector of the search; None without one, or if a server made it.
-            Neither compared nor shown.
+        embedding: the query's embedding; None without one, or if a server made it. Neither compared nor shown.
     """
 
     chunks: Sequence[Chunk] = ()

@@ -1,4 +1,4 @@
-"""What a search gives back: chunks, and the account of how they came to be."""
+"""The result of a search: chunks, and how each candidate was treated."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _UNPUBLISHED: Final = ("problem", "failure", "embedding")
 
 
 class Fate(NamedTuple):
-    """The end of one candidate.
+    """The outcome of one candidate and the reason.
 
     Attributes:
-        stage: filter, as_of, expiry, dedup, threshold, scope, relevance, select: the stage of that name in `stages`.
-            "beyond_top_k" of select also stands for one whose scores alone put it there, its text unread.
-        value, limit: the tested number and its limit, if any.
-        into: the survivor it was merged into.
+        stage: the stage that decided: filter, as_of, expiry, dedup, threshold, scope, relevance or select.
+        reason: why. "beyond_top_k" also covers candidates that were dropped by their scores before their text was read.
+        value, limit: the tested value and its limit, if any.
+        into: the candidate it was merged into.
     """
 
     source_id: str
@@ -51,11 +51,11 @@ class Fate(NamedTuple):
 
 
 class Swap(NamedTuple):
-    """A pair whose order the authority tier turned round.
+    """A pair of candidates whose order the authority tier reversed.
 
     Attributes:
         winner, loser: identities; the winner ranks above the loser because of its tier.
-        rank_with: (winner's rank, loser's rank) by final score, before any cut or limit on likeness.
+        rank_with: (winner's rank, loser's rank) by final score, before any cut and before diversity (MMR).
         rank_without: their ranks by relevance alone.
         gap: the loser's relevance minus the winner's, > 0 and at most (boost difference) * 0.4 / 0.6.
     """
@@ -75,18 +75,18 @@ class Swap(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceStatus:
-    """What one source did.
+    """How one source answered.
 
     Attributes:
         state: ok, empty, partial (some of its parts failed) or failed.
-        asked: candidates requested from it; more than `stage1_top_k` after a second call.
-        chunks: how many entered stage 1, after the cut at that number; `cut` is how many were cut.
+        asked: candidates requested; more than `stage1_top_k` after a second call.
+        chunks: chunks that entered stage 1, after cutting at that number; `cut` counts the others.
         rejected: chunks that failed validation (no content, not a chunk).
-        error: {"code", "message", "retryable", "retry_after_s"} where state is failed or partial.
+        error: {"code", "message", "retryable", "retry_after_s"} if the state is failed or partial.
         problem: the error's message without the name of the source.
         failure: the error, with the adapter's exception as `__cause__`; neither compared nor published.
-        embedding: the vector that the query was searched by, its time that of all calls; None if there was none, or
-            a server made it. Neither compared nor published.
+        embedding: the query's embedding, with the time of all calls; None without one, or if a server made it. Neither
+            compared nor published.
     """
 
     source_id: str
@@ -107,17 +107,17 @@ class SourceStatus:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The sentences of the notices."""
+        """The messages of the notices."""
         return messages(self.notices)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the published form: the notices as sentences, `notes`."""
+        """Return the published form, with the notices' messages as `notes`."""
         published = ("notes" if field.name == "notices" else field.name for field in fields(self))
         return {name: getattr(self, name) for name in published if name not in _UNPUBLISHED}
 
 
 class StageTrace(NamedTuple):
-    """One stage: how many candidates went in and came out, and how long it took.
+    """One stage: how many candidates entered and left it, and its time.
 
     Attributes:
         name: recall, filter, as_of, expiry, measure, dedup, threshold, scope, relevance, rerank, select.
@@ -149,20 +149,19 @@ class RawAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """A ranked answer with its whole account. |stage 1| = returned + merged + dropped, always.
+    """A ranked answer, and the fate of every candidate. Always: stage-1 candidates = returned + merged + dropped.
 
     Attributes:
-        search_id: sortable by time; in every log line, tag and error.
+        search_id: sortable by time; part of every log line, tag and error.
         fates: one per stage-1 candidate.
-        swaps: pairs with a returned chunk that the tier turned round, at most 200; `swap_count` is the true number.
+        swaps: reversed pairs with a returned chunk, at most 200; `swap_count` is the full number.
         stages: stage 1 and every step of stage 2 with counts and times.
-        settings: the settings of the search; `settings_in_force` has the value that a scope threshold of `auto` became.
-        scope: the scope threshold in force; None if the result was not ranked.
+        settings: the settings of the search; `settings_in_force` resolves a scope threshold of `auto`.
+        scope: the scope threshold used; None if the result was not ranked.
         notices: about the query, the sources and the ranking.
-        now, as_of: the clock reading and the day used; `today`: that day is not past in the domain's time zone.
-        prepared: the query as understood and as searched.
+        now, as_of: the time of the search and the day used; `today`: that day is not past in the domain's time zone.
         request, specs: the request, and the sources as declared at that time.
-        raw: the stage-1 answers; `rerank_scores`: the reranker's scores by identity. With them stage 2 can be
+        raw, rerank_scores: the stage-1 answers, and the reranker's scores by identity; with them stage 2 can be
             recomputed to the same bytes.
         rerank_adapter: the id of the adapter under which the reranker compared vectors, or None.
     """
@@ -195,31 +194,31 @@ class SearchResult:
 
     @property
     def answered_query(self) -> str:
-        """The words of the ranking: the user's own, corrected if nothing was found for them."""
+        """The query as ranked: the user's words, or their correction if they found nothing."""
         return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.query
 
     @property
     def beside_the_answer(self) -> tuple[str, ...]:
-        """The sentences of the notices that change how the answer is to be read: every output says them."""
+        """The messages of the notices that change how to read the answer: every output shows them."""
         return messages(notice for notice in self.notices if notice.code in BESIDE_THE_ANSWER)
 
     @property
     def failed_alike(self) -> list[tuple[SourceStatus, ...]]:
-        """The sources that failed, wholly or in part; those that failed in the same way are one group."""
+        """The sources that failed, wholly or in part, grouped by equal failure."""
         groups: dict[tuple[str, str, str], list[SourceStatus]] = {}
         for status in self.sources:
             if status.error is not None:
-                how = (status.state, str(status.error.get("code")), status.problem)
-                groups.setdefault(how, []).append(status)
+                failure = (status.state, str(status.error.get("code")), status.problem)
+                groups.setdefault(failure, []).append(status)
         return [tuple(group) for group in groups.values()]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The sentences of the notices."""
+        """The messages of the notices."""
         return messages(self.notices)
 
     def settings_in_force(self) -> dict[str, Any]:
-        """Return {key: {"value", "origin"}} of the settings, the scope threshold as the number it was tested on."""
+        """Return {key: {"value", "origin"}} of the settings, with the scope threshold as a number."""
         settings = self.settings.to_dict()
         if self.scope is not None and self.scope.origin:
             settings["scope_threshold"] = {"value": self.scope.value, "origin": self.scope.origin}
@@ -255,7 +254,7 @@ class SearchResult:
 
 
 def _conditions(request: SearchRequest | None) -> dict[str, Any]:
-    """What narrowed the answer or was required of it."""
+    """Return the restrictions and requirements of a request."""
     if request is None:
         return {}
     return {
@@ -273,5 +272,5 @@ def _identity(key: Key) -> dict[str, str]:
 
 
 def canonical_json(value: Any) -> str:
-    """Return JSON with sorted keys and no white space, the form in which two results are compared byte by byte."""
+    """Return JSON with sorted keys and no white space; equal values give equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=str)

@@ -1,7 +1,7 @@
-"""Sanitising: foreign text and metadata, made such that every output can hold them.
+"""Sanitising of foreign text and metadata, so that every output can encode them.
 
-Metadata comes from foreign documents, servers and functions. A lone surrogate cannot be encoded, a value
-nested 900 deep cannot be written as JSON, a cycle never ends. What is valid is returned as it is, the same object.
+Metadata comes from foreign documents, servers and functions. A lone surrogate cannot be encoded, a value nested
+900 deep cannot be written as JSON, a cycle never ends. Valid values are returned unchanged, as the same object.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 MOST_DEPTH: Final = 32
-"""Most levels of mappings and lists in the metadata of a chunk, itself the first."""
+"""Most levels of mappings and lists in a chunk's metadata, counting the metadata itself."""
 MOST_VALUES: Final = 20_000
-"""Most values in it, those of mappings and lists within it among them."""
+"""Most values in a chunk's metadata, nested ones included."""
 MOST_CHARACTERS: Final = 1_000_000
-"""Most characters in it, keys and texts together."""
+"""Most characters in a chunk's metadata, keys and texts together."""
 
 _MOST_BITS: Final = 1023
-"""Most bits of a whole number; a larger one is not valid JSON, and Python refuses to write it."""
+"""Most bits of a whole number: a larger one overflows a float, as which most JSON readers take it."""
 _NOT_TEXT: Final = re.compile("[\x00\ud800-\udfff]")
 _ATOMS: Final = frozenset((bool, float, type(None), date))
 
@@ -37,12 +37,12 @@ def is_valid_text(text: str) -> bool:
 
 
 def sanitized_text(text: str) -> str:
-    """Return the text with U+FFFD for every lone surrogate and NUL; it stays as long as it was."""
+    """Return the text with U+FFFD for every lone surrogate and NUL; its length does not change."""
     return text if is_valid_text(text) else _NOT_TEXT.sub("\ufffd", text)
 
 
 def sanitized_id(text: str) -> str:
-    r"""Return an id as valid text that still tells it from others: a lone surrogate as `\udXXX`, NUL as `\x00`."""
+    r"""Return an id as valid text that stays distinct: a lone surrogate as `\udXXX`, NUL as `\x00`."""
     if is_valid_text(text):
         return text
     return text.replace("\x00", r"\x00").encode("utf-8", "backslashreplace").decode("utf-8")
@@ -51,15 +51,15 @@ def sanitized_id(text: str) -> str:
 def sanitized_mapping(
     mapping: Mapping[Any, Any], *, most_values: int = MOST_VALUES, most_characters: int = MOST_CHARACTERS
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return a mapping of valid values, and the changes, each as a clause about the mapping.
+    """Return a mapping of valid values, and the changes made, each as a clause about the mapping.
 
-    Texts are valid, keys text, whole numbers not over 300 digits; dates and moments stay, NaN and the infinities too,
-    which are null wherever they are written; any other object is its text. What lies deeper than `MOST_DEPTH`, or
-    beyond the limits, is left out.
+    Invalid characters are replaced, keys become text, whole numbers over 300 digits become null. Dates, moments, NaN
+    and the infinities stay (every output writes the last two as null). Any other object becomes its text. Values
+    deeper than `MOST_DEPTH` or beyond the limits are left out.
 
     Args:
-        mapping: never modified; returned itself if it is valid.
-        most_values, most_characters: of the whole of it.
+        mapping: never modified; returned itself if valid.
+        most_values, most_characters: limits for the whole mapping.
     """
     try:
         if isinstance(mapping, dict) and _size(mapping, 1, most_values) <= most_characters:
@@ -71,7 +71,7 @@ def sanitized_mapping(
 
 
 class _Invalid(Exception):
-    """A value has to be changed."""
+    """A value that must be changed."""
 
 
 def _size(value: Any, depth: int, most: int) -> int:
@@ -98,7 +98,7 @@ def _size(value: Any, depth: int, most: int) -> int:
 
 
 class _Copy:
-    """Builds a sanitised copy; `changes` lists the changes in order, each once."""
+    """Builds a sanitised copy; the keys of `changes` are the changes in order, each once."""
 
     def __init__(self, values: int, characters: int) -> None:
         self.changes: dict[str, None] = {}
@@ -111,7 +111,7 @@ class _Copy:
                 break
             key = self._text(raw_key if isinstance(raw_key, str) else self._str(raw_key))
             if key in out:
-                self._note("has two keys that read alike, of which the first stays")
+                self._note("has two keys with the same text, of which the first is kept")
                 continue
             out[key] = self.value(value, depth + 1)
         return out
@@ -128,7 +128,7 @@ class _Copy:
             return self.value(value.tolist(), depth)
         if isinstance(value, Real | Decimal):
             return self._number(value)
-        self._note(f"holds a {type(value).__name__}, which counts as text")
+        self._note(f"holds a {type(value).__name__}, which was converted to text")
         return self._text(self._str(value)[:1000])
 
     def _nested(self, value: Any, depth: int) -> Any:
@@ -151,7 +151,7 @@ class _Copy:
             number = int(value) if isinstance(value, Integral) else float(value)
             if isinstance(number, float) or number.bit_length() <= _MOST_BITS:
                 return number
-        except (OverflowError, ValueError):  # no float is as large
+        except (OverflowError, ValueError):  # too large for a float
             pass
         self._note("holds a number of over 300 digits, which counts as absent")
         return None

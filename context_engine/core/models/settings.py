@@ -24,11 +24,11 @@ Unit = Annotated[float, Field(strict=True, ge=0.0, le=1.0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=10.0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0.0, le=600.0, allow_inf_nan=False)]
 G = TypeVar("G", bound="SettingsGroup")
-_TOLERANCE: Final = 1e-9
+_TOLERANCE: Final = 1e-9  # 0.6 + 0.4 may exceed 1 by a rounding error
 
 
 class AuthorityBoosts(BaseModel):
-    """The boost of each tier, [0, 1]; never rising from tier 1 to tier 5."""
+    """The boost of each tier, [0, 1], never increasing from tier 1 to tier 5."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
@@ -50,25 +50,25 @@ class AuthorityBoosts(BaseModel):
 
 
 class RankingSettings(SettingsGroup):
-    """Settings of stage 2 only: changing them asks no source and no reranker again."""
+    """Settings of stage 2 only: a stored result can be ranked again under others without calling a source or model."""
 
     stage2_top_k: TopK = Field(8, description="Chunks returned.")
     min_relevance_score: Unit = Field(
         0.15, description="Lowest absolute relevance returned, tested before boost and reranker."
     )
     min_chunks: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
-        0, description="Return at least this many, if need be the best below the threshold, marked below_threshold."
+        0, description="Return at least this many, if necessary the best below the threshold, marked below_threshold."
     )
     scope_threshold: Unit | Literal["auto"] | None = Field(
         "auto",
-        description="Best absolute relevance below which a question is out of scope; auto: calibrated for each "
-        "knowledge base when it is written, a measured default for other sources; null: min_relevance_score.",
+        description="A question whose best absolute relevance is lower is out of scope; auto: calibrated for each "
+        "knowledge base when it is written, else a measured default; null: min_relevance_score.",
     )
     similarity_threshold: Annotated[float, Field(strict=True, ge=-1.0, le=1.0, allow_inf_nan=False)] | None = Field(
         None,
-        description="Lowest score of the kind similarity_kind; candidates without it pass, marked. Where a question is "
-        "little more than codes, the embedded base gives (score + 1) / 2 as weighted to what holds them and score / 2 "
-        "to the rest, and raises rrf of what holds them.",
+        description="Lowest score of the kind similarity_kind; candidates without it pass, marked. If a question is "
+        "little more than codes, the embedded base's weighted score is (score + 1) / 2 for texts that contain them, "
+        "score / 2 for others, and the rrf of the former is raised.",
     )
     similarity_kind: Literal["cosine", "weighted", "rerank", "relevance", "bm25", "fulltext", "rrf"] = Field(
         "cosine", description="Kind of score that similarity_threshold is for."
@@ -102,7 +102,7 @@ class RankingSettings(SettingsGroup):
     expired: Literal["flag", "demote", "refuse"] = Field("flag", description="What happens to content past its TTL.")
 
     def model_post_init(self, _context: Any) -> None:
-        """Refuse weights that add up to more than 1: a final score would leave [0, 1]."""
+        """Refuse weights that add up to more than 1: a final score could exceed 1."""
         problem = self.weights_problem(self.model_fields_set)
         if problem:
             raise ValueError(problem)
@@ -111,7 +111,7 @@ class RankingSettings(SettingsGroup):
         """Return the problem of the two weights together, or None.
 
         Args:
-            keys: those that were set; the advice is to set the other one too.
+            keys: those that were set; if one of the two was not, the advice is to set it too.
         """
         weights = {"relevance_weight": self.relevance_weight, "authority_weight": self.authority_weight}
         if sum(weights.values()) <= 1.0 + _TOLERANCE:
@@ -124,20 +124,18 @@ class RankingSettings(SettingsGroup):
 
 
 class SearchSettings(RankingSettings):
-    """Settings that each search may override; none opens or writes anything."""
+    """Settings that each search may override; none of them opens a connection or writes a file."""
 
     stage1_top_k: TopK = Field(40, description="Candidates requested from each source.")
     sources: Annotated[tuple[str, ...] | None, Field(strict=False)] = Field(
         None, description="Only these sources of the domain; null: all of them."
     )
     strict_thresholds: Flag = Field(
-        False, description="Refuse a threshold of a kind of score that some source does not give."
+        False, description="Refuse a threshold for a kind of score that some source does not return."
     )
-    query_expansion: Flag = Field(
-        True, description="Search also for the other names that the domain's glossary has for a term."
-    )
+    query_expansion: Flag = Field(True, description="Also search for a term's other names in the domain's glossary.")
     query_expansion_weight: Unit = Field(1.0, description="Weight of such a name; the user's own words weigh 1.")
-    multi_query: Flag = Field(False, description="Search also for each part of a question that has several.")
+    multi_query: Flag = Field(False, description="Also search for each part of a question that has several.")
     exact_first: Flag = Field(True, description="Chunks with the quoted phrase or the code of the question come first.")
     word_segmenter: Literal["none", "lindera"] = Field(
         "none",
@@ -146,27 +144,25 @@ class SearchSettings(RankingSettings):
     )
     query_refinement: Flag = Field(True, description="Run the query refiner, if one is configured.")
     rerank_by: str | None = Field(
-        None, description="Which of `rerankers` reranks, by its name there; null: the one that `reranker` names."
+        None, description="Name of the reranker in `rerankers` to use; null: the one in `reranker`."
     )
     rerank_top_n: TopK | None = Field(
-        None, description="Only so many of the best by stage 1 are reranked, and they stay above the rest; null: all."
+        None, description="How many of the best by stage 1 are reranked; they stay above the rest; null: all."
     )
     deadline_s: Seconds = Field(20.0, description="Seconds for the whole search.")
     source_timeout_s: Seconds = Field(10.0, description="Seconds for each source.")
     query_refiner_timeout_s: Seconds = Field(
-        3.0,
-        description="Seconds for the query refiner, at most half of deadline_s; then the query is searched as it is.",
+        3.0, description="Seconds for the query refiner, at most half of deadline_s; then the query is searched as is."
     )
     rerank_timeout_s: Seconds = Field(
-        10.0,
-        description="Seconds for the reranker, at most what is left of deadline_s; then the order of stage 1 is kept.",
+        10.0, description="Seconds for the reranker, at most the rest of deadline_s; then the order of stage 1 is kept."
     )
     context_max_tokens: Annotated[int, Field(strict=True, ge=64, le=1_000_000)] = Field(
         6000, description="Token budget of the context text."
     )
     context_untrusted_share: Unit = Field(
         0.25,
-        description="Part of that budget that untrusted passages, and those that read like instructions, may take "
+        description="Share of the budget that untrusted passages, and those that read like instructions, may use "
         "together.",
     )
 
@@ -176,7 +172,7 @@ class IndexSettings(SettingsGroup):
 
     max_chunk_tokens: Annotated[int, Field(strict=True, ge=16, le=8192)] = Field(
         512,
-        description="Most tokens of a chunk; set, it bounds chunking profiles too, which else keep their own size.",
+        description="Most tokens of a chunk; if set, it limits chunking profiles too, which otherwise keep their size.",
     )
     token_counter: Annotated[str, Field(pattern=r"^(approx|(tiktoken|tokenizers):\S.*)$")] = Field(
         "approx",
@@ -188,11 +184,11 @@ class LimitSettings(SettingsGroup):
     """Limits that protect the process and the sources; the same for all callers."""
 
     query_max_chars: Annotated[int, Field(strict=True, ge=16, le=10_000)] = Field(
-        4000, description="Most characters of a query; a longer one is cut, and the result says so."
+        4000, description="Most characters of a query; a longer one is cut, with a notice."
     )
     source_concurrency: Annotated[int, Field(strict=True, ge=1, le=256)] = Field(
         64,
-        description="Parallel calls to one source; above it the source answers busy. In the embedded base each of them "
+        description="Parallel calls to one source; further calls are answered as busy. In the embedded base each call "
         "holds two open files.",
     )
 
@@ -201,12 +197,11 @@ class VectorSettings(SettingsGroup):
     """How the embedded base keeps vectors; a change takes effect with `kb rebuild`."""
 
     vector_form: Literal["float32", "int8"] = Field(
-        "float32",
-        description="How vectors are kept, on disk and in memory: 32-bit floats, or a byte for each number.",
+        "float32", description="How vectors are kept, on disk and in memory: 32-bit floats, or a byte for each number."
     )
     vector_dimensions: Annotated[int, Field(strict=True, ge=8, le=65_536)] | None = Field(
         None,
-        description="Keep only so many of a vector's first numbers, for models trained for it (matryoshka); null: all.",
+        description="Keep only this many first numbers of a vector, for models trained for it (matryoshka); null: all.",
     )
 
 
@@ -228,25 +223,25 @@ class ScoringSettings(SettingsGroup):
     neighbour_weight: Weight = Field(0.0, description="Text score: weight of the chunks before and after.")
     title_boost: Weight = Field(
         0.0,
-        description="Added where title and headings hold the words of the query; the sum is divided by 1 + both "
+        description="Added if title and headings contain the words of the query; the sum is divided by 1 + both "
         "boosts.",
     )
-    definition_boost: Weight = Field(0.0, description="Added where a chunk defines a term of the query.")
+    definition_boost: Weight = Field(0.0, description="Added if a chunk defines a term of the query.")
     adapter: Annotated[str, Field(strict=True, min_length=1)] = Field(
         "auto",
-        description="What the model's vectors are compared under: auto: the adapter of the domain that is in force "
-        "('kb adapter use'), off: none, or the id of one that is kept.",
+        description="Adapter for comparing the model's vectors: auto: the domain's adapter in force "
+        "('kb adapter use'), off: none, or the id of a kept one.",
     )
 
 
 class ModelSettings(VectorSettings, ScoringSettings):
-    """The models of an engine and the scoring of its embedded base: one for all searches, so that scores compare."""
+    """The models of an engine and the scoring of its embedded base; the same for all searches: scores must compare."""
 
-    embedder: str | None = Field(None, description="Name of the embedder; null: the embedded base searches text alone.")
+    embedder: str | None = Field(None, description="Name of the embedder; null: the embedded base searches text only.")
     embedder_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The embedder's own options, e.g. its model or connection."
     )
-    reranker: str = Field("noop", description="Name of the reranker; 'noop' is none.")
+    reranker: str = Field("noop", description="Name of the reranker; 'noop': none.")
     reranker_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The reranker's own options, e.g. its model or connection."
     )
@@ -255,14 +250,14 @@ class ModelSettings(VectorSettings, ScoringSettings):
         description='More rerankers under names of your own, for `rerank_by`: {"deep": {"reranker": "cross_encoder", '
         '"options": {}}}.',
     )
-    query_refiner: str | None = Field(None, description="Name of the query refiner; null is none.")
+    query_refiner: str | None = Field(None, description="Name of the query refiner; null: none.")
     query_refiner_options: Mapping[str, Any] = Field(
         default_factory=dict, description="The refiner's own options, e.g. its connection and model."
     )
 
 
 class DomainSettings(MaskedOutputs, KeptRecords, LimitSettings, IndexSettings, SearchSettings):
-    """What the manifest of a domain may set."""
+    """The settings that the manifest of a domain may contain."""
 
 
 class Settings(ServerSettings, AuditSettings, PrivacySettings, ModelSettings, DomainSettings):
@@ -301,21 +296,21 @@ def group_of(key: str) -> str:
 _LIFETIMES: Final = {
     "search": "is a setting of each search",
     "index": "takes effect when documents are ingested, not at a search",
-    "limits": "is a limit that holds for all searches",
+    "limits": "is a limit for all searches",
     "models": "is the same for all searches of an engine",
-    "privacy": "holds whoever searches",
-    "audit": "holds whoever searches",
-    "server": "is the service's",
+    "privacy": "is the same for all callers",
+    "audit": "is the same for all callers",
+    "server": "is a setting of the service",
 }
 
 
 def lifetime(key: str) -> str:
-    """Return in words how long and for whom the group of a key of `Settings` holds: "is the same for ..."."""
+    """Return the scope of a key of `Settings` as a clause for messages: "is the same for all callers"."""
     return _LIFETIMES[group_of(key)]
 
 
 class EffectiveSettings(BaseModel):
-    """The settings a search ran with, and the origin of each value ("call", "file config/rag-pipeline.json" ...)."""
+    """The settings of a search, and the origin of each value ("call", "file config/rag-pipeline.json" ...)."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
@@ -324,14 +319,14 @@ class EffectiveSettings(BaseModel):
 
     @property
     def chunk_limit(self) -> int | None:
-        """The most tokens of every chunk if `max_chunk_tokens` was set; None if it has its default.
+        """`max_chunk_tokens` if it was set, else None.
 
-        The default limits only the rows of the chunking table, so that a profile keeps its own size.
+        The default limits only the rows of the chunking table; profiles keep their size.
         """
         return self.values.max_chunk_tokens if "max_chunk_tokens" in self.origins else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return {key: {"value", "origin"}}, keys in declaration order; text out of a variable by its expression."""
+        """Return {key: {"value", "origin"}} in declaration order; text from a variable is shown as its expression."""
         values = self.values.model_dump(mode="json")
         for key in values.keys() & self.origins.keys():
             if isinstance(values[key], str | dict):
@@ -340,12 +335,7 @@ class EffectiveSettings(BaseModel):
 
 
 def as_written(value: Any, plain: Any) -> Any:
-    """Return a plain value that shows the expression instead of every text from a variable.
-
-    Args:
-        value: as it is used.
-        plain: the same as JSON holds it.
-    """
+    """Return `plain`, the JSON form of `value`, with every text from a variable replaced by its expression."""
     if isinstance(plain, str):
         return getattr(value, "written", plain)
     if isinstance(plain, dict) and isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Data that a store exchanges with calibration and learning."""
+"""Data that a store exchanges with calibration and training."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class CalibrationPart(NamedTuple):
-    """Chunks whose scope threshold is calibrated together: those of one access class, compared in one way.
+    """Chunks whose scope threshold is calibrated together: one access class, compared by one scorer.
 
     Attributes:
-        chunks: how many the domain's sources have in it.
-        passages: some of these chunks, at least 200 if there are so many; equal content gives equal passages.
-        held_ids: which of the chunk and document ids that were asked for it holds.
-        scorer_id: the model that compares vectors, with its adapter (`scorer_name`); "" for words alone.
-        key: names the access class in its store.
-        state: opaque to the caller: the store's mark of its present content, which is passed back to it.
+        chunks: the number of chunks in this part.
+        passages: a sample of at least 200 of these chunks, or all; equal content gives equal samples.
+        held_ids: those of the requested chunk and document ids that are in this part.
+        scorer_id: the model that compares vectors, with its adapter (`scorer_name`); "" for words only.
+        key: the number of the access class in the store.
+        state: opaque to the caller: the store's mark of its content, passed back with the calibration.
     """
 
     chunks: int
@@ -34,13 +34,13 @@ class CalibrationPart(NamedTuple):
 
 
 class CalibrationPlan(NamedTuple):
-    """What a store wants calibrated.
+    """The parts of a store to calibrate.
 
     Attributes:
-        parts: the parts that changed enough since their calibration; () if none did.
-        source_ids: the domain's sources that the store holds.
-        by_vector: whether it compares vectors besides words.
-        state: as of `CalibrationPart`.
+        parts: those that changed enough since their last calibration.
+        source_ids: the domain's sources that are in the store.
+        by_vector: whether the store compares vectors besides words.
+        state: as in `CalibrationPart`.
     """
 
     parts: Sequence[CalibrationPart]
@@ -53,13 +53,13 @@ class StoredAdapter(NamedTuple):
     """An adapter that a store keeps, without its maps.
 
     Attributes:
-        domain: it is for searches of this domain.
-        adapter_id: names it in its domain.
-        model_id: the model whose vectors it maps; it is not used with vectors of another.
-        learnt_from: the keys of the access classes that were read for its training, ascending.
-        evidence: the measurements made before it was kept.
-        made_at: when it was kept, ISO 8601.
-        in_force: whether searches use it, if it can be used.
+        domain: the domain whose searches use it.
+        adapter_id: unique in its domain.
+        model_id: the model whose vectors it maps.
+        learnt_from: the keys of the access classes it was trained on, ascending.
+        evidence: the measurements made before it was stored.
+        made_at: when it was stored, ISO 8601.
+        in_force: whether searches use it, provided it is usable.
         problem: why it is unusable regardless of the switches: "damaged" or "for other vectors"; "" if usable.
     """
 
@@ -78,10 +78,10 @@ class HeldVectors(NamedTuple):
 
     Attributes:
         source_ids: the source of each chunk.
-        chunks: in an order that equal content gives again.
-        lengths: int64 (chunks), how many vectors each has, >= 1.
+        chunks: in an order that depends on the content only.
+        lengths: int64 (chunks), the number of vectors of each chunk, >= 1.
         parts: float32 (vectors, dimension), unit length, chunk by chunk.
-        origin: opaque to the caller: the store's mark of the chunks' state, passed back with what was learnt from them.
+        origin: opaque to the caller: the store's mark of the chunks' state, passed back with the trained adapter.
     """
 
     source_ids: list[str]

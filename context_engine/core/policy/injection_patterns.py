@@ -130,13 +130,7 @@ MARKS: Final = (
         " ",
         rf"(?<!{_RULE}){_RULE}{{2,}}+\s{{0,3}}{_TURN_OF} (?:{_ABOUT})\b[^\n]{{0,40}}?{_RULE}{{2}}",
     ),
-    PromptMark(
-        "divider_box",
-        "fence",
-        2,
-        "[",
-        rf"\[\s{{0,3}}/?{_TURN_OF} (?:{_ABOUT})\b[^\n\]]{{0,40}}\]",
-    ),
+    PromptMark("divider_box", "fence", 2, "[", rf"\[\s{{0,3}}/?{_TURN_OF} (?:{_ABOUT})\b[^\n\]]{{0,40}}\]"),
     # Our labels, origins and the head of a context
     PromptMark("label", "citation", 2, "source", r"\[\d{1,3}\]\s{0,3}[\[(]source\s{0,3}:"),
     PromptMark(

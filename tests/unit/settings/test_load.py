@@ -125,7 +125,7 @@ def test_authority_json(write: Write) -> None:
         ),
         (
             {"personas.json": {"p": {"query_max_chars": 100}}},
-            "personas.json: p.query_max_chars: is a limit that holds for all searches: set it in rag-pipeline.json",
+            "personas.json: p.query_max_chars: is a limit for all searches: set it in rag-pipeline.json",
         ),
         (
             {"rag-pipeline.json": {"search": {"relevance_weight": 0.5}}, "authority.json": {"relevance_weight": 0.5}},

@@ -216,7 +216,7 @@ def test_a_limit_may_be_set_in_a_manifest_and_the_message_says_so() -> None:
     with pytest.raises(InvalidRequest) as refused:
         call_layer({"source_concurrency": 4})
     assert str(refused.value) == (
-        "option 'source_concurrency': is a limit that holds for all searches: set it in rag-pipeline.json, in "
+        "option 'source_concurrency': is a limit for all searches: set it in rag-pipeline.json, in "
         "CONTEXT_ENGINE_SOURCE_CONCURRENCY, in the manifest of a domain or in the pipeline config"
     )
 

@@ -54,7 +54,7 @@ def test_what_is_said_of_many_files_does_not_hide_what_is_said_of_one(told):
     assert [line for line in lines if line.startswith("warning")] == [
         "warning: a.docx: hidden text is left out: 3 words",
         (
-            "warning: 40 times: What of a page is not its content was left out. "
+            "warning: 40 times: Parts of a page that are not its content were left out. "
             "(--json has all; e.g. page0.html: navigation set aside: Home)"
         ),
     ]
