@@ -151,7 +151,7 @@ LEAST_LENGTH: Final = 150  # characters of a numbered paragraph on average: shor
 
 
 def follows(number: int, last: int | None, ahead: int | None) -> bool:
-    """Return whether a heading's number fits: it is 1 or the first, soon follows `last`, or begins a series after a gap.
+    """Return whether a heading's number fits: it is 1 or the first, follows `last`, or starts a series after a gap.
 
     Args:
         last: the number of the previous heading.
