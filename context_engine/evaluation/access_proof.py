@@ -1,4 +1,4 @@
-"""Non-interference of an operator's own store: a certificate for each principal, made on a copy."""
+"""Prove that a store's answers do not depend on unreadable documents: a certificate for each principal, on a copy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from context_engine.wiring.examine import opened_store
 from context_engine.wiring.setup import Setup
 
 _MOST_NEW: Final = 12
-Told = Callable[[Principal, int], None]
+ProofProgress = Callable[[Principal, int], None]
 
 
 def prove_access(
@@ -46,31 +46,30 @@ def prove_access(
     seed: int = 0,
     outputs: Outputs = NOTHING,
     adapter: str = EMBEDDED,
-    told: Told = lambda _principal, _changes: None,
+    progress: ProofProgress = lambda _principal, _changes: None,
 ) -> Iterator[AccessCertificate]:
-    """Yield a certificate for each principal: the answers it gets, while what it may not read changes.
+    """Yield a certificate for each principal: its answers while documents that it may not read change.
 
-    Made on a copy of a store (`AccessProvable`) in a temporary folder; the store itself is only read. Sources of other
-    adapters take no part.
+    Works on a copy of the store (`AccessProvable`) in a temporary folder; the store itself is only read. Sources of
+    other adapters are ignored.
 
     Args:
-        changes: of documents that the principal may not read, >= 1; new sources among them.
-        questions: made of the store's own texts, at least as many as there are texts to make them of.
+        changes: number of changes, >= 1, of documents that the principal may not read; new sources are among them.
+        questions: number of questions, made of the store's texts; fewer if the texts do not suffice.
         seed: equal seeds give equal trials.
-        outputs: what a caller gets beside the result, the raw answers and the context.
-        adapter: the adapter of the store's sources.
-        told: called with the principal and the number of changes done.
+        outputs: further outputs to compare besides the result, the raw answers and the context.
+        progress: receives the principal and the number of changes done.
 
     Raises:
-        ConfigError: there is no access control, no source of the adapter, or its store cannot be proved.
-        StoreError: there is no store, or it cannot be read.
+        ConfigError: no access rule, no source of the adapter, or a store that is not `AccessProvable`.
+        StoreError: the store does not exist or cannot be read.
     """
     if isinstance(setup.access, OpenAccess):
-        raise ConfigError("there is nothing to prove: no manifest has an access rule, everybody may search everything")
+        raise ConfigError("nothing to prove: no manifest has an access rule, so everybody may search everything")
     setup = of_adapter(setup, adapter)
     first = next((domain for _, domain in sorted(setup.registry.domains.items())), None)
     if first is None:
-        raise ConfigError(f"there is nothing to prove: no source has the adapter {adapter!r}")
+        raise ConfigError(f"nothing to prove: no source has the adapter {adapter!r}")
     opener = source_opener(setup, data_dir=data_dir, embedder=lambda: None)
     for principal in principals:
         with TemporaryDirectory(prefix="context-engine-proof-") as folder:
@@ -79,34 +78,34 @@ def prove_access(
                 store.copy_to(copy)
             trial = StoreTrial(setup, adapter, copy, outputs)
             try:
-                yield _certificate(trial, principal, changes, questions, seed, told)
+                yield _certificate(trial, principal, changes, questions, seed, progress)
             finally:
                 trial.close()
 
 
 def _certificate(
-    trial: StoreTrial, principal: Principal, changes: int, questions: int, seed: int, told: Told
+    trial: StoreTrial, principal: Principal, changes: int, questions: int, seed: int, progress: ProofProgress
 ) -> AccessCertificate:
     draw, setup = Random(seed), trial.setup
     domains = [domain for _, domain in sorted(setup.registry.domains.items())]
     known = setup.visible(principal).domains
     seen = {source.id for domain in known.values() for source in domain.sources}
-    held = trial.held(principal)
+    texts = trial.held(principal)
     requests = made_requests(
         draw,
         questions,
         domains=sorted(known),
         others=[domain.domain for domain in domains if domain.domain not in known],
         sources=[source.id for domain in domains for source in domain.sources if source.id not in seen],
-        readable=held.readable,
-        hidden=held.hidden,
+        readable=texts.readable,
+        hidden=texts.hidden,
     )
     by_manifest = isinstance(setup.access, ManifestPolicy)
     made = hidden_changes(
         list(hidden_places(domains, setup.access, principal)),
-        HiddenTexts(draw, held.readable, requests),
+        HiddenTexts(draw, texts.readable, requests),
         draw,
-        existing=held.documents,
+        existing=texts.documents,
         new_places=_new_places([domain.domain for domain in domains], draw) if by_manifest else (),
         new_rules=by_manifest,
     )
@@ -117,12 +116,12 @@ def _certificate(
         islice(made, changes),
         draw=draw,
         insider=insider_of(domains, INSIDER_ROLE),
-        progress=lambda done: told(principal, done),
+        progress=lambda done: progress(principal, done),
     )
 
 
 def _new_places(domains: Sequence[str], draw: Random) -> Iterator[HiddenPlace]:
-    """Yield sources that are not there yet: those that requests name, in domains of today, and in new ones."""
+    """Yield places in sources that do not exist yet, in existing and in new domains; requests name some of them."""
     for number in range(_MOST_NEW):
         source = NO_SUCH_SOURCES[number // 2] if number // 2 < len(NO_SUCH_SOURCES) else f"proof_source_{number}"
         if number % 2:

@@ -1,4 +1,4 @@
-"""A store on trial: a copy of it below a separate data folder, asked through an engine."""
+"""An access trial of a store: a copy in a separate data folder, searched through an engine."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from context_engine.wiring.scope import calibrate_domains
 from context_engine.wiring.setup import Setup
 
 INSIDER_ROLE: Final = "access-proof-insider"
-"""The role that the rules of new sources ask for."""
+"""The role that the rules of new sources require."""
 Outputs = Mapping[str, Callable[[SearchResult], Any]]
-"""Further forms of a result that its caller gets, by name; JSON-ready."""
+"""Functions from a result to a further output, JSON-ready, by name."""
 _DELETED: Final = "access-proof-deleted"
 _DELETED_CHUNK: Final = Chunk(content="The approval limit of the committee was deleted; a report is due in ten days.")
 _COUNTER: Final = ApproxTokenCounter()
@@ -56,7 +56,7 @@ class HeldTexts(NamedTuple):
 
     Attributes:
         readable: chunks that it may read.
-        hidden: some that it may not; `documents` all whose chunks they are.
+        hidden: some chunks that it may not read; `documents` are their documents.
     """
 
     readable: list[Chunk]
@@ -65,20 +65,19 @@ class HeldTexts(NamedTuple):
 
 
 class _OneId:
-    """The same search id each time."""
+    """Gives the same search id every time."""
 
     def new(self, now: datetime) -> str:
         return f"{int(now.timestamp()):012x}"
 
 
 class StoreTrial:
-    """A store on trial; an `AccessTrial`. Opening it puts the copy's index in order.
+    """An `AccessTrial` of a copied store; opening it rebuilds the copy's index.
 
     Args:
         setup: all of its sources are in the store.
-        adapter: the adapter of these sources.
-        data_dir: of the copy, which this alone writes to.
-        outputs: what the caller gets beside the result and its context.
+        data_dir: folder of the copy; nothing else writes to it.
+        outputs: further outputs to compare besides the result and its context.
     """
 
     def __init__(self, setup: Setup, adapter: str, data_dir: Path, outputs: Outputs) -> None:
@@ -95,7 +94,7 @@ class StoreTrial:
         self.calibrate()
 
     def close(self) -> None:
-        """Close the engine; may be called twice, and the next question opens another."""
+        """Close the engine; may be called twice. The next request opens a new one."""
         if self._engine is not None:
             self._engine.close()
         self._engine = None
@@ -103,16 +102,16 @@ class StoreTrial:
     reopen = close
 
     def answer(self, request: SearchRequest) -> Mapping[str, Any]:
-        """Return all that the request's principal gets."""
+        """Return every output for the request's principal."""
         engine = self._opened()
         known = engine.visible(request.principal)
         listed = {name: [source.id for source in known.domains[name].sources] for name in known.names}
         try:
             result = engine.search(request)
         except ContextEngineError as error:
-            partly = getattr(error, "result", None)
-            told = partly.to_dict() if isinstance(partly, SearchResult) else None
-            return {"outcome": type(error).__name__, "error": str(error), "result": told, "domains": listed}
+            partial = getattr(error, "result", None)
+            shown = partial.to_dict() if isinstance(partial, SearchResult) else None
+            return {"outcome": type(error).__name__, "error": str(error), "result": shown, "domains": listed}
         return {
             "outcome": str(result.decision),
             "domains": listed,
@@ -123,7 +122,7 @@ class StoreTrial:
         }
 
     def change(self, changes: Sequence[HiddenChange]) -> None:
-        """Write some changes as an ingestion does, new sources registered first, and calibrate now and then."""
+        """Register new sources, write changes as an ingestion does, and calibrate every tenth time."""
         configured = [change for change in changes if change.kind in (ChangeKind.NEW_SOURCE, ChangeKind.NEW_RULE)]
         if configured:
             self._configure(configured)
@@ -143,7 +142,7 @@ class StoreTrial:
         source.close()
 
     def held(self, principal: Principal) -> HeldTexts:
-        """Return what the store holds, as a principal sees it; of large stores a part."""
+        """Return the store's chunks as a principal sees them; a part of them for a large store."""
         texts = HeldTexts([], [], [])
         for domain, spec in self._sources():
             with opened_store(self._opener(by_vector=False), domain, spec, Listable) as source:
@@ -160,18 +159,18 @@ class StoreTrial:
         key: tuple[str | None, str | None],
         chunks: Sequence[Chunk],
     ) -> None:
-        """Put the chunks of one document where they belong."""
+        """Add the chunks of one document to the readable or the hidden ones."""
         domain, spec = place
         claims = [chunk.classification for chunk in chunks if chunk.classification is not None]
-        held = access_class(
+        needed = access_class(
             self.setup.access.rules_of(spec.id), spec.classification, max(claims, key=_rank, default=None)
         )
         scope = self.setup.access.decide(principal, domain).scope
-        if scope is None or scope.admits(held):
+        if scope is None or scope.admits(needed):
             texts.readable.extend(chunks[: _MOST_TEXTS - len(texts.readable)])
         elif len(texts.hidden) < _MOST_TEXTS:
             texts.hidden.extend(chunks)
-            hidden = HiddenPlace(domain.domain, spec.id, _claims(held.classification, claims))
+            hidden = HiddenPlace(domain.domain, spec.id, _claims(needed.classification, claims))
             document = HiddenDocument(place=hidden, document_id=key[0] or "", version=key[1] or "")
             texts.documents.append(document)
 
@@ -185,7 +184,7 @@ class StoreTrial:
                     yield domain, spec
 
     def _configure(self, changes: Sequence[HiddenChange]) -> None:
-        """Register new sources and change rules, and open the engine anew; nobody but the insider may read them."""
+        """Register new sources and rules that admit only the insider, and close the engine."""
         domains = dict(self.setup.registry.domains)
         for change in changes:
             if change.kind is ChangeKind.NEW_SOURCE:
@@ -208,7 +207,7 @@ class StoreTrial:
         return source_opener(self.setup, data_dir=self._data_dir, clock=self._clock, embedder=embedder)
 
     def _leave_deleted(self) -> None:
-        """Delete a document of each source: the indexes go on counting it, as those of any base that is in use."""
+        """Write and delete a document in each source: an index still counts it, as in any base in use."""
         made = [
             HiddenDocument(place=HiddenPlace(domain.domain, spec.id), document_id=_DELETED, chunks=(_DELETED_CHUNK,))
             for domain, spec in self._sources()
@@ -216,7 +215,7 @@ class StoreTrial:
         for document in made:
             change = HiddenChange(number=0, kind=ChangeKind.INSERT, place=document.place, now=document)
             self._write(document.place.domain, [change])
-        self._rebuild()  # a document is counted on beside others in one segment alone
+        self._rebuild()  # a deleted document is only counted on while it shares a segment with others
         for document in made:
             change = HiddenChange(number=1, kind=ChangeKind.DELETE, place=document.place, gone=document)
             self._write(document.place.domain, [change])
@@ -251,10 +250,10 @@ class StoreTrial:
 
 
 def _answer_of(raw: Any) -> dict[str, Any]:
-    """Return a source's answer as the library returns it."""
-    told = {name: getattr(raw, name) for name in ("source_id", "by_keywords", "unknown_words", "filter_fields")}
+    """Return a source's raw answer as JSON values."""
+    properties = {name: getattr(raw, name) for name in ("source_id", "by_keywords", "unknown_words", "filter_fields")}
     return {
-        **told,
+        **properties,
         "chunks": [chunk.to_dict() for chunk in raw.chunks],
         "statistics": raw.statistics and asdict(raw.statistics),
         "calibration": raw.calibration and asdict(raw.calibration),

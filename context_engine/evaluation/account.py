@@ -39,14 +39,14 @@ class Trouble(NamedTuple):
     problem: str
 
     def __str__(self) -> str:
-        return f"{self.name} did not do its part in {self.searches} search(es): {self.problem}"
+        return f"{self.name} failed in {self.searches} search(es): {self.problem}"
 
 
 class Tokens(NamedTuple):
-    """Context tokens compared with those of the whole corpus of the question's domain.
+    """Context tokens compared with the whole corpus of the question's domain.
 
     Attributes:
-        context: mean tokens of a context; p95 of them.
+        context, p95: mean and 95th percentile of the tokens of a context.
         corpus: mean tokens of the domain's corpus over the questions; None if it cannot be listed.
         share: context / corpus, mean over the questions.
     """

@@ -23,8 +23,8 @@ class Table:
     """A table of texts.
 
     Attributes:
-        columns: headings; one that begins with "<" is of text, the others of numbers.
-        folded: the label under which a page hides the table until it is opened; "" shows it.
+        columns: headings; "<" at the start marks a column of text, the others are numbers.
+        folded: label of the collapsed table in an HTML page; "": not collapsed.
         marks: row index to "good" or "bad".
     """
 
@@ -47,7 +47,7 @@ Block = Text | Table | Figure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSection:
-    """A heading and its blocks; `wide` gives it the whole width of a page."""
+    """A heading and its blocks; `wide` sections take the whole width of a page."""
 
     title: str
     blocks: Sequence[Block]
@@ -60,7 +60,7 @@ class Tile:
 
     Attributes:
         note: shown below the number, e.g. its interval.
-        change: from the baseline, "" without one; `mood` rates it: good, bad or even.
+        change: change from the baseline, "" without one; `mood` rates it: good, bad or even.
     """
 
     label: str
@@ -174,9 +174,9 @@ def html_page(title: str, body: str, *, style: str, script: str = "") -> str:
     """Return an HTML page; its content security policy forbids external resources.
 
     Args:
-        body: HTML, already escaped.
-        style: CSS of this page, added to the common one.
-        script: "" for none: then no script runs, whatever the body holds.
+        body: escaped HTML.
+        style: CSS of this page, added to the common CSS.
+        script: JavaScript of the page; "": the page's policy forbids all scripts.
     """
     common = (_HERE / "page" / "page.css").read_text("utf-8")
     policy = _POLICY + (_SCRIPT_POLICY if script else "")

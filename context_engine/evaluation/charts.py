@@ -1,4 +1,4 @@
-"""Drawings of a report as SVG, in the colours of their page; each is a function of numbers."""
+"""Charts of a report as SVG, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROW: Final = 30
 
 
 class Bar(NamedTuple):
-    """A bar with its label; `tick` is a second number marked on it, `text` stands at its end."""
+    """A bar with its label; `tick` is a second number marked on it, `text` is shown at its end."""
 
     label: str
     value: float

@@ -36,7 +36,7 @@ class Collection(BaseModel):
     Attributes:
         queries: file of questions; None takes them from the judgements.
         qrels: file of judgements; None takes the answers given with the questions.
-        domain, as_of: for questions that name none.
+        domain, as_of: defaults for questions that name none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,7 +49,7 @@ class Collection(BaseModel):
     @model_validator(mode="after")
     def _names_a_file(self) -> Self:
         if self.queries is None and self.qrels is None:
-            raise ValueError("names neither queries nor qrels: give one of them at least")
+            raise ValueError("names neither queries nor qrels: give at least one of them")
         return self
 
 
@@ -73,7 +73,7 @@ def read_collections(path: Path) -> Mapping[str, Collection]:
     """Return the collections of a YAML or JSON file, in its order; its paths are relative to its folder.
 
     Raises:
-        ConfigError: the file cannot be read, or a key or value in it cannot be used.
+        ConfigError: the file cannot be read, or has an invalid key or value.
     """
     data = read_yaml(path, str(path))
     collections = data.get("collections")
@@ -89,7 +89,7 @@ def collection_at(text: str) -> tuple[str, Collection]:
     """Parse NAME=PATH: a folder of questions and judgements, or one file of both.
 
     Raises:
-        InvalidRequest: the form is wrong, or there are no questions.
+        InvalidRequest: the text has another form, or the folder holds no questions.
     """
     name, equals, place = text.partition("=")
     if not equals or not place or not re.fullmatch(_NAME, name):
@@ -108,7 +108,7 @@ def collection_at(text: str) -> tuple[str, Collection]:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Add the collection's name to an error about it."""
+    """Add the collection's name to errors raised inside."""
     try:
         yield
     except ConfigError as error:
@@ -129,10 +129,10 @@ def open_collections(
     """Return the session of each collection; see `open_session`.
 
     Args:
-        domain: of questions for which neither they nor their collection name one; `as_of` likewise.
+        domain, as_of: defaults for questions and collections that name none.
 
     Raises:
-        ConfigError, InvalidRequest: as `open_session`, with the name of the collection.
+        ConfigError, InvalidRequest: see `open_session`; the message names the collection.
     """
     sessions = {}
     for name, collection in collections.items():
@@ -154,8 +154,8 @@ class Collected:
     """The results of several collections, with the same set-up and measures.
 
     Attributes:
-        compared: by the collection's name.
-        primary: the measure by which a collection is called better or worse.
+        compared: results by collection name.
+        primary: the measure that decides whether a collection is better or worse.
     """
 
     compared: Mapping[str, Compared]
@@ -185,7 +185,7 @@ class Collected:
         return None if result.baseline is None else result.ours.against(result.baseline, measure)
 
     def mean(self, measure: str, *, baseline: bool = False) -> float:
-        """Return the mean of the collections' means: each weighs the same, however many questions it has."""
+        """Return the mean of the collections' means; every collection has the same weight."""
         results = [result.baseline if baseline else result.ours for result in self.compared.values()]
         return sum(result.mean(measure) for result in results if result is not None) / len(results)
 
@@ -206,7 +206,7 @@ def evaluate_each(
         baseline: another set-up, or a folder of runs.
 
     Raises:
-        InvalidRequest, ConfigError: as `evaluate`, with the name of the collection.
+        InvalidRequest, ConfigError: see `evaluate`; the message names the collection.
     """
     names, compared = read_measures(measures), {}
     others = {name: existing_run(baseline, name) if isinstance(baseline, Path) else baseline for name in sessions}
@@ -219,12 +219,12 @@ def evaluate_each(
                 measures=names,
                 top_k=top_k,
                 by=by,
-                progress=_told(progress, name),
+                progress=_named(progress, name),
             )
     return Collected(compared=compared, measures=names, primary=primary_of(names))
 
 
-def _told(progress: Progress | None, name: str) -> Progress | None:
+def _named(progress: Progress | None, name: str) -> Progress | None:
     return None if progress is None else lambda done, count, question: progress(done, count, f"{name}: {question}")
 
 
@@ -250,14 +250,14 @@ def existing_run(folder: Path, name: str) -> Path:
 
 
 def verdict_of(pair: Paired) -> str:
-    """Return the verdict on a paired difference: "better", "worse" or "no difference" (beyond noise)."""
+    """Return "better" or "worse" if a paired difference is beyond noise, else "no difference"."""
     if not pair.beyond_noise:
         return "no difference"
     return "better" if pair.mean > 0 else "worse"
 
 
 def collected_summary(collected: Collected) -> dict[str, Any]:
-    """Return all collections as JSON values; each as in `summary`, with verdicts beside them."""
+    """Return all collections as JSON values: each as in `summary`, means over them, and verdicts."""
     verdicts = {
         name: {
             measure: verdict_of(pair) for measure in collected.measures if (pair := collected.against(name, measure))

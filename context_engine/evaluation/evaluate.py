@@ -1,4 +1,4 @@
-"""Evaluate a set-up, alone or against a baseline."""
+"""Evaluate a set-up, with or without a baseline."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def evaluate(
 
     Args:
         baseline: another set-up, or a run file.
-        measures: names that ir_measures reads; the first nDCG, else the first of all, orders the questions.
-        top_k: chunks a reader gets; None takes the domain's stage2_top_k.
+        measures: names for ir_measures; the first nDCG, else the first measure, orders the questions.
+        top_k: number of chunks that a reader gets; None: the domain's stage2_top_k.
         by: labels to group by.
 
     Raises:
-        InvalidRequest, ConfigError: a measure, a label, a set-up or a file cannot be used.
+        InvalidRequest, ConfigError: an invalid measure, label, set-up or file.
     """
     names = read_measures(measures)
     groups = grouped(session, by)
@@ -65,7 +65,7 @@ def compare_files(
     """Compare two run files without running a search.
 
     Raises:
-        InvalidRequest, ConfigError: a measure, a label or a file cannot be used.
+        InvalidRequest, ConfigError: an invalid measure, label or file.
     """
     names = read_measures(measures)
     first, second = (_file(session, path, names) for path in (ours, theirs))
@@ -94,13 +94,13 @@ _UNKNOWN: Final = "not known"
 
 
 def grouped(session: Session, by: Sequence[str] = ()) -> Groups:
-    """Group the judged questions; only groupings of two groups at least, or those requested, are returned.
+    """Return the judged questions in groups, for each requested grouping and each with at least two groups.
 
     Args:
-        by: labels to group by, in addition to tier and domain; empty takes every label with 2 to 12 values.
+        by: labels to group by, besides tier and domain; empty: every label with 2 to 12 values.
 
     Raises:
-        InvalidRequest: no question has a label.
+        InvalidRequest: no question has one of the labels.
     """
     judged = [(question, domain) for question, domain in session.questions if question.id in session.qrels]
     tiers = tier_of_gold(session.qrels, session.corpus.identities.values())
@@ -136,12 +136,12 @@ def tier_of_gold(qrels: Mapping[str, Mapping[str, int]], identities: Iterable[Id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The content of a report.
+    """An evaluated set-up and its baseline, the content of a report.
 
     Attributes:
         ours: the set-up under test.
-        baseline: what it is compared with, if anything.
-        without_authority: ours with the boost at 0, None if it was not run.
+        baseline: the set-up or run it is compared with, or None.
+        without_authority: `ours` with the authority boost at 0; None if not run.
         primary: the measure by which questions are sorted.
     """
 
@@ -154,12 +154,12 @@ class Compared:
 
     @property
     def both(self) -> tuple[Scored, ...]:
-        """Ours, and the baseline if there is one."""
+        """`ours`, and the baseline if any."""
         return (self.ours,) if self.baseline is None else (self.ours, self.baseline)
 
     @property
     def troubles(self) -> Sequence[str]:
-        """Reasons to doubt the numbers: sources that did not answer, missing rankings."""
+        """Reasons to doubt the numbers: failed components, missing rankings."""
         problems = []
         for scored in self.both:
             if scored.run is not None:
@@ -170,7 +170,7 @@ class Compared:
             if scored.run is None and lacking:
                 count = len(self.session.qrels)
                 problems.append(
-                    f"{scored.name} ranks nothing for {lacking} of the {count} judged questions, which count 0"
+                    f"{scored.name} has no ranking for {lacking} of the {count} judged questions, which count 0"
                 )
         return problems
 

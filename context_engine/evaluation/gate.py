@@ -1,4 +1,4 @@
-"""Checks whether a set-up still meets a gate file."""
+"""Check whether a set-up still meets a gate file."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class MeasureCheck(NamedTuple):
     """One measure of one collection.
 
     Attributes:
-        floor: the least mean; None if the file names none.
-        baseline, pair: the baseline's mean and the paired difference from it; None if it is not compared.
+        floor: the least allowed mean; None: no floor.
+        baseline, pair: the baseline's mean and the paired difference from it; None if not compared.
     """
 
     collection: str
@@ -72,7 +72,7 @@ class GateResult:
 
 
 def gate_result(gate: GateFile, collected: Collected) -> GateResult:
-    """Check measured results; the collections are the gate's, by its `measured` measures, with its baseline if any."""
+    """Check results of the gate's collections, measured by `gate.measured` against its baseline, if any."""
     checks = [
         _check(gate, collected, name, measure)
         for name, collection in gate.collections.items()
@@ -95,12 +95,12 @@ def _check(gate: GateFile, collected: Collected, name: str, measure: str) -> Mea
 
 
 def _lost(gate: GateFile, pair: Paired) -> bool:
-    """Whether more is lost than the gate allows."""
+    """Whether the loss exceeds what the gate allows."""
     return -pair.mean > gate.allowed_loss + _EVEN and (pair.beyond_noise or not gate.beyond_noise)
 
 
 def lost_most(collected: Collected, name: str, measure: str, most: int = MOST_LOST) -> Sequence[LostQuestion]:
-    """Return the questions of a collection that lost most against the baseline, the worst first."""
+    """Return the questions of a collection with the largest losses against the baseline, worst first."""
     result = collected.compared[name]
     if result.baseline is None:
         return []
@@ -154,7 +154,7 @@ def _digest(value: Any) -> str:
 
 
 def keep_baseline(folder: Path, collected: Collected) -> None:
-    """Write the runs of all collections, with the fingerprints of what they were measured on.
+    """Write the runs of all collections with fingerprints of their questions, judgements and corpora.
 
     Raises:
         ConfigError: a file cannot be written.
@@ -177,19 +177,19 @@ def check_replaceable(gate: GateFile) -> None:
     """Refuse to overwrite a file that is not a baseline: a gate file may name any folder.
 
     Raises:
-        ConfigError: there is such a file, or it cannot be read.
+        ConfigError: a file is not a baseline, or cannot be read.
     """
     if gate.baseline is None:
         return
     for name in gate.collections:
         beside = _beside(gate.baseline, name)
         if beside.exists() and "run" not in read_json(beside, str(beside)):
-            problem = "is not a baseline and would be overwritten: name a folder for the baseline alone"
+            problem = "is not a baseline and would be overwritten: name a separate folder for the baseline"
             raise ConfigError(problem, file=str(beside))
 
 
 def check_baseline(gate: GateFile, collected: Collected, file: Path) -> None:
-    """Refuse to keep runs that could not pass, or are not representative of the set-up.
+    """Refuse to write a baseline from runs that fail the gate or had a failed component.
 
     Raises:
         ConfigError: a mean is below its floor, or a source failed.
@@ -200,14 +200,16 @@ def check_baseline(gate: GateFile, collected: Collected, file: Path) -> None:
         for measure, floor in gate.collections[name].floors.items():
             if result.ours.mean(measure) < floor:
                 problem = f"{measure} of collection {name!r} is {result.ours.mean(measure):.4f}, its floor {floor:g}"
-                raise ConfigError(f"no baseline is written: {problem}: lower the floor, or mend it", file=str(file))
+                raise ConfigError(
+                    f"no baseline is written: {problem}: lower the floor, or improve the set-up", file=str(file)
+                )
 
 
 def check_comparable(gate: GateFile, sessions: Mapping[str, Session], file: Path) -> None:
-    """Refuse to compare with runs over other questions, judgements or, unless the file allows it, documents.
+    """Refuse to compare with a baseline of other questions, judgements or (unless the file allows it) documents.
 
     Raises:
-        ConfigError: there is no baseline, or something changed since; the message lists all changes by collection.
+        ConfigError: no baseline, or changes since; the message lists all changes by collection.
     """
     if gate.baseline is None:
         return
@@ -215,8 +217,8 @@ def check_comparable(gate: GateFile, sessions: Mapping[str, Session], file: Path
         problem for name, session in sessions.items() if (problem := _changed(gate, gate.baseline, name, session))
     ]
     if problems:
-        mend = f"'context-engine eval gate {file} --write' measures the baseline anew"
-        raise ConfigError(f"nothing can be compared: {'; '.join(problems)}. {mend}", file=str(file))
+        remedy = f"'context-engine eval gate {file} --write' measures the baseline again"
+        raise ConfigError(f"nothing can be compared: {'; '.join(problems)}. {remedy}", file=str(file))
 
 
 def _changed(gate: GateFile, folder: Path, name: str, session: Session) -> str:
@@ -226,7 +228,7 @@ def _changed(gate: GateFile, folder: Path, name: str, session: Session) -> str:
         return f"collection {name!r} has no baseline in {folder}"
     kept, now = read_json(beside, str(beside)), fingerprint(session)
     if kept.get("run") != _run_digest(run):
-        return f"{run} is not the run that {beside.name} was written with"
+        return f"{run} is not the run that {beside.name} was written for"
     compared = [key for key in now if key != "corpus" or gate.same_corpus]
     changed = [_PARTS[key] for key in compared if kept.get(key) != now[key]]
     return f"since the baseline {' and '.join(changed)} of collection {name!r} have changed" if changed else ""

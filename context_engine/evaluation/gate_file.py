@@ -1,4 +1,4 @@
-"""The gate file: the questions an installation must answer, and how well."""
+"""The gate file: the quality that an installation must keep on its collections of questions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from context_engine.settings.files import read_yaml
 from context_engine.settings.messages import config_error
 
 _HEAD: Final = """\
-# What this installation must go on answering: 'context-engine eval gate {name}' measures it, in CI too.
-# Edit floors and limits here; 'context-engine eval gate {name} --write' measures the baseline anew.
+# The quality that this installation must keep: 'context-engine eval gate {name}' checks it, also in CI.
+# Edit floors and limits here; 'context-engine eval gate {name} --write' measures the baseline again.
 """
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class GateCollection(Collection):
-    """A collection and the least mean of its measures, also without a baseline."""
+    """A collection and the least allowed mean of some measures."""
 
     floors: dict[str, Share] = Field(default_factory=dict)
 
@@ -33,11 +33,11 @@ class GateFile(BaseModel):
     """The conditions that must hold.
 
     Attributes:
-        measures: compared with the baseline.
-        baseline: folder of runs; None tests floors only.
-        allowed_loss: how far a mean may be below the baseline's.
-        beyond_noise: a loss counts only if the 95 % interval of the paired difference also lies below 0.
-        same_corpus: refuse to compare if documents have changed since the baseline.
+        measures: measures to compare with the baseline.
+        baseline: folder of runs; None: only floors are checked.
+        allowed_loss: largest allowed loss of a mean against the baseline.
+        beyond_noise: whether a loss only counts if the 95 % interval of the paired difference lies below 0.
+        same_corpus: whether to refuse a comparison if documents have changed since the baseline.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,12 +56,12 @@ class GateFile(BaseModel):
             name for name, collection in self.collections.items() if self.baseline is None and not collection.floors
         ]
         if bare:
-            raise ValueError(f"tests nothing of collection {bare[0]!r}: give it floors, or the file a baseline")
+            raise ValueError(f"checks nothing in collection {bare[0]!r}: give it floors, or give the file a baseline")
         return self
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The measures that are compared: none without a baseline."""
+        """The measures to compare; () without a baseline."""
         return () if self.baseline is None else self.measures
 
     @property
@@ -93,10 +93,10 @@ def new_gate(
     allowed_loss: float = 0.0,
     beyond_noise: bool = True,
 ) -> GateFile:
-    """Return a new gate for a path, with its baseline in a folder beside it.
+    """Return a new gate for a path, with its baseline in a folder next to it.
 
     Raises:
-        ConfigError: a measure or a value cannot be used.
+        ConfigError: an invalid measure or value.
     """
     data = {
         "version": 1,
@@ -110,7 +110,7 @@ def new_gate(
 
 
 def _checked(data: dict[str, Any], path: Path) -> GateFile:
-    """Validate a gate; its measures get the names of ir_measures."""
+    """Return a validated gate whose measures have the names of ir_measures."""
     try:
         gate = GateFile.model_validate(data)
     except ValidationError as error:
@@ -140,7 +140,7 @@ def _measures(names: Iterable[str], path: Path) -> tuple[str, ...]:
         raise ConfigError(str(error), file=str(path)) from None
     of_sets = [name for name in measures if name.startswith("Set")]
     if of_sets:
-        problem = f"measure {of_sets[0]} needs the chunks read, which no run file has: use one with a depth, e.g. R@10"
+        problem = f"measure {of_sets[0]} needs the chunks read, which a run file lacks: use one with a depth, e.g. R@10"
         raise ConfigError(problem, file=str(path))
     return measures
 

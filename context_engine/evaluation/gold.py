@@ -1,4 +1,4 @@
-"""The meaning of a gold id: a chunk, a document, a version or section of it, or a text by its hash."""
+"""Resolve gold ids: a gold id names a chunk, a document, a version or section of it, or a text by its hash."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Identity(NamedTuple):
     """All names of a chunk.
 
     Attributes:
-        names: chunk id, document, document@version, and these with each containing section: document#4.2,
+        names: chunk id, document, document@version, and the last two with each containing section: document#4.2,
             document@3.2#4.
-        sha256: of the text; "" if the text is unknown.
+        sha256: hash of the text; "" if the text is unknown.
         tier: authority tier, None if unknown.
     """
 
@@ -48,7 +48,7 @@ class GoldHit(NamedTuple):
 
 
 def identity_of(source_id: str, chunk_id: str, chunk: Chunk, tier: int | None = None) -> Identity:
-    """Return the identity of a chunk. Without a section number it has those of the numbered headings in its text."""
+    """Return the identity of a chunk; without a section number, numbered headings in its text count as sections."""
     documents = [chunk.document_id] if chunk.document_id else []
     if chunk.document_id and chunk.document_version:
         documents.append(f"{chunk.document_id}@{chunk.document_version}")
@@ -91,9 +91,9 @@ def _containing(name: str) -> Iterator[str]:
 
 
 def resolved(gold: Mapping[str, int], chunk_ids: Container[str]) -> dict[str, int]:
-    """Return gold ids; an exact chunk id whose chunk is gone becomes the section or document that it reads like.
+    """Return gold ids, with an exact id of a missing chunk replaced by the section or document of that form.
 
-    A document that was cut again may have no chunk `SOP-1@3.2#4.2` any more, but still that section.
+    A document that was cut again may lack the chunk `SOP-1@3.2#4.2` but still have that section.
     """
     return {
         name if name.removeprefix(EXACT) in chunk_ids else name.removeprefix(EXACT): grade
@@ -114,9 +114,9 @@ def _prefix(name: str) -> str:
 def ranked_ids(hits: Sequence[GoldHit], gold: Mapping[str, int]) -> list[tuple[str, str]]:
     """Return (name, chunk id) of each place in a ranking, best first, each gold id once.
 
-    A gold chunk has its gold id as name, any other chunk its own id. A chunk whose gold id already occurred (a second
-    section of a gold document, a merged copy) takes no place. A chunk with two gold ids, its own or those of merged
-    copies, takes two places, as the copies would have taken without merging.
+    A gold chunk is named by its gold id, any other chunk by its own id. A chunk whose gold id already occurred (a
+    second section of a gold document, a merged copy) takes no place. A chunk with two gold ids (its own or those of
+    merged copies) takes two places, like its copies without merging.
     """
     places: list[tuple[str, str]] = []
     seen: set[str] = set()
@@ -132,7 +132,7 @@ def ranked_ids(hits: Sequence[GoldHit], gold: Mapping[str, int]) -> list[tuple[s
 
 
 class GoldIndex:
-    """Recognises gold ids that name nothing among all chunks."""
+    """Tells whether a gold id names any chunk of a corpus."""
 
     def __init__(self, identities: Iterable[Identity]) -> None:
         self._names: set[str] = set()
@@ -157,7 +157,7 @@ class Corpus:
 
     Attributes:
         identities: the chunks of all sources that can be listed, by (source id, chunk id).
-        tokens, chunks: by domain.
+        tokens, chunks: totals by domain.
         unlisted: sources whose adapters cannot list their chunks.
     """
 
@@ -171,7 +171,7 @@ class Corpus:
 
 
 class _ListedChunk(NamedTuple):
-    """A listed chunk, reduced to what is needed here."""
+    """The needed fields of a listed chunk."""
 
     chunk_id: str
     identity: Identity
@@ -186,8 +186,8 @@ def read_corpus(
     """Return the chunks of some domains' sources that a principal may read.
 
     Args:
-        setup: with the domains and sources that the principal may know.
-        principal: the caller; documents classified above their clearance are omitted.
+        setup: has only the domains and sources that the principal may know.
+        principal: the caller; documents above its clearance are omitted.
 
     Raises:
         StoreError, SourceError: a source cannot be read now.
@@ -228,7 +228,7 @@ def _listed(setup: Setup, spec: SourceSpec, chunk: Chunk, counter: TokenCounter)
 
 
 def _readable(listed: Sequence[_ListedChunk], scope: AccessScope | None) -> Sequence[_ListedChunk]:
-    """Return the chunks of documents whose every chunk may be read: a document is classified as a whole."""
+    """Return the chunks of documents of which every chunk may be read: access is decided for whole documents."""
     if scope is None:
         return listed
     withheld = {chunk.document for chunk in listed if not scope.admits(chunk.access)}

@@ -1,4 +1,4 @@
-"""Measures of a ranking, computed by ir_measures; intervals for a mean, and for the difference between two set-ups."""
+"""Measures of a ranking by ir_measures; intervals for a mean and for the difference between two set-ups."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ _ALIASES: Final = {
 }
 
 _COUNTS: Final = ("NumQ", "NumRel", "NumRet")
-
 _NOTHING: Final = "nothing"
-
 Scores = Mapping[str, Mapping[str, float]]
 """{question id: {measure: value}}."""
 
@@ -47,7 +45,7 @@ def read_measures(names: Sequence[str]) -> tuple[str, ...]:
     """Return measures by their ir_measures names; MAP, MRR, NDCG and Recall are accepted too.
 
     Raises:
-        InvalidRequest: it is unknown, has a cutoff of 0, counts instead of measuring, or cannot be computed here.
+        InvalidRequest: a measure is unknown, has a cutoff of 0, is a count, or cannot be computed on this machine.
         MissingExtra: the extra `eval` is not installed.
     """
     measures = tuple(dict.fromkeys(str(_parsed(name)) for name in names))
@@ -69,7 +67,7 @@ def _parsed(name: str) -> Any:
     except AttributeError:
         # ir_measures parses the numbers of a name with ast.Num, which Python 3.14 removed; plain names have none.
         raise InvalidRequest(
-            f"ir_measures cannot read {name!r} on this Python: leave out what is in brackets"
+            f"ir_measures cannot read {name!r} on this Python: leave out the brackets and their content"
         ) from None
 
 
@@ -80,9 +78,9 @@ def _unknown(name: str) -> InvalidRequest:
 def _try(name: str) -> None:
     """Refuse a measure that ir_measures cannot compute, before any search."""
     if cutoff(name) < 1:
-        raise InvalidRequest(f"measure {name!r} looks at no place: the number after @ must be at least 1")
+        raise InvalidRequest(f"measure {name!r} has a cutoff of 0: the number after @ must be at least 1")
     if name.startswith(_COUNTS):
-        raise InvalidRequest(f"measure {name!r} counts: a measure must lie between 0 and 1")
+        raise InvalidRequest(f"measure {name!r} is a count: a measure must be between 0 and 1")
     try:
         measured({"q": ["a"]}, {"q": {"a": 1}}, (name,))
     except AssertionError:
@@ -109,8 +107,8 @@ def measured(
 
     Args:
         rankings: question id to names, best first, without repetitions.
-        qrels: as `positive` returns them.
-        rejected: what was judged not relevant, for measures that tell it from what was never judged.
+        qrels: from `positive`.
+        rejected: gold ids judged not relevant, for measures that distinguish them from unjudged ones.
 
     Raises:
         MissingExtra: the extra `eval` is not installed.
@@ -133,23 +131,21 @@ def _grades(gold: Mapping[str, int], rejected: Iterable[str]) -> dict[str, int]:
 
 
 def _plain(name: str) -> str:
-    """Return a name in a form that every tool behind ir_measures reads; some split columns at spaces."""
+    """Return a name without spaces and special characters, at which some tools behind ir_measures split."""
     return "d" + quote(name, safe="", errors="replace")
 
 
 def mean(scores: Scores, measure: str, questions: Sequence[str] | None = None) -> float:
-    """Return the mean of a measure over questions, 0 if there are none."""
+    """Return the mean of a measure over questions; 0 without questions."""
     chosen = list(scores) if questions is None else questions
     return sum(scores[question][measure] for question in chosen) / len(chosen) if chosen else 0.0
 
 
 SAMPLES: Final = 2000
-
 FEWEST: Final = 6
-"""Least differing questions: five in one direction occur by chance in 2 of 32 cases (sign test), six in 2 of 64."""
+"""Fewest differing questions: five in one direction occur by chance in 2 of 32 cases (sign test), six in 2 of 64."""
 
 _SEED: Final = 20_250_630
-
 _CHUNK: Final = 2_000_000
 
 
@@ -166,8 +162,8 @@ class Paired(NamedTuple):
 
     Attributes:
         low, high: its 95 % interval.
-        p: two-sided, the share of resamples on the other side of 0, doubled.
-        wins, losses, ties: questions where the first is better, worse, equal.
+        p: two-sided: twice the share of resamples on the other side of 0.
+        wins, losses, ties: number of questions on which the first is better, worse or equal.
     """
 
     mean: float
@@ -180,12 +176,15 @@ class Paired(NamedTuple):
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the interval lies on one side of 0, and enough questions differ for it to be meaningful."""
+        """Whether the interval lies on one side of 0, and at least `FEWEST` questions differ."""
         return self.wins + self.losses >= FEWEST and (self.low > 0.0 or self.high < 0.0)
+
+    def text(self, measure: str) -> str:
+        return f"{measure} {self.mean:+.4f}, 95 % {self.low:+.4f} to {self.high:+.4f}"
 
 
 def _resampled(values: Sequence[float], samples: int, seed: int) -> Any:
-    """Return the sorted means of samples drawn with replacement; the same for the same values and seed."""
+    """Return the sorted means of samples drawn with replacement; deterministic for the seed."""
     try:
         import numpy as np
     except ImportError as error:
@@ -216,7 +215,7 @@ def paired_bootstrap(
     """Return the mean difference with its interval: questions are resampled, each with both of its values.
 
     Args:
-        ours, theirs: one value a question, in the same order.
+        ours, theirs: one value per question, in the same order.
 
     Raises:
         MissingExtra: the extra `eval` is not installed.
@@ -244,7 +243,7 @@ def _ends(means: Any) -> tuple[float, float]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that a share of the values does not exceed (nearest rank), 0 if there are none.
+    """Return the value that a share of the values does not exceed (nearest rank); 0 without values.
 
     >>> percentile([4.0, 1.0, 3.0, 2.0], 0.5)
     2.0

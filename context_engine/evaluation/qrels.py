@@ -1,4 +1,4 @@
-"""Judgements: read from JSON Lines, tab-separated or TREC files, and appended; and run files in TREC's form."""
+"""Read and append judgements (JSON Lines, tab-separated or TREC files); read and write run files in TREC's form."""
 
 from __future__ import annotations
 
@@ -23,16 +23,12 @@ Rejected = Mapping[str, Collection[str]]
 """Question id to the gold ids judged not relevant."""
 
 EXACT: Final = "="
-"""Prefix of a chunk id that means this chunk alone, not the section that its id reads like."""
+"""Prefix of an exact chunk id: only this chunk, not the section of the same name."""
 
 _QUESTION: Final = ("query_id", "qid", "query-id", "id")
-
 _GOLD: Final = ("gold", "chunk_id", "passage_id", "doc_id", "document_id", "corpus-id", "content_sha256")
-
 _GRADE: Final = ("grade", "relevance", "score", "rel")
-
 _MOST_GRADE: Final = 1000
-
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
@@ -41,11 +37,11 @@ def read_qrels(path: Path) -> Qrels:
 
     Forms: JSON Lines (`query_id`, one of `gold`, `chunk_id`, `document_id`, `content_sha256`, and `grade`); lines of
     question, gold id and grade; TREC's lines of question, 0, gold id and grade. In JSON Lines, which people append to,
-    the last judgement of a pair counts, and `chunk_id` names that chunk alone, marked by `EXACT`; elsewhere a pair with
-    two grades is an error.
+    the last judgement of a pair counts, and `chunk_id` names only that chunk (prefix `EXACT`); in the other forms, two
+    grades for a pair are an error.
 
     Raises:
-        ConfigError: the file or a line cannot be used, or there is no judgement.
+        ConfigError: the file or a line is invalid, or the file holds no judgement.
     """
     by_hand = path.suffix in (".jsonl", ".json", ".ndjson")
     qrels: dict[str, dict[str, int]] = {}
@@ -66,10 +62,10 @@ def positive(qrels: Qrels) -> Qrels:
 
 
 def check_judgements(path: Path) -> None:
-    """Refuse a file that judgements cannot be appended to.
+    """Refuse a file to which judgements cannot be appended.
 
     Raises:
-        ConfigError: it has another form.
+        ConfigError: the file is not JSON Lines.
     """
     if path.suffix != ".jsonl":
         raise ConfigError("judgements are kept as JSON Lines: name a file that ends in .jsonl", file=str(path))
@@ -110,7 +106,7 @@ def _from_columns(path: Path) -> Iterator[tuple[int, str, str, int]]:
             form = "question, gold id and grade, or TREC's question, 0, gold id and grade"
             raise rejected(path, number, f"has {len(columns)} columns: write {form}")
         if place == 0 and not any(char.isdecimal() for char in columns[-1]):
-            continue  # a heading
+            continue  # a header line
         yield number, columns[0], columns[-2], _grade(path, number, columns[-1])
 
 
@@ -156,7 +152,7 @@ def read_run(path: Path) -> Mapping[str, Sequence[tuple[str, float]]]:
     Lines of three columns (question, id, score) are accepted too.
 
     Raises:
-        ConfigError: the file or a line cannot be used, an id appears twice for a question, or there is no line.
+        ConfigError: the file or a line is invalid, an id appears twice for a question, or the file is empty.
     """
     rankings: dict[str, dict[str, float]] = {}
     for number, line in lines_of(path):
@@ -189,11 +185,7 @@ def _score(path: Path, number: int, text: str) -> float:
 
 
 def question_id(path: Path, query: str, domain: str, as_of: date | None = None, name: str | None = None) -> str:
-    """Return the id of a question: its id in the file, else one made of its text, domain and day.
-
-    Args:
-        as_of: the day asked about, if one was given.
-        name: the requested id, if any.
+    """Return the id of a question: the requested one (`name`), its id in the file, or a hash of text, domain and day.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -235,8 +227,7 @@ def judgement(
     """Return one judgement as a line of a JSON Lines file, which also serves as a file of questions.
 
     Args:
-        as_of: the day asked about, if one was given.
-        by, at: who judged, and when; omitted if None.
+        by, at: the judge and the time; omitted if None.
     """
     row: dict[str, Any] = {
         "query_id": question,

@@ -24,9 +24,9 @@ class EvalQuestion:
 
     Attributes:
         domain: None if the file names none.
-        as_of: the day the answer must be true for; None is today.
-        gold: grade by gold id, as far as the question's own line gives it.
-        labels: its other fields, by which results can be grouped.
+        as_of: the day for which the answer must hold; None: today.
+        gold: grade by gold id, from the question's line.
+        labels: the other fields of the line, by which results can be grouped.
     """
 
     id: str
@@ -38,7 +38,7 @@ class EvalQuestion:
 
     @property
     def asks(self) -> tuple[str, str | None, date | None]:
-        """What distinguishes it from other questions: text, domain and day."""
+        """The fields that distinguish it from other questions: text, domain and day."""
         return self.text, self.domain, self.as_of
 
 
@@ -47,7 +47,7 @@ def rejected(path: Path, line: int, problem: str) -> ConfigError:
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line that is not empty.
+    """Yield number and text of each non-empty line.
 
     Raises:
         ConfigError: the file cannot be read, or is not UTF-8 text.
@@ -84,17 +84,17 @@ def read_questions(path: Path) -> tuple[EvalQuestion, ...]:
 
     JSON Lines (`.jsonl`, `.json`): "id", "text" or "query", optionally "domain", "as_of" and "answers" (gold ids, or
     objects with "document_id" and optionally "version" and "section"); any other field is a label. A file written by
-    `eval judge` is accepted too. Otherwise one question a line: id, tab, text.
+    `eval judge` is accepted too. Other files: one question per line: id, tab, text.
 
     Raises:
-        ConfigError: the file or a line cannot be used, an id stands for two questions, or there is no question.
+        ConfigError: the file or a line is invalid, two questions have the same id, or the file holds no question.
     """
     rows = _from_json(path) if path.suffix in (".jsonl", ".json", ".ndjson") else _from_tabs(path)
     questions: dict[str, EvalQuestion] = {}
     for number, question in rows:
         other = questions.get(question.id)
         if other is not None and other.asks != question.asks:
-            problem = f"question {question.id!r} is here with another text, domain or day: ids are unique"
+            problem = f"question {question.id!r} occurs again with another text, domain or day: ids must be unique"
             raise rejected(path, number, problem)
         if other is not None:
             question = replace(other, gold={**other.gold, **question.gold})
@@ -112,7 +112,7 @@ def _from_tabs(path: Path) -> Iterator[tuple[int, EvalQuestion]]:
         if not name.strip():
             raise rejected(path, number, "the question lacks an id")
         if place == 0 and name.strip().lower() in _ID and text.strip().lower() in _TEXT:
-            continue  # a heading
+            continue  # a header line
         yield number, EvalQuestion(id=name.strip(), text=_query(path, number, text.strip()))
 
 
@@ -120,7 +120,7 @@ def _from_json(path: Path) -> Iterator[tuple[int, EvalQuestion]]:
     for number, row in json_lines(path):
         name, text = _first(row, _ID), _first(row, _TEXT)
         if name is None or text is None:
-            missing = "an id" if name is None else 'a "text" or "query": write it beside, or give --queries FILE'
+            missing = "an id" if name is None else 'a "text" or "query": add it, or give --queries FILE'
             raise rejected(path, number, f"the question lacks {missing}")
         yield (
             number,
@@ -156,7 +156,7 @@ def _day(path: Path, number: int, value: Any) -> date | None:
 
 
 def _is_judgement(row: Mapping[str, Any]) -> bool:
-    """Whether a row is a judgement with its question; `read_qrels` reads its gold id and grade."""
+    """Whether a row is a judgement, whose gold id and grade `read_qrels` reads."""
     return "answers" not in row and isinstance(row.get("gold"), str)
 
 
@@ -167,7 +167,7 @@ def _gold(path: Path, number: int, answers: Any) -> dict[str, int]:
 
 
 def _gold_id(path: Path, number: int, answer: Any) -> str:
-    """Return the gold id of an answer: itself, or document, version and section as one text."""
+    """Return the gold id of an answer: the text itself, or document, version and section joined."""
     if isinstance(answer, str) and answer.strip():
         return answer.strip()
     if not isinstance(answer, dict) or not answer.get("document_id"):

@@ -8,7 +8,6 @@ from typing import Final
 
 from context_engine.core.models import messages
 from context_engine.evaluation import charts, sections
-from context_engine.evaluation import sections as cost_sections
 from context_engine.evaluation.blocks import (
     Figure,
     ReportDocument,
@@ -49,9 +48,9 @@ def _sections(compared: Compared) -> Sequence[ReportSection]:
         sections.spread(compared),
         *sections.side_by_side(compared),
         *sections.by_group(compared),
-        cost_sections.authority(compared),
-        cost_sections.tokens(compared),
-        cost_sections.times(compared),
+        sections.authority(compared),
+        sections.tokens(compared),
+        sections.times(compared),
         sections.unanswerable(compared),
         *sections.extremes(compared),
         sections.set_up(compared),
@@ -111,7 +110,7 @@ def _collection_tile(collected: Collected, measure: str) -> Tile:
 
 
 def _means(collected: Collected) -> ReportSection:
-    """A row for each collection, and a drawing by the primary measure."""
+    """Return a row for each collection, and a chart of the primary measure."""
     rows = [
         [name, str(len(result.session.qrels)), *(shown(result.ours.mean(measure)) for measure in collected.measures)]
         for name, result in collected.compared.items()
@@ -126,13 +125,13 @@ def _means(collected: Collected) -> ReportSection:
         charts.key(["ours", "baseline"]) if collected.has_baseline else ""
     ) + "The bar is the 95 % interval of the mean."
     figure = Figure(svg=charts.intervals(dots, f"{collected.primary} of each collection"), caption=caption)
-    note = "The last row is the mean of the rows above it: each collection counts as much as any other."
+    note = "The last row is the mean of the rows above; every collection has the same weight."
     table = Table(columns=["<collection", "questions", *collected.measures], rows=rows)
     return ReportSection(title="Collections", blocks=[figure, table, Text(note)], wide=True)
 
 
 def _verdicts(collected: Collected) -> ReportSection:
-    """Every measure of every collection with its baseline."""
+    """Return every measure of every collection, compared with the baseline."""
     rows: list[list[str]] = []
     marks = {}
     for name in collected.compared:
@@ -156,7 +155,7 @@ def _numbers(compared: Compared, measure: str, pair: Paired) -> Sequence[str]:
 
 
 def _each(name: str, compared: Compared) -> Iterator[ReportSection]:
-    """The first sections of a collection's own report, with its name before each heading."""
+    """Yield the first sections of a collection's report, each heading with the collection's name."""
     for section in (
         sections.measures(compared),
         sections.losses(compared),

@@ -1,4 +1,4 @@
-"""Ask an engine every question and keep what evaluation needs of each answer."""
+"""Ask an engine every question, and keep the fields of each answer that evaluation needs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[int, int, str], None]
-"""Receives (questions done, questions in all, id of the question)."""
+"""Receives (questions done, total, question id)."""
 SILENT: Final = (Notice(NoticeCode.ALL_SOURCES_FAILED, "every source", "no answer"),)
-"""The troubles of a search that gave no result."""
+"""The troubles of a search without a result."""
 _NO_AUTHORITY: Final = {"authority_weight": Setting(0.0, "evaluation"), "relevance_weight": Setting(1.0, "evaluation")}
 
 
@@ -48,9 +48,10 @@ class Depth:
     """How far down the ranking is evaluated.
 
     Attributes:
-        top_k: chunks a reader gets, on which tokens, tiers and losses are counted; the most if domains differ.
-        ranked: chunks ranked for the measures, at least top_k.
-        by_domain: chunks a reader gets, if domains differ.
+        top_k: number of chunks that a reader gets, over which tokens, tiers and losses are counted; the largest if
+            domains differ.
+        ranked: number of chunks ranked for the measures, >= top_k.
+        by_domain: number of chunks that a reader gets, if domains differ.
     """
 
     top_k: int
@@ -58,11 +59,11 @@ class Depth:
     by_domain: Mapping[str, int] = field(default_factory=dict)
 
     def read(self, domain: str) -> int:
-        """Return how many chunks of a domain a reader gets."""
+        """Return the number of chunks of a domain that a reader gets."""
         return self.by_domain.get(domain, self.top_k)
 
     def __str__(self) -> str:
-        """Return the number of chunks a reader gets: "8", "5 to 8"."""
+        """Return the number of chunks that a reader gets: "8", "5 to 8"."""
         least = min(self.by_domain.values(), default=self.top_k)
         return f"{self.top_k}" if least == self.top_k else f"{least} to {self.top_k}"
 
@@ -73,12 +74,12 @@ class QuestionOutcome:
 
     Attributes:
         hits: the ranking, `Depth.ranked` deep; `without_authority` the same with the boost at 0.
-        pool: every stage-1 candidate by identity of the fate.
+        pool: every stage-1 candidate, by the key of its fate.
         elapsed_ms: wall time of the search.
-        context_tokens: of the context a model would read, made of the first top_k.
-        failed: no source answered.
-        troubles: components that failed (a source, the reranker) as subject, and why.
-        embedded_by: what made the question's vector: a model, or a model and an adapter; "" without one.
+        context_tokens: tokens of the context made of the first top_k chunks.
+        failed: whether no source answered.
+        troubles: notices about components that failed (a source, the reranker).
+        embedded_by: the model, or model and adapter, that embedded the question; "" without a vector.
     """
 
     question: EvalQuestion
@@ -102,8 +103,8 @@ class Run:
     """The answers of one set-up to all questions, in their order.
 
     Attributes:
-        settings: of each domain searched, with their origins.
-        embedder: its use during the run; None without one.
+        settings: settings of each searched domain, with their origins.
+        embedder: use of the embedder during the run; None without an embedder.
     """
 
     name: str
@@ -113,7 +114,7 @@ class Run:
     embedder: EmbedderUse | None = None
 
     def read(self, *, authority: bool = True) -> list[tuple[GoldHit, ...]]:
-        """Return for each question the chunks a reader gets, with or without the authority boost."""
+        """Return for each question the chunks that a reader gets, with or without the authority boost."""
         rankings = ((answer.hits if authority else answer.without_authority, answer.domain) for answer in self.answers)
         return [hits[: self.depth.read(domain)] for hits, domain in rankings]
 
@@ -130,14 +131,14 @@ def run_questions(
     authority: bool = True,
     progress: Progress | None = None,
 ) -> Run:
-    """Return the answers of an engine; the first question is first asked as a warm-up, so that sources are open.
+    """Return the answers of an engine. The first question is also asked once before, to open the sources.
 
     Args:
-        as_of: the day for questions that name none; None is today.
-        authority: also rank everything with the authority boost at 0.
+        as_of: the day for questions that name none; None: today.
+        authority: whether to rank everything also with the authority boost at 0.
 
     Raises:
-        InvalidRequest, ConfigError: as `Engine.search`.
+        InvalidRequest, ConfigError: see `Engine.search`.
     """
     answers: list[QuestionOutcome] = []
     settings: dict[str, Mapping[str, Mapping[str, Any]]] = {}
@@ -192,15 +193,19 @@ def answer_of(
     counter: TokenCounter | None = None,
     authority: bool = False,
 ) -> QuestionOutcome:
-    """Return what evaluation keeps of a result; with a counter also context tokens, and on request the unboosted order.
+    """Return the evaluated fields of a result.
 
-    The search asked for as many chunks as a reader gets; lower ranks are computed from the sources' answers.
+    The search returned as many chunks as a reader gets; lower ranks are computed from the sources' answers.
+
+    Args:
+        counter: counts context tokens; None: not counted.
+        authority: whether to rank also with the authority boost at 0.
     """
     pool, ranking = identities_in(result), _with_rest(result.chunks, result, depth)
     tokens, plain = 0, tuple[GoldHit, ...]()
     if counter is not None:
         read = replace(result, chunks=ranking[: depth.read(result.domain)])
-        tokens = from_result(read, counter=counter, mask=str).tokens  # only counted, so nothing needs masking
+        tokens = from_result(read, counter=counter, mask=str).tokens  # no mask: the text is only counted
     if authority:
         plain = hits_of(with_settings(result, _NO_AUTHORITY), depth)
     return QuestionOutcome(
@@ -220,7 +225,7 @@ def answer_of(
 
 
 def troubles_in(result: SearchResult) -> Iterator[Notice]:
-    """Yield the components that failed in a search, and why: it then says little about the set-up."""
+    """Yield a notice for each component that failed in a search."""
     for source in result.sources:
         if source.error is not None:
             problem = source.problem or source.state
@@ -235,21 +240,21 @@ def troubles_in(result: SearchResult) -> Iterator[Notice]:
 
 
 def with_settings(result: SearchResult, layer: Mapping[str, Setting]) -> SearchResult:
-    """Return a result with other settings; its stage 2 must then be computed again."""
+    """Return a result with other settings; the caller must recompute its stage 2."""
     changed = replace(result, settings=with_layer(result.settings, layer))
     return changed if changed.settings.values.reranking_enabled else replace(changed, rerank_scores={})
 
 
 def hits_of(result: SearchResult, depth: Depth) -> tuple[GoldHit, ...]:
-    """Return the ranking of a result after computing its stage 2, as deep as the measures need."""
+    """Recompute stage 2 of a result and return its ranking, as deep as the measures need."""
     read: tuple[RankedChunk, ...] = ()
-    if result.settings.values.mmr_lambda is not None:  # then the chunks read are not the head of a longer list
+    if result.settings.values.mmr_lambda is not None:  # the first chunks then depend on the list's length
         read = _computed(result, depth.read(result.domain))
     return _hits(_with_rest(read, result, depth), identities_in(result))
 
 
 def _with_rest(read: tuple[RankedChunk, ...], result: SearchResult, depth: Depth) -> tuple[RankedChunk, ...]:
-    """Return the chunks a reader gets, then the rest."""
+    """Return the chunks that a reader gets, followed by the lower ranks."""
     if read and depth.read(result.domain) >= depth.ranked:
         return read
     keys = {(chunk.source_id, chunk.chunk_id) for chunk in read}
@@ -262,7 +267,7 @@ def _computed(result: SearchResult, top_k: int) -> tuple[RankedChunk, ...]:
 
 
 def identities_in(result: SearchResult) -> dict[Key, Identity]:
-    """Return the identity of every candidate; its tier is known if it was returned."""
+    """Return the identity of every candidate; tiers are unknown here."""
     pool: dict[Key, Identity] = {}
     for answer in result.raw:
         for chunk in answer.chunks:

@@ -1,4 +1,4 @@
-"""The scope threshold: which questions it keeps and which it turns away, for every value it could have."""
+"""The trade-off of the scope threshold: the questions kept and turned away at each value."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class TradeOff(NamedTuple):
     """One threshold.
 
     Attributes:
-        kept: share of the questions in scope that are kept.
-        turned_away: share of the questions out of scope that are turned away.
+        kept: share of the in-scope questions that are kept.
+        turned_away: share of the out-of-scope questions that are turned away.
     """
 
     threshold: float
@@ -51,11 +51,11 @@ class Calibration:
     """The trade-off on two sets of questions.
 
     Attributes:
-        inside, outside: question id and the best absolute relevance among its candidates, 0 without any.
-        table: every twentieth.
-        chosen: the highest threshold that keeps the share wanted.
+        inside, outside: (question id, best absolute relevance among its candidates, 0 without any).
+        table: thresholds in steps of 0.05.
+        chosen: the highest threshold that keeps the share `keep`.
         current: the threshold in force.
-        separation: chance that a question in scope has a higher signal than one out of scope, [0, 1].
+        separation: probability that an in-scope question has a higher signal than an out-of-scope one, [0, 1].
     """
 
     inside: Sequence[tuple[str, float]]
@@ -67,7 +67,7 @@ class Calibration:
     keep: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it, JSON-ready."""
+        """Return all fields as JSON values."""
         return {
             "in_scope": len(self.inside),
             "out_of_scope": len(self.outside),
@@ -88,11 +88,11 @@ def best_signals(
     principal: Principal = NOBODY,
     progress: Progress | None = None,
 ) -> Iterator[tuple[str, float]]:
-    """Yield each question's id with the best absolute relevance among all its candidates; no threshold is in force.
+    """Yield (question id, best absolute relevance among all candidates), searched without any threshold.
 
     Raises:
-        InvalidRequest, ConfigError: as `Engine.search`.
-        RetrievalFailed: no source answered.
+        InvalidRequest, ConfigError: see `Engine.search`.
+        RetrievalFailed: a source failed.
     """
     for number, (question, domain) in enumerate(questions, start=1):
         day = question.as_of or as_of
@@ -114,14 +114,14 @@ def calibrate(
     """Return the trade-off of every threshold.
 
     Args:
-        inside, outside: question id with its best absolute relevance.
-        keep: least share of the questions in scope that the chosen threshold keeps, (0, 1].
+        inside, outside: (question id, best absolute relevance).
+        keep: least share of the in-scope questions that the chosen threshold keeps, (0, 1].
 
     Raises:
         InvalidRequest: a set without questions, or a share out of range.
     """
     if not inside or not outside:
-        raise InvalidRequest(f"there is no question {'in' if not inside else 'out of'} scope to calibrate with")
+        raise InvalidRequest(f"no question {'in' if not inside else 'out of'} scope to calibrate with")
     if not 0.0 < keep <= 1.0:
         raise InvalidRequest(f"the share to keep must be above 0 and at most 1, got {keep:g}")
     ins, outs = [value for _, value in inside], [value for _, value in outside]
@@ -138,13 +138,12 @@ def calibrate(
 
 
 def _trade_off(threshold: float, inside: Sequence[float], outside: Sequence[float]) -> TradeOff:
-    """A question is kept where its signal reaches the threshold."""
     kept = sum(value >= threshold for value in inside) / len(inside)
     return TradeOff(threshold, kept, sum(value < threshold for value in outside) / len(outside))
 
 
 def _chosen(inside: Sequence[float], outside: Sequence[float], keep: float) -> TradeOff:
-    """Return the highest threshold of two decimals that keeps enough."""
+    """Return the highest threshold, with two decimals, that keeps the share."""
     rows = (_trade_off(round(number / 100, 2), inside, outside) for number in range(100, -1, -1))
     return next(row for row in rows if row.kept >= keep - 1e-12)
 
@@ -173,7 +172,7 @@ def scope_report(
     rows = [[f"{row.threshold:.2f}", f"{row.kept:.1%}", f"{row.turned_away:.1%}"] for row in calibration.table]
     lead = f"{len(ins)} questions in scope, {len(outs)} out of scope. Medians of the signal: "
     lead += f"{percentile(ins, 0.5):.2f} and {percentile(outs, 0.5):.2f}."
-    said = "A question is turned away where the best absolute relevance among its candidates is below the threshold."
+    rule = "A question is turned away if the best absolute relevance among its candidates is below the threshold."
     return ReportDocument(
         title=title,
         lead=lead,
@@ -182,7 +181,7 @@ def scope_report(
             Tile(
                 label="Keeps enough",
                 value=f"{chosen.threshold:.2f}",
-                note=f"{calibration.keep:.0%} of what is in scope",
+                note=f"{calibration.keep:.0%} of the questions in scope",
             ),
             Tile(label="In scope, kept", value=f"{chosen.kept:.1%}", note=f"now {current.kept:.1%}"),
             Tile(label="Turned away", value=f"{chosen.turned_away:.1%}", note=f"now {current.turned_away:.1%}"),
@@ -190,8 +189,10 @@ def scope_report(
             Tile(label="Separation", value=f"{calibration.separation:.3f}", note="area under the ROC curve"),
         ],
         sections=[
-            ReportSection(title="Trade-off", blocks=[Figure(svg=svg, caption=key + "Dashed: what keeps enough.")]),
-            ReportSection(title="Best signal of each question", blocks=[Figure(svg=spread, caption=sets), Text(said)]),
+            ReportSection(
+                title="Trade-off", blocks=[Figure(svg=svg, caption=key + "Dashed: the threshold that keeps enough.")]
+            ),
+            ReportSection(title="Best signal of each question", blocks=[Figure(svg=spread, caption=sets), Text(rule)]),
             ReportSection(
                 title="Thresholds", blocks=[Table(columns=["threshold", "in kept", "out turned away"], rows=rows)]
             ),

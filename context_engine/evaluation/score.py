@@ -28,9 +28,9 @@ class Scored:
 
     Attributes:
         run: None if the rankings came from a file.
-        rankings: question id to names, best first; a gold answer stands under its gold id.
-        places: the same with chunk ids and scores, to be written as a run file.
-        scores: for each judged question.
+        rankings: question id to names, best first; a gold answer is named by its gold id.
+        places: the same with chunk ids and scores, for a run file.
+        scores: measures of each judged question.
     """
 
     name: str
@@ -49,18 +49,18 @@ class Scored:
         return bootstrap([values[measure] for values in self.scores.values()])
 
     def against(self, baseline: Scored, measure: str) -> Paired:
-        """Return the paired difference from another run on the same judgements."""
+        """Return the paired difference from another run with the same judgements."""
         questions = list(self.scores)
         ours, theirs = ([scored.scores[question][measure] for question in questions] for scored in (self, baseline))
         return paired_bootstrap(ours, theirs)
 
 
 class GoldFate(NamedTuple):
-    """The end of one gold answer.
+    """The fate of one gold answer.
 
     Attributes:
         stage: "returned", "recall" (no source gave it) or the stage that dropped it.
-        rank, tier: of the chunk that holds it, if it is returned.
+        rank, tier: of the chunk that holds it, if returned.
     """
 
     question: str
@@ -89,7 +89,7 @@ def score_rankings(
     """Return the measures of rankings.
 
     Args:
-        read: by question how many chunks a reader gets, for measures of a set (SetF, SetP ...).
+        read: number of chunks that a reader gets, by question id, for measures of a set (SetF, SetP ...).
     """
     named = {question: ranked_ids(question_hits, qrels.get(question, {})) for question, question_hits in hits.items()}
     rankings = {question: [place for place, _ in places] for question, places in named.items()}
@@ -132,7 +132,7 @@ def _measured(
 
 
 def _scores(hits: Iterable[GoldHit]) -> dict[str, float]:
-    """Return the score of each chunk id; a merged copy has its survivor's."""
+    """Return the score of each chunk id; a merged copy has the score of its survivor."""
     out: dict[str, float] = {}
     for hit in hits:
         for identity in (hit.identity, *hit.copies):
@@ -152,7 +152,7 @@ def rankings_of(
 
 
 def gold_fates(run: Run, qrels: Qrels) -> list[GoldFate]:
-    """Return the end of each gold answer among the first `top_k`; a merged copy ends as its survivor does."""
+    """Return the fate of each gold answer among the first `top_k`; a merged copy shares the fate of its survivor."""
     return [
         fate
         for answer in run.answers

@@ -29,10 +29,10 @@ from context_engine.evaluation.score import NOT_FOUND, RETURNED, Scored, gold_fa
 _DEEPEST: Final = 20
 _MOST_EXTREMES: Final = 10
 _WORDS: Final = {
-    NOT_FOUND: ("not found by any source", "raise stage1_top_k, or look at how the question and the text name things"),
-    "filter": ("dropped by a filter", "look at the filter and the metadata"),
-    "as_of": ("not in force on the day asked", "look at the dates of the documents"),
-    "expiry": ("expired", "look at the TTL, or set expired to flag"),
+    NOT_FOUND: ("not found by any source", "raise stage1_top_k, or compare the words of the question and of the text"),
+    "filter": ("dropped by a filter", "check the filter and the metadata"),
+    "as_of": ("not in force on the day asked", "check the dates of the documents"),
+    "expiry": ("expired", "check the TTL, or set expired to flag"),
     "dedup": ("merged into a text that is not returned", "raise dedup_threshold"),
     "threshold": ("below similarity_threshold", "lower similarity_threshold"),
     "scope": ("question taken for out of scope", "lower scope_threshold; 'eval scope' shows the trade-off"),
@@ -42,12 +42,12 @@ _WORDS: Final = {
 
 
 def _colours(compared: Compared) -> str:
-    """Return a legend of the set-ups, if there are two."""
+    """Return a legend of both set-ups; "" without a baseline."""
     return charts.key([scored.name for scored in compared.both]) if compared.baseline is not None else ""
 
 
 def measures(compared: Compared) -> ReportSection:
-    """Means with intervals, and the paired differences."""
+    """Return the means with intervals, and the paired differences."""
     ours, baseline = compared.ours, compared.baseline
     dots = [
         charts.IntervalBar(measure, *scored.interval(measure), series)
@@ -73,7 +73,7 @@ def measures(compared: Compared) -> ReportSection:
 
 
 def depth(compared: Compared) -> ReportSection:
-    """Recall at every depth."""
+    """Return recall at every depth."""
     drawn = []
     for series, scored in enumerate(compared.both):
         points = []
@@ -90,7 +90,7 @@ def depth(compared: Compared) -> ReportSection:
 
 
 def losses(compared: Compared) -> ReportSection:
-    """Where gold answers are lost."""
+    """Return the stages at which gold answers are lost."""
     run = compared.ours.run
     if run is None:
         return ReportSection(title="", blocks=[])
@@ -112,7 +112,7 @@ def losses(compared: Compared) -> ReportSection:
 
 
 def spread(compared: Compared) -> ReportSection:
-    """The distribution of questions by the primary measure."""
+    """Return the distribution of questions by the primary measure."""
     measure = compared.primary
     values = [[values_of[measure] for values_of in scored.scores.values()] for scored in compared.both]
     svg = charts.histogram(values[0], values[1] if len(values) > 1 else None, f"Questions by {measure}")
@@ -123,7 +123,7 @@ def spread(compared: Compared) -> ReportSection:
 
 
 def side_by_side(compared: Compared) -> list[ReportSection]:
-    """The questions that won and lost against the baseline."""
+    """Return the questions that won and lost against the baseline."""
     baseline, measure = compared.baseline, compared.primary
     if baseline is None:
         return []
@@ -148,7 +148,7 @@ def side_by_side(compared: Compared) -> list[ReportSection]:
 
 
 def by_group(compared: Compared) -> list[ReportSection]:
-    """A table for each grouping."""
+    """Return a table for each grouping."""
     ours, baseline, sections = compared.ours, compared.baseline, []
     for name, groups in compared.groups.items():
         rows = []
@@ -166,18 +166,18 @@ def by_group(compared: Compared) -> list[ReportSection]:
 
 
 def unanswerable(compared: Compared) -> ReportSection:
-    """The answers to questions that have none."""
+    """Return the decisions on questions that have no answer."""
     run, other = compared.ours.run, compared.session.qrels.keys() | compared.session.unjudged
     left = [answer for answer in run.answers if answer.question.id not in other] if run is not None else []
     rows = [[answer.question.id, cut(answer.question.text), answer.decision or "failed"] for answer in left]
     right = sum(answer.decision in ("out_of_scope", "no_match") for answer in left)
-    note = f"{right} of {len(left)} were turned away. They are no part of the measures."
+    note = f"{right} of {len(left)} were turned away. They are not part of the measures."
     table = Table(columns=["<question", "<text", "<decision"], rows=rows)
     return ReportSection(title="Questions without an answer", blocks=[Text(note), table] if rows else [])
 
 
 def extremes(compared: Compared) -> list[ReportSection]:
-    """The worst questions with what was lost, and the best."""
+    """Return the worst questions with their lost gold answers, and the best questions."""
     ours, measure, texts = compared.ours, compared.primary, compared.texts
     ordered = sorted(ours.scores, key=lambda name: (ours.scores[name][measure], name))
     lost: dict[str, list[str]] = {}
@@ -199,7 +199,7 @@ def extremes(compared: Compared) -> list[ReportSection]:
 
 
 def every_question(compared: Compared) -> ReportSection:
-    """All questions with all measures."""
+    """Return all questions with all measures."""
     ours, baseline, texts = compared.ours, compared.baseline, compared.texts
     times_ = {answer.question.id: answer for answer in ours.run.answers} if ours.run is not None else {}
     rows = []
@@ -215,7 +215,7 @@ def every_question(compared: Compared) -> ReportSection:
 
 
 def set_up(compared: Compared) -> ReportSection:
-    """Settings that are not the built-in defaults."""
+    """Return the settings that differ from the built-in defaults."""
     rows = [row for scored in compared.both for row in _changed(scored)]
     table = Table(columns=["<set-up", "<setting", "<value", "<from"], rows=rows)
     return ReportSection(title="Settings", blocks=[table if rows else Text("Every setting has its built-in value.")])
@@ -231,7 +231,7 @@ def _changed(scored: Scored) -> list[list[str]]:
 
 
 def method(compared: Compared) -> ReportSection:
-    """How the numbers were computed."""
+    """Return how the numbers were computed."""
     text = (
         "A gold answer counts once, at the first chunk that holds it or has it among its merged copies. Questions are "
         "asked one after the other; a search that fails counts 0. Intervals: percentile bootstrap, "
@@ -240,9 +240,9 @@ def method(compared: Compared) -> ReportSection:
     if compared.ours.run is not None:
         depth = compared.ours.run.depth
         text += (
-            f" Every search is asked for {depth}, which are read: what is lost, tiers and tokens are of these. From "
+            f" Every search returns {depth} chunks, over which losses, tiers and tokens are counted. For the measures, "
         )
-        text += f"the same answers {depth.ranked} are ranked, at least as deep as the measures look."
+        text += f"{depth.ranked} chunks of the same answers are ranked."
     return ReportSection(title="How it was measured", blocks=[Text(text)])
 
 
@@ -250,7 +250,7 @@ _TIERS: Final = ("tier 1", "tier 2", "tier 3", "tier 4", "tier 5")
 
 
 def authority(compared: Compared) -> ReportSection:
-    """The effect of the authority boost: on the tiers that are read and on the measures."""
+    """Return the effect of the authority boost on the tiers read and on the measures."""
     run, plain = compared.ours.run, compared.without_authority
     if run is None or plain is None:
         return ReportSection(title="", blocks=[])
@@ -258,7 +258,7 @@ def authority(compared: Compared) -> ReportSection:
     if not with_:
         return ReportSection(title="", blocks=[])
     shares = [("with boost", list(with_.values())), ("without", list(without.values()))]
-    svg = charts.shares(shares, _TIERS, "Share of each tier in what is read")
+    svg = charts.shares(shares, _TIERS, "Share of each tier in the chunks read")
     figure = Figure(svg=svg, caption=charts.key(_TIERS, "t", 1))
     rows = []
     for measure in compared.ours.measures:
@@ -279,7 +279,7 @@ def authority(compared: Compared) -> ReportSection:
 
 
 def tokens(compared: Compared) -> ReportSection:
-    """What a model reads, compared with the whole corpus."""
+    """Return the tokens that a model reads, compared with the whole corpus."""
     runs = [scored for scored in compared.both if scored.run is not None]
     if not runs:
         return ReportSection(title="", blocks=[])
@@ -298,13 +298,13 @@ def tokens(compared: Compared) -> ReportSection:
     blocks: list[Text | Figure | Table] = [table]
     first = efficiencies[0]
     if first.share and first.corpus:
-        caption = f"A context is {share_text(first.share)} of the corpus: of {1 / first.share:,.0f} tokens 1 is read."
-        blocks.insert(0, Figure(svg=charts.meter(first.share, "Context beside the corpus"), caption=caption))
+        caption = f"A context is {share_text(first.share)} of the corpus: 1 of {1 / first.share:,.0f} tokens."
+        blocks.insert(0, Figure(svg=charts.meter(first.share, "Context compared with the corpus"), caption=caption))
     return ReportSection(title="Context tokens", blocks=blocks)
 
 
 def times(compared: Compared) -> ReportSection:
-    """Latency, and the stages with their candidates."""
+    """Return the latency, and the stages with their candidates."""
     runs = [scored for scored in compared.both if scored.run is not None]
     if not runs or runs[0].run is None:
         return ReportSection(title="", blocks=[])

@@ -29,12 +29,11 @@ class Session:
     """The material of an evaluation.
 
     Attributes:
-        questions: each with its domain.
-        qrels: what is relevant, of these questions only; `rejected` what was judged not relevant.
+        questions: (question, domain) pairs.
+        qrels, rejected: gold ids of these questions judged relevant, and judged not relevant.
         unjudged: ids of questions without any judgement.
         corpus: everything that can be found.
-        principal: the caller.
-        notices: what a reader of the results should know.
+        notices: limits of the results, for their reader.
     """
 
     setup: Setup
@@ -50,7 +49,7 @@ class Session:
     unjudged: Set[str] = frozenset()
 
     def only(self, names: Set[str]) -> Session:
-        """Return the session with some of its questions, by their ids."""
+        """Return the session with only the questions of some ids."""
         return replace(
             self,
             questions=tuple(pair for pair in self.questions if pair[0].id in names),
@@ -58,13 +57,13 @@ class Session:
         )
 
     def depth(self, variant: Variant, measures: Sequence[str], top_k: int | None = None) -> Depth:
-        """Return how deep a set-up is evaluated for some measures.
+        """Return the depth to which a set-up is evaluated for some measures.
 
         Args:
-            top_k: chunks a reader gets; None takes each domain's stage2_top_k.
+            top_k: number of chunks that a reader gets; None: each domain's stage2_top_k.
 
         Raises:
-            ConfigError: a value of the set-up cannot be used.
+            ConfigError: the set-up has an invalid value.
         """
         by_domain: dict[str, int] = {}
         if top_k is None:
@@ -80,7 +79,7 @@ class Session:
         """Ask a set-up every question; see `run_questions`.
 
         Raises:
-            ConfigError, InvalidRequest: the set-up cannot be used.
+            ConfigError, InvalidRequest: the set-up is invalid.
         """
         engine, models = open_with_models(self.setup, variant, self.data_dir)
         with engine:
@@ -111,26 +110,26 @@ def open_session(
     """Read questions and judgements and check them against the corpus.
 
     Args:
-        queries: None takes them from the file of judgements, as `eval judge` writes it.
-        qrels: None takes the answers in the file of questions.
-        domain, as_of: for questions that name none.
-        principal: the caller; what they may not read is not part of the corpus.
+        queries: file of questions; None: the questions in the file of judgements, as `eval judge` writes it.
+        qrels: file of judgements; None: the answers in the file of questions.
+        domain, as_of: defaults for questions that name none.
+        principal: the caller; documents that it may not read are not part of the corpus.
 
     Raises:
-        ConfigError: a file or a line cannot be used, or a gold id names nothing.
-        InvalidRequest: a question has no domain, or an unregistered one.
+        ConfigError: an invalid file or line, or a gold id that names nothing.
+        InvalidRequest: a question without a domain, or with an unregistered one.
     """
     source = queries or qrels
     if source is None:
-        raise InvalidRequest("there is nothing to evaluate: give --queries FILE and --qrels FILE")
+        raise InvalidRequest("nothing to evaluate: give --queries FILE and --qrels FILE")
     asked = with_domains(_questions(source, alone=queries is None), setup, domain, source)
     grades = read_qrels(qrels) if qrels is not None else {each.id: each.gold for each, _ in asked}
     judged = positive(grades)
     known = {question.id for question, _ in asked}
     kept = {question: gold for question, gold in judged.items() if question in known}
     if not kept:
-        problem = "no question of it is judged: " if judged else "there is no judgement above 0: "
-        problem += "the ids of questions and judgements must be the same" if judged else _no_grade(qrels)
+        problem = "judges none of the questions: " if judged else "holds no judgement above 0: "
+        problem += "questions and judgements must have the same ids" if judged else _no_grade(qrels)
         raise ConfigError(problem, file=str(qrels or source))
     counter = ApproxTokenCounter()
     corpus = read_corpus(setup, data_dir, sorted({name for _, name in asked}), counter, principal)
@@ -156,7 +155,7 @@ def open_session(
 
 
 def _questions(file: Path, *, alone: bool) -> tuple[EvalQuestion, ...]:
-    """Return the questions of a file; `alone` if it is the file of judgements, which must then hold them too."""
+    """Return the questions of a file; `alone`: it is the file of judgements, which must then hold the questions too."""
     try:
         return read_questions(file)
     except ConfigError as error:
@@ -167,7 +166,7 @@ def _questions(file: Path, *, alone: bool) -> tuple[EvalQuestion, ...]:
 
 
 def _no_grade(qrels: Path | None) -> str:
-    return "give judgements, --qrels FILE" if qrels is None else "an answer is judged relevant by a grade from 1 on"
+    return "give judgements, --qrels FILE" if qrels is None else "a grade of 1 or more marks an answer as relevant"
 
 
 def with_domains(
@@ -176,15 +175,15 @@ def with_domains(
     """Return each question with its domain: its own, else the given one, else the only registered one.
 
     Raises:
-        InvalidRequest: there is none, or it is not registered.
+        InvalidRequest: a question without a domain, or with an unregistered one.
     """
     names = setup.registry.names
     otherwise = domain or (names[0] if len(names) == 1 else None)
     lost = [question.id for question in questions if not (question.domain or otherwise)]
     if lost:
         raise InvalidRequest(
-            f"{file}: question {lost[0]!r} names no domain, and there are {', '.join(names)}: give --domain, "
-            'or write "domain" beside the question'
+            f"{file}: question {lost[0]!r} names no domain; registered are {', '.join(names)}: give --domain, "
+            'or add "domain" to the question'
         )
     asked = tuple((question, question.domain or otherwise or "") for question in questions)
     for name in sorted({name for _, name in asked}):
@@ -211,7 +210,7 @@ def _without_gold(count: int, unjudged: int) -> list[Notice]:
 
 
 def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[Notice]:
-    """Refuse gold ids that name nothing; if a source cannot be listed, only report them."""
+    """Refuse gold ids that name nothing; only report them if a source cannot be listed."""
     index = GoldIndex(corpus.identities.values())
     unknown = list(
         dict.fromkeys(gold.removeprefix(EXACT) for grades in qrels.values() for gold in grades if not index.knows(gold))
@@ -233,7 +232,7 @@ def _check_gold(qrels: Qrels, corpus: Corpus, file: Path) -> list[Notice]:
 
 
 def labelled(questions: Sequence[tuple[EvalQuestion, str]], label: str) -> Mapping[str, Sequence[str]]:
-    """Return question ids by the value of a label; "domain" is one."""
+    """Return question ids by the value of a label; "domain" is a label too."""
     groups: dict[str, list[str]] = {}
     for question, domain in questions:
         value = domain if label == "domain" else question.labels.get(label, "")

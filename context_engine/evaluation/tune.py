@@ -1,4 +1,4 @@
-"""Search for better settings, and test them on questions they were not chosen on."""
+"""Search for better settings, and test them on held-out questions."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _WIDE: Final = {
     "dedup_method": "off",
     "reranking_enabled": True,
 }
-"""Settings for a reranker's search, so that it scores every candidate that any candidate setting could admit."""
+"""Settings of a search with a reranker, so that it scores every chunk that any candidate could return."""
 _ONE_LOOK: Final = {"stage2_top_k": 1}
-"""Keeps a search from asking the sources a second time, which some settings cause and others do not."""
+"""Prevents a second call to the sources, which only some settings would cause."""
 _FOR_RELEVANCE: Final = frozenset({"relevance", "scope", "threshold"})
 _MOST_CANDIDATES: Final = 5000
 _BY_ROUNDING: Final = 1e-9
@@ -46,7 +46,8 @@ class TunedFold(NamedTuple):
 
     Attributes:
         chosen: the candidate that is best on all other questions.
-        trained, held_out: its mean there and here; `baseline` that of the configuration here.
+        trained, held_out: its mean on the other questions, and on these.
+        baseline: mean of the unchanged configuration on these.
     """
 
     questions: tuple[str, ...]
@@ -61,11 +62,11 @@ class Tuned:
     """The result of a search for settings.
 
     Attributes:
-        candidates: the unchanged configuration, then the grid.
-        values: of each candidate, per question.
-        best: the candidate with the best mean over all questions, the first of equals.
-        folds: held-out results of what the other folds chose.
-        difference: held-out values of the chosen candidates against the configuration, paired.
+        candidates: the unchanged configuration, followed by the grid.
+        values: values of each candidate by question.
+        best: the candidate with the best mean over all questions, the first among equals.
+        folds: held-out results of the candidates that the other folds chose.
+        difference: paired difference of these results from the unchanged configuration.
         troubles: components that failed during the searches.
     """
 
@@ -79,7 +80,7 @@ class Tuned:
 
     @property
     def better(self) -> bool:
-        """Whether the best is not the configuration itself, and better beyond noise."""
+        """Whether the best candidate is not the configuration itself, and better beyond noise."""
         return self.best != 0 and self.difference.beyond_noise and self.difference.mean > 0.0
 
 
@@ -87,12 +88,12 @@ def candidates(grid: Mapping[str, Sequence[str]], session: Session) -> tuple[Var
     """Return the unchanged configuration and every combination of the grid's values.
 
     Raises:
-        InvalidRequest: a setting is unknown, has no value, or there are too many combinations.
-        ConfigError: a value cannot be used.
+        InvalidRequest: an unknown setting, one without values, or too many combinations.
+        ConfigError: an invalid value.
     """
     count = prod(len(values) for values in grid.values())
     if not grid or not count:
-        raise InvalidRequest("there is nothing to search: give --grid KEY=VALUE,VALUE")
+        raise InvalidRequest("nothing to search: give --grid KEY=VALUE,VALUE")
     if count > _MOST_CANDIDATES:
         raise InvalidRequest(f"the grid has {count} combinations, at most {_MOST_CANDIDATES} are searched")
     for key, values in grid.items():
@@ -102,7 +103,7 @@ def candidates(grid: Mapping[str, Sequence[str]], session: Session) -> tuple[Var
 
 
 def folds_of(questions: Sequence[str], count: int) -> tuple[tuple[str, ...], ...]:
-    """Divide the questions into disjoint parts of equal size, the same for the same questions in any order.
+    """Divide the questions into disjoint parts of equal size; the order of the questions does not matter.
 
     Raises:
         InvalidRequest: fewer than two folds, or more than questions.
@@ -126,19 +127,19 @@ def tune(
     top_k: int | None = None,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Return the best of some candidates, with its result on questions it was not chosen on.
+    """Return the best of some candidates, with its result on held-out questions.
 
     The sources are searched once for each different stage 1; candidates that differ only in stage 2 are recomputed from
-    the answers. If a candidate's settings might make a search look deeper, that search is made.
+    the answers. If a candidate's settings might cause a deeper search, that search is made.
 
     Args:
-        measure: as ir_measures names it; a set measure (SetF ...) is taken on the first top_k.
-        top_k: chunks a reader gets; None takes each domain's stage2_top_k.
-        progress: receives (searches done, searches in all, question id).
+        measure: a name of ir_measures; a set measure (SetF ...) is taken on the first top_k.
+        top_k: number of chunks that a reader gets; None: each domain's stage2_top_k.
+        progress: receives (searches done, total, question id).
 
     Raises:
-        InvalidRequest, ConfigError: the number of folds or a set-up cannot be used, or the measure cannot change with
-            the settings searched.
+        InvalidRequest, ConfigError: an invalid number of folds or set-up, or a measure that the settings of the grid
+            cannot change.
     """
     _check_top_k(variants, measure, top_k)
     parts = folds_of(list(session.qrels), folds)
@@ -162,13 +163,13 @@ def _check_top_k(variants: Sequence[Variant], measure: str, top_k: int | None) -
     if not any("stage2_top_k" in variant.settings for variant in variants):
         return
     if not measure.startswith("Set"):
-        raise InvalidRequest(f"{measure} is the same for every stage2_top_k: take a measure of what is read, e.g. SetF")
+        raise InvalidRequest(f"{measure} is the same for every stage2_top_k: use a set measure, e.g. SetF")
     if top_k is not None:
         raise InvalidRequest("--top-k and --grid stage2_top_k are the same setting: leave one out")
 
 
 def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) -> list[TunedFold]:
-    """Return for each part the best candidate on the others, with its means there and here."""
+    """Return for each part the candidate that is best on the others, with its means on both."""
     out = []
     for part in parts:
         others = [name for other in parts if other is not part for name in other]
@@ -182,7 +183,7 @@ def chosen_by_folds(values: Sequence[Values], parts: Sequence[Sequence[str]]) ->
 
 
 def _best(values: Sequence[Values], questions: Sequence[str]) -> int:
-    """Return the candidate with the best mean; the first of those equal but for rounding."""
+    """Return the candidate with the best mean; the first of those that differ only by rounding."""
     means = [sum(value[name] for name in questions) / len(questions) for value in values]
     most = max(means)
     return next(place for place, mean in enumerate(means) if mean >= most - _BY_ROUNDING)
@@ -196,7 +197,7 @@ def _measured(
     progress: Progress | None,
     troubles: list[Sequence[Notice]],
 ) -> list[Values]:
-    """Return the values of each candidate, and add to the troubles; candidates with one stage 1 share its answers."""
+    """Return the values of each candidate, and add to `troubles`; candidates with one stage 1 share its answers."""
     depths = [session.depth(variant, (measure,), top_k) for variant in variants]
     groups: dict[str, list[int]] = {}
     for place, variant in enumerate(variants):
@@ -239,13 +240,13 @@ def _values(session: Session, measure: str, hits: Mapping[str, Sequence[GoldHit]
 
 
 def _cut_short(result: SearchResult) -> bool:
-    """Return whether something other than relevance removed candidates: then a search might ask the sources again."""
+    """Return whether chunks were removed for other reasons than relevance; a search might then ask sources again."""
     fates = recompute(with_settings(result, {"stage2_top_k": Setting(MAX_TOP_K, "evaluation")})).fates
     return any(fate.outcome is not Outcome.RETURNED and fate.stage not in _FOR_RELEVANCE for fate in fates)
 
 
 def _plain_values(variant: Variant) -> Mapping[str, Any]:
-    """Return the stage-2 settings that a set-up changes, in the form a call gives them."""
+    """Return the stage-2 settings that a set-up changes, in the form of call options."""
     own = call_layer(
         {key: Unparsed(value) for key, value in variant.settings.items() if key in RankingSettings.model_fields}
     )
@@ -260,13 +261,13 @@ def _reranks(session: Session, variant: Variant) -> bool:
 
 
 def _stage_one(variant: Variant) -> Variant:
-    """Return the part of a set-up that the sources and the reranker see."""
+    """Return the changes of a set-up that affect the sources or the reranker."""
     kept = {key: value for key, value in variant.settings.items() if key not in RankingSettings.model_fields}
     return Variant(settings=kept, sources=variant.sources)
 
 
 def _layers(session: Session, variant: Variant) -> Mapping[str, Layer]:
-    """Return by domain the settings for stage 2: the variant's over the configured ones."""
+    """Return the settings for stage 2 by domain: the variant's over the configured ones."""
     own = {key: Unparsed(value) for key, value in variant.settings.items() if key in RankingSettings.model_fields}
     out = {}
     for domain in {name for _, name in session.questions}:

@@ -1,4 +1,4 @@
-"""The result of a search for settings: as a report, as evidence, as a configuration file."""
+"""The result of a search for settings as a report, as evidence, and as a configuration file."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ def tuned_report(tuned: Tuned, *, title: str) -> ReportDocument:
 
 
 _FOLDS: Final = (
-    "Each part of the questions is held out once: what is best on the others is measured on it, with the unchanged "
-    "configuration."
+    "Each part of the questions is held out once: the set-up that is best on the others is measured on it, and so is "
+    "the unchanged configuration."
 )
 _OPTIMISM: Final = (
-    "Means over all questions, by which the set-ups are ordered. The best of many looks better than it is: believe the "
-    "held-out difference."
+    "Means over all questions, by which the set-ups are ordered. The best of many looks better than it is: rely on "
+    "the held-out difference."
 )
 
 
 def _first(ranked: list[int]) -> list[int]:
-    """Return the first places in the order, and the configuration if it is not among them."""
+    """Return the first places of the order, followed by the configuration if it is not among them."""
     first = ranked[:_SHOWN]
     return first if 0 in first else [*first, 0]
 
@@ -133,7 +133,7 @@ def _grid(tuned: Tuned, means: list[float], ranked: list[int], picks: Mapping[in
 
 
 def evidence(tuned: Tuned) -> dict[str, Any]:
-    """Return what the choice is based on, as JSON values."""
+    """Return the evidence for the choice as JSON values."""
     means = _means(tuned)
     best = tuned.candidates[tuned.best]
     return {
@@ -166,7 +166,7 @@ def _plain(value: Any) -> Any:
 
 
 def held_config(path: Path) -> dict[str, Any]:
-    """Return the content of a pipeline configuration, {} if there is no file.
+    """Return the content of a pipeline configuration; {} if the file does not exist.
 
     Raises:
         ConfigError: the file exists and is not a JSON object.
@@ -183,7 +183,7 @@ def held_config(path: Path) -> dict[str, Any]:
 
 
 def merged_config(path: Path, tuned: Tuned) -> str:
-    """Return the text of a pipeline configuration with the chosen settings added; the file's other keys stay.
+    """Return the text of a pipeline configuration with the chosen settings added; other keys are kept.
 
     Raises:
         ConfigError: the file exists and is not a JSON object.
@@ -207,5 +207,5 @@ def merged_config(path: Path, tuned: Tuned) -> str:
 
 
 def _without(group: Any, chosen: Collection[str]) -> Any:
-    """Return a group of settings without the chosen ones, which are written at the top level."""
+    """Return a group of settings without the chosen ones, which are at the top level."""
     return {key: value for key, value in group.items() if key not in chosen} if isinstance(group, dict) else group

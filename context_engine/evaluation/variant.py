@@ -25,8 +25,8 @@ class Variant:
     """Changes to a configuration.
 
     Attributes:
-        settings: keys of `Settings` with values, or with texts parsed by their key.
-        sources: settings of an adapter's sources, or of one source, by the name of either.
+        settings: keys of `Settings` with values, or with texts that are parsed by the key's type.
+        sources: settings of sources, by adapter name or source id.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def assignment(text: str) -> tuple[str, str]:
     """Return the two sides of KEY=VALUE.
 
     Raises:
-        InvalidRequest: it has another form.
+        InvalidRequest: the text has another form.
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -67,8 +67,8 @@ def read_variant(assignments: Iterable[str | tuple[str, str]], setup: Setup) -> 
     """Parse KEY=VALUE texts; ADAPTER.KEY and SOURCE.KEY are settings of sources.
 
     Raises:
-        InvalidRequest: a key is unknown, given twice, or needs a new ingest to take effect.
-        ConfigError: a value cannot be used.
+        InvalidRequest: a key is unknown, given twice, or only takes effect with a new ingest.
+        ConfigError: an invalid value.
     """
     settings: dict[str, Any] = {}
     sources: dict[str, dict[str, Any]] = {}
@@ -119,7 +119,7 @@ def with_variant(setup: Setup, variant: Variant) -> Setup:
     """Return a configuration with the changes applied.
 
     Raises:
-        ConfigError: a value cannot be used.
+        ConfigError: an invalid value.
     """
     changed = setup.with_pipeline(_as_texts(variant.settings)) if variant.settings else setup
     return replace(changed, registry=_with_sources(setup.registry, variant.sources)) if variant.sources else changed
@@ -139,16 +139,16 @@ def _with_sources(registry: LoadedRegistry, changes: Mapping[str, Mapping[str, A
 def open_with_models(
     setup: Setup, variant: Variant, data_dir: Path, like: Models | None = None
 ) -> tuple[Engine, Models]:
-    """Return an engine over a changed configuration, to be closed by the caller, and its models.
+    """Return an engine over a changed configuration, which the caller closes, and its models.
 
-    The embedding model is loaded here: the first question would wait for it no longer than for a source, and a late
-    source is skipped for a while, so that all questions of a small file would go without vectors.
+    The embedding model is loaded here. Loaded by the first search, it could exceed the source's deadline; the source is
+    then skipped for a while, and all questions of a small file would be searched without vectors.
 
     Args:
-        like: models of an earlier engine, whose embedder is reused if it is the same: it has cached the questions.
+        like: models of an earlier engine; an equal embedder is reused, because it has cached the questions.
 
     Raises:
-        ConfigError: a value cannot be used, or a reranker is not installed.
+        ConfigError: an invalid value, or a reranker that is not installed.
     """
     try:
         changed = with_variant(setup, variant)
@@ -165,7 +165,7 @@ def open_with_models(
 
 
 def _load_embedder(models: Models) -> None:
-    """Load the embedding model; each search without it reports its failure."""
+    """Load the embedding model; ignore a failure, which each search reports."""
     with suppress(EmbedderError, ConfigError):
         embedder = models.embedder()
         if embedder is not None:

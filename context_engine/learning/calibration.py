@@ -42,31 +42,24 @@ OUT_OF_SCOPE: Final = Path(__file__).resolve().with_name("out_of_scope.jsonl")
 """Two hundred questions of everyday life (cooking, sport, health, travel …) that no bank's rules answer."""
 
 _CHUNKS_A_SENTENCE: Final = 40
-
 _LEAST_SENTENCES: Final = 10
 """With fewer sentences the measured default is better."""
 
 _FEWEST_SENTENCES: Final = 40
-
 _MOST_SENTENCES: Final = 100
-
 _SENTENCES_A_HEADING: Final = 4
-
 _FEWEST_OUTSIDE: Final = 40
 """Chosen so that calibration takes at most a tenth of the ingestion, and well under a second for a small base."""
 
 _LEAST_TERMS: Final = 4
-
 _MOST_WORDS: Final = 16
 """About the length of a question: some words of a longer sentence always occur elsewhere."""
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?:;。！？])\s+|\n+")
-
 _AT_ONCE: Final = 8
 """Parallel searches, because an embedder may be a distant server."""
 
 _LEAST_HEADING_TERMS: Final = 2
-
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
 
@@ -204,9 +197,7 @@ def _calibrated(
 
 
 _CANDIDATES: Final = 5
-
 _MOST_TEXTS: Final = 10_000
-
 _MOMENT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 """The time of the answers; the signal does not depend on it."""
 

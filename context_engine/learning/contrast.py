@@ -25,17 +25,11 @@ from context_engine.core.protocols import Embedder
 from context_engine.learning.pairs import TrainingPairs
 
 Array = np.ndarray[Any, Any]
-
 _FIRST: Final = 0.9
-
 _SECOND: Final = 0.999
-
 _TINY: Final = 1e-8
-
 _NEVER: Final = -1e9
-
 _BLOCK: Final = 256
-
 _LEAST_STEPS: Final = 30
 
 

@@ -28,14 +28,11 @@ MOST_PAIRS: Final = 30_000
 """More pairs gain too little for the minutes that a model on a CPU takes to embed their questions."""
 
 _LEAST_TERMS: Final = 4
-
 _MOST_WORDS: Final = 24
-
 _WINDOW: Final = 12
 """Words; questions have 10 to 30."""
 
 _MOST_A_PASSAGE: Final = 4
-
 _MOST_ANSWERS: Final = 3
 """A text in more passages than these identifies none of them."""
 

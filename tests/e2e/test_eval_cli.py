@@ -241,12 +241,12 @@ def test_a_source_that_is_down_is_said_and_nothing_is_written(empty_folder: Path
     given = ("--queries", "q.tsv", "--qrels", "r.tsv", "--data-dir", "d")
     result = run("run", *given, "--report", "r.md")
     assert result.exit_code == 3, result.output
-    said = "as configured: gone did not do its part in 2 search(es)"
+    said = "as configured: gone failed in 2 search(es)"
     assert said in result.stdout
     assert said in Path("r.md").read_text("utf-8")
     result = run("tune", *given, "--grid", "dedup_method=off", "--folds", "2", "--write", "c.json")
     assert result.exit_code == 1
-    assert "gone did not do its part in 2 search(es)" in result.stdout
+    assert "gone failed in 2 search(es)" in result.stdout
     assert not Path("c.json").exists()
 
 

@@ -1,26 +1,26 @@
-"""Cutting of documents by their type; pure functions on text.
+"""Documents cut by their type; pure functions on text.
 
-The metadata of a chunk holds `source_file`, the front matter of its document (for a record: the fields in the piece,
-the record's identifiers, and the fields that the manifest lists under `fields`), and these keys:
+A chunk made of a piece carries in its metadata, beside `source_file`, the front matter of its document or, of a record,
+the fields in the piece, the record's identifiers, and the fields that the manifest names under `fields`:
 
 =====================  ==============================================================================================
 key                    value
 =====================  ==============================================================================================
-token_count            tokens of the content, by the counter used for cutting
+token_count            tokens of the content, by the counter it was cut with
 content_sha256         SHA-256 of the content
-previous_chunk_id      id of the previous chunk in the document; not in the first
-next_chunk_id          id of the next chunk; not in the last
+previous_chunk_id      id of the chunk before it in the document; the first has none
+next_chunk_id          id of the chunk after it; the last has none
 section_title          innermost title above the text, without its number: "New products" for "4.1 New products"
-heading_only           true if the piece has headings but no text below them; else omitted
-defines                list of the terms that the content defines, as written; omitted if none
-page, page_end         first page (or slide) of the content, and the last one if different
+heading_only           true if there is no text below its heading or headings; else left out
+defines                list of the terms that the content defines, as it writes them; left out if none
+page, page_end         page (or slide) that the content begins on, and the one it ends on where that is another
 line                   line of a text, CSV or JSON Lines file that the content begins on
 sheet, row             sheet of a workbook, and the row of a record
-reference              citation of a clause in a numbered notice: "637(4.1)"
+reference              citation of a clause of a numbered notice: "637(4.1)"
 =====================  ==============================================================================================
 
-and the fields that the strategy lists, if known: `section_number` and `version`, `date`; `jurisdiction`,
-`regulator`, `id`; `template_id`; `entity_id`, `fetched_at`; the profile `funnel` lists `source_file`, `section` (the
+and the fields that the strategy names, if known: `section_number` and `version`, `date`; `jurisdiction`,
+`regulator`, `id`; `template_id`; `entity_id`, `fetched_at`; the profile `funnel` names `source_file`, `section` (the
 number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. Section number, heading path, position
-and character span are also fields of the chunk itself. BOOKKEEPING_KEYS are the keys that are not searched as words.
+and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.
 """

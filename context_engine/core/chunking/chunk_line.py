@@ -1,17 +1,17 @@
-"""The first line of a chunk in a store that has no fields for its place, such as a segment in Dify.
+"""The first line of a chunk in a store without fields of its own, such as a segment in Dify.
 
     › New Product Approval › 4 Criteria › 4.1 New Product · NPA-SOP-001 · version 3.2 · page 12 · in force to 2026-12-31
 
     The desk head classifies the product ...
 
-People and models read it as a citation, an embedder sees the place of the text, and a search removes it and restores
-the fields. `…` marks an omitted part: as the first part the title, as the last the headings that the text begins with.
-Separators in values are escaped by a backslash, except `·` in titles and headings ("NPA-SOP-001 · Approval"): the
-document's id, or `…` in its place, is the last part without a keyword, so everything before it is title and headings.
+A person and a model read it as a citation, an embedder sees where the text stands, and a search takes it off and has
+the fields back. `…` stands for omitted parts: first the title, last the headings that the text itself
+begins with. Signs that part the line are escaped by a backslash in what it says, but not `·` in titles and headings
+("NPA-SOP-001 · Approval"): the document's id, or `…` in its place, is the last part without a name, and parts the two.
 
-A line of the text that begins like a chunk line gets one backslash, or one more if it already begins with some, so a
-document cannot forge a chunk line. Therefore every text is written by `with_line` or `escaped`, every question by
-`escaped`, and only a line that `with_line` would write exactly so is read as a chunk line.
+A line of the text that begins like ours gets one backslash, and one more if it has some: text of a document never
+counts as ours. So every text is written by `with_line` or `escaped`, a question by `escaped`, and what is read as a
+line is, sign by sign, what `with_line` writes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from context_engine.core.chunking.labels import label_of
 from context_engine.core.models import Chunk
 
 LINE_FORM: Final = "2"
-"""Increased whenever the format of the line changes. A line of form 1 is read correctly or taken as text; if it has
-neither title nor heading, headings at the beginning of its text count as its path."""
+"""Raised whenever the format of the line changes. One of form 1 is read as it was meant or is text; where it names
+neither title nor heading, headings that its text begins with count as its own."""
 
 _LEAD: Final = "› "
 _STEP: Final = " › "
 _ASIDE: Final = " · "
-_OMITTED: Final = "…"
+_UNSAID: Final = "…"
 _GAP: Final = "\n\n"
 _VERSION: Final = "version "
 _SECTION: Final = "section "
@@ -48,24 +48,24 @@ _STEP_SIGNS: Final = re.compile(r"[\\›]")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _UNSEEN: Final = r"[\x00-\x09\x0b-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]*"
-_LIKE_CHUNK_LINE: Final = re.compile(rf"(?m)^({_UNSEEN})(\\*›)")  # a store may drop invisible characters before it
-_ESCAPED_LINE: Final = re.compile(rf"(?m)^({_UNSEEN})\\(\\*›)")
+_LIKE_OURS: Final = re.compile(rf"(?m)^({_UNSEEN})(\\*›)")  # a store may drop invisible characters before it
+_MADE_UNLIKE: Final = re.compile(rf"(?m)^({_UNSEEN})\\(\\*›)")
 _HEADING: Final = re.compile(r"#{2,6} +(\S.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkLine:
-    """The contents of a chunk line; None and () for omitted parts. Falsy if empty.
+    """The contents of a chunk's first line; None and () for omitted parts. Falsy if empty.
 
     White space and control characters in a text become single spaces.
 
     Attributes:
-        path: headings from the top of the document down to the text, including those that the text begins with.
+        document_id, title, version: of the document.
+        path: headings from the top of the document down to the text, those that the text begins with included.
         section: the section's number.
         page: the page that the text begins on, 1-based.
-        reference: the citation of the text, such as "637(4)".
-        effective_from, effective_to: first day in force, first day no longer in force. The line shows the last day in
-            force instead of `effective_to`.
+        reference: its citation, such as "637(4)".
+        effective_from, effective_to: first day in force, first day no longer in force; the line names the last one.
     """
 
     document_id: str | None = None
@@ -92,8 +92,8 @@ def line_of(chunk: Chunk, *, document: bool = True, place: bool = True) -> Chunk
     """Return the line of a chunk.
 
     Args:
-        document: whether the line includes the document's id, title, version and dates.
-        place: whether it includes headings, section, page and reference.
+        document: whether the line says which document it is: id, title, version, dates.
+        place: whether it says where in the document: headings, section, page, reference.
     """
     of_document: dict[str, Any] = {
         "document_id": chunk.document_id,
@@ -112,7 +112,7 @@ def line_of(chunk: Chunk, *, document: bool = True, place: bool = True) -> Chunk
 
 
 def with_line(line: ChunkLine, content: str) -> str:
-    """Return a text below its chunk line (none if empty), with similar lines of the text escaped.
+    """Return a text below its line, with its own lines of that form escaped; without a line if that is empty.
 
     >>> desks = ChunkLine(title="Rules", version="3.2", path=("4 Limits", "4.2 Desks"), section="4.2", page=7)
     >>> with_line(desks, "(a) No.")
@@ -125,7 +125,7 @@ def with_line(line: ChunkLine, content: str) -> str:
 
 
 def read_line(text: str) -> tuple[ChunkLine | None, str]:
-    """Return the chunk line (or None) and the original text: the inverse of `with_line`.
+    """Return the line, None for a text without one, and the text as it was: the inverse of `with_line`.
 
     >>> read_line("› Rules › 4 Limits · page 7\\n\\n(a) No.")
     (ChunkLine(document_id=None, title='Rules', version=None, path=('4 Limits',), section='4', page=7, \
@@ -141,41 +141,41 @@ reference=None, effective_from=None, effective_to=None), '(a) No.')
 
 
 def escaped(content: str) -> str:
-    r"""Return a text in which no line begins like a chunk line.
+    r"""Return a text in which no line begins like a chunk's first line.
 
     >>> escaped("Path:\n› Rules › 4"), escaped("\\› Rules")
     ('Path:\n\\› Rules › 4', '\\\\› Rules')
     """
-    return _LIKE_CHUNK_LINE.sub(r"\1\\\2", content) if "›" in content else content
+    return _LIKE_OURS.sub(r"\1\\\2", content) if "›" in content else content
 
 
 def restored(content: str) -> str:
     """Return the original of an escaped text: the inverse of `escaped`."""
-    return _ESCAPED_LINE.sub(r"\1\2", content) if "›" in content else content
+    return _MADE_UNLIKE.sub(r"\1\2", content) if "›" in content else content
 
 
 def _written(line: ChunkLine, content: str) -> str:
-    return _LEAD + _ASIDE.join([*_place_parts(line, _headings(content)), *_keyword_parts(line)])
+    return _LEAD + _ASIDE.join([*_stands(line, _headings(content)), *_asides(line)])
 
 
-def _place_parts(line: ChunkLine, shown: tuple[str, ...]) -> Iterator[str]:
-    """Yield title and headings, then the document's id; `shown` are the headings at the beginning of the text."""
+def _stands(line: ChunkLine, shown: tuple[str, ...]) -> Iterator[str]:
+    """Yield the place and the document of the text; `shown` are the headings at the beginning of the text."""
     path = [_value(heading, _STEP_SIGNS) for heading in line.path]
     if shown and line.path[-len(shown) :] == shown:
-        path = [*path[: -len(shown)], _OMITTED]
-    steps = [_value(line.title, _STEP_SIGNS) if line.title else _OMITTED, *path]
-    written = _OMITTED if steps == [_OMITTED, _OMITTED] else _STEP.join(steps)
+        path = [*path[: -len(shown)], _UNSAID]
+    steps = [_value(line.title, _STEP_SIGNS) if line.title else _UNSAID, *path]
+    written = _UNSAID if steps == [_UNSAID, _UNSAID] else _STEP.join(steps)
     yield f"{written[:-1]}\\·" if written.endswith(" ·") else written
     if line.document_id:
         value = _value(line.document_id)
         yield f"\\{value}" if _KEYWORD.match(value) else value
     elif _ASIDE in written:
-        yield _OMITTED
+        yield _UNSAID
     if shown and not line.title and not line.path:
         yield _NO_HEADING
 
 
-def _keyword_parts(line: ChunkLine) -> Iterator[str]:
+def _asides(line: ChunkLine) -> Iterator[str]:
     if line.version:
         yield f"{_VERSION}{_value(line.version)}"
     if line.section != _number(line.path):
@@ -191,12 +191,12 @@ def _keyword_parts(line: ChunkLine) -> Iterator[str]:
 
 
 def _parsed(first: str, content: str) -> ChunkLine | None:
-    """Return the contents of a line, or None if invalid; `with_line` may still write them differently."""
+    """Return the contents of a line; None if a part of it is unknown. `with_line` may still write it otherwise."""
     place, asides = _parted(first)
     title, *path = place.split(_STEP)
-    if title == _OMITTED and not path and _NO_HEADING not in asides:
-        path = [_OMITTED]
-    goes_on = path[-1:] == [_OMITTED]
+    if title == _UNSAID and not path and _NO_HEADING not in asides:
+        path = [_UNSAID]
+    goes_on = path[-1:] == [_UNSAID]
     headings = tuple(map(_read, path[:-1] if goes_on else path)) + (_headings(content) if goes_on else ())
     fields: dict[str, Any] = {"section": _number(headings)}
     try:
@@ -204,12 +204,11 @@ def _parsed(first: str, content: str) -> ChunkLine | None:
             fields |= _aside(aside)
     except (ValueError, OverflowError):
         return None
-    return ChunkLine(title=None if title == _OMITTED else _read(title), path=headings, **fields)
+    return ChunkLine(title=None if title == _UNSAID else _read(title), path=headings, **fields)
 
 
 def _parted(first: str) -> tuple[str, list[str]]:
-    """Return title and headings as one text, and the other parts: the split is before the id, the last part without
-    a keyword."""
+    """Return title and headings of a line, and its other parts; all before the id belongs to the first."""
     parts = first[len(_LEAD) :].split(_ASIDE)
     unnamed = [place for place, part in enumerate(parts) if place and not _KEYWORD.match(part)]
     end = unnamed[-1] if unnamed else 1
@@ -217,13 +216,17 @@ def _parted(first: str) -> tuple[str, list[str]]:
 
 
 def _aside(aside: str) -> dict[str, Any]:
-    """Return the fields in a part after the headings; raise ValueError or OverflowError for an invalid page or day."""
+    """Return the fields that a part of the line behind its headings says.
+
+    Raises:
+        ValueError, OverflowError: an invalid page or day.
+    """
     for keyword, name in ((_VERSION, "version"), (_SECTION, "section"), (_REFERENCE, "reference")):
         if aside.startswith(keyword):
             return {name: _read(aside[len(keyword) :])}
     if aside == _NO_SECTION:
         return {"section": None}
-    if aside in (_NO_HEADING, _OMITTED):
+    if aside in (_NO_HEADING, _UNSAID):
         return {}
     if aside.startswith(_PAGE):
         return {"page": int(aside[len(_PAGE) :])}
@@ -264,7 +267,7 @@ def _plain(text: Any) -> str:
 
 def _value(text: str, signs: re.Pattern[str] = _SIGNS) -> str:
     """Return a value with the line's separators escaped."""
-    return f"\\{_OMITTED}" if text == _OMITTED else signs.sub(r"\\\g<0>", text)
+    return f"\\{_UNSAID}" if text == _UNSAID else signs.sub(r"\\\g<0>", text)
 
 
 def _read(value: str) -> str:

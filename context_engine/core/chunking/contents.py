@@ -1,9 +1,9 @@
-"""Finds tables of contents in a text.
+"""Finds tables of contents in a text: lines that give places, without content.
 
-Entries are lines that end in dots and a page ("4.1 Scope ....... 12"), lines that consist of a link within the document
-and, below a heading such as "Contents", lines that end in a page and lines that are headings further down. A list of
-fees has dots too, so dotted lines count only if such a heading is above them or most of them occur again further down,
-and if their page numbers increase.
+Counted are lines that end in dots and a page ("4.1 Scope ....... 12"), lines that are links within the document alone,
+and below a heading such as "Contents" lines that end in a page, and lines that are headings further down. A list of
+fees has dots as well: lines with dots are contents where such a heading stands above them, or where most of them stand
+further down once more; and the pages go up.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _MAYBE: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A quick test that rules out most texts without a table of contents."""
-_LEAST: Final = 3  # entries; two lines with dots are no table
-_MOST_GAP: Final = 2  # lines between two entries: the first line of a long title, the header of the next page
+_LEAST: Final = 3
+_MOST_GAP: Final = 2  # lines between two entries: the beginning of a long title, the head of the next page
 _MOST_GAP_LINE: Final = 160
 _MOST_TITLE: Final = 300
-_LEAST_AGAIN: Final = 0.5  # share of entries that occur again as a line further down
-_LEAST_RISING: Final = 0.8  # share of page numbers that do not fall; a page may be misread
-_LEAST_WORDS: Final = 8  # letters from which the beginning of a title identifies it
+_LEAST_AGAIN: Final = 0.5
+_LEAST_RISING: Final = 0.8
+_LEAST_WORDS: Final = 8
 _MOST_ANNOUNCED: Final = 60
 _Kind = Literal["dotted", "linked", "paged"]
 
@@ -59,7 +59,7 @@ class ContentsTable(NamedTuple):
 
     Attributes:
         start, end: offsets in the text, from its heading, if any, to the end of its last line.
-        lines: number of non-blank lines.
+        lines: lines that are not blank.
     """
 
     start: int
@@ -71,12 +71,12 @@ class ContentsTable(NamedTuple):
 class _Line:
     start: int
     end: int
-    text: str  # without white space, table bars and list marker
-    heading: bool  # whether it announces contents
+    text: str  # without white space, table bars and the mark of a list item
+    heading: bool  # whether it says that contents follow
 
 
 class _Entry(NamedTuple):
-    """A possible entry of a table of contents; `place` is its index among the non-blank lines."""
+    """A line that may be one of a table of contents; `place` is counted among the lines that are not blank."""
 
     place: int
     kind: _Kind
@@ -100,7 +100,7 @@ def contents_of(text: str) -> tuple[ContentsTable, ...]:
 
 
 def without_contents(text: str, tables: Sequence[ContentsTable]) -> str:
-    """Return a text of the same length and lines in which tables of contents are blanked."""
+    """Return a text of the same length in which tables of contents are blank; lines stay lines."""
     out: list[str] = []
     start = 0
     for table in tables:
@@ -111,7 +111,7 @@ def without_contents(text: str, tables: Sequence[ContentsTable]) -> str:
 
 
 def between(tables: Sequence[ContentsTable], start: int, end: int) -> list[Span]:
-    """Return the spans of `text[start:end]` outside of tables of contents.
+    """Return the spans of `text[start:end]` outside of tables of contents; the whole span if there are none.
 
     >>> between([ContentsTable(5, 9, 3)], 0, 20), between([], 0, 20)
     ([(0, 5), (9, 20)], [(0, 20)])
@@ -170,7 +170,7 @@ class _Later:
         self._words: list[tuple[str, int]] | None = None
 
     def has(self, title: str, index: int) -> bool:
-        """Return whether a line after `index` begins with the title, or is the beginning of a long title."""
+        """Return whether a line after `index` begins with a title, or is the beginning of a long one."""
         if self._words is None:
             self._words = sorted(
                 (words, place) for place, row in enumerate(self._rows) for words in _wordings(row.text)
@@ -178,7 +178,7 @@ class _Later:
         return any(self._begins(words, index) for words in _wordings(title))
 
     def _begins(self, words: str, index: int) -> bool:
-        known = self._words or []  # sorted: lines with this beginning follow each other
+        known = self._words or []
         at = bisect_left(known, (words, 0))
         for line, place in known[at : at + 50]:
             if not line.startswith(words):
@@ -192,7 +192,7 @@ class _Later:
 
 
 def _wordings(text: str) -> Iterator[str]:
-    """Yield a title's letters and digits, with and without its number."""
+    """Yield a title's letters and digits, with its number and without."""
     plain = without_markup(text[:_MOST_TITLE].strip("#*_ \t"))
     letters = "".join(filter(str.isalnum, plain)).casefold()
     if any(map(str.isalpha, letters)):
@@ -208,7 +208,7 @@ def _runs(entries: Sequence[_Entry], rows: Sequence[_Line], later: _Later) -> It
     run: list[_Entry] = []
     titles: set[str] = set()
     for entry in entries:
-        again = next(_wordings(rows[entry.place].text), "") in titles  # the heading itself, whose entry is in the run
+        again = next(_wordings(rows[entry.place].text), "") in titles  # the heading that was announced
         if run and (again or not _goes_on(run, entry, rows)):
             yield from _contents(run, rows, later)
             run, titles = [], set()
@@ -253,7 +253,7 @@ def _rises(entries: Sequence[_Entry]) -> bool:
 
 
 def _heading_above(index: int, rows: Sequence[_Line]) -> int | None:
-    """Return the index of a heading such as "Contents" just above (at most two lines between), or None."""
+    """Return the place of a heading such as "Contents" at most two lines above; None if there is none."""
     places = range(index - 1, max(index - 2 - _MOST_GAP, -1), -1)
     return next((place for place in places if rows[place].heading), None)
 
@@ -279,14 +279,14 @@ def _last_named(top: int, rows: Sequence[_Line], later: _Later) -> int:
 
 
 def _markers(rows: Sequence[_Line]) -> Iterator[Span]:
-    """Yield the lines, such as "[TOC]", that a program would replace by a table of contents."""
+    """Yield the lines that a program would replace by a table of contents."""
     for index, row in enumerate(rows):
         if _MARKER.fullmatch(row.text):
             yield index, index
 
 
 def _joined(spans: Sequence[Span], rows: Sequence[_Line]) -> tuple[ContentsTable, ...]:
-    """Return the tables at these lines; overlapping ones are joined."""
+    """Return the tables at these lines; those that overlap are one."""
     out: list[Span] = []
     for first, last in spans:
         if out and first <= out[-1][1]:

@@ -1,4 +1,4 @@
-"""Cuts a document into pieces: by sections, in windows of fixed size, or by the fields of a record."""
+"""Cutting a document into pieces: along its sections, in windows of fixed size, or by the fields of a record."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def fixed_pieces(
 ) -> list[Piece]:
     """Return windows of at most `size` tokens, each as full as its sentences, rows and items allow.
 
-    The section and the heading path of a window are the innermost that contain all of it.
+    The section and the heading path of a window are those that hold for all of it.
 
     Args:
-        overlap: most tokens that a window repeats from the previous one; whole sentences, items or rows only.
+        overlap: most tokens that a window repeats from the one before; whole sentences, items or rows.
+        count: counts tokens.
         contents: tables of contents; no window contains or spans one.
     """
     sections = outline(without_contents(text, contents))
@@ -45,7 +46,7 @@ def fixed_pieces(
 
 
 def _common(inside: list[OutlineSection]) -> tuple[str | None, tuple[str, ...]]:
-    """Return number and path of the innermost section that contains all of these."""
+    """Return number and path of the innermost section that holds for all of these."""
     path = inside[0].path
     for section in inside[1:]:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, section.path)))
@@ -54,8 +55,8 @@ def _common(inside: list[OutlineSection]) -> tuple[str | None, tuple[str, ...]]:
     return label, path
 
 
-_TINY: Final = 32  # a section of at most 1/32 of a piece is tiny; a rule of one full sentence is longer and stays alone
-_JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece; so is a title page of at most 1/8 with the next
+_TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
+_JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece, and a title page of at most that with what follows
 _SENTENCE: Final = re.compile(r"[^\n]{40,}[.!?。！？:：]\s*$|^\s*\||^[-*]\s", re.MULTILINE)  # or a table, or a list
 
 
@@ -65,11 +66,11 @@ def section_pieces(
     """Return a document's sections as pieces; a section over the limit is cut at paragraphs, then at sentences.
 
     A heading without text of its own opens the piece of its first subsection. Neighbouring sections of at most
-    size/32 tokens below one heading become one piece of at most size/8, with the number of the first section and the
-    path of the heading.
+    size/32 tokens below one heading become one piece of at most size/8, with the number of the first and the path of
+    the heading.
 
     Args:
-        overlap: most tokens that a part of a section repeats from the previous part; whole sentences, items or rows.
+        overlap: most tokens that a part of a section repeats from the part before; whole sentences, items or rows.
         contents: tables of contents; no piece contains or spans one.
     """
     pieces: list[Piece] = []
@@ -148,7 +149,7 @@ def _siblings_joined(
     text: str, sections: list[OutlineSection], size: int, tokens: Callable[[int, int], int]
 ) -> list[OutlineSection]:
     out: list[OutlineSection] = []
-    run: tuple[str, ...] | None = None  # path of the parent of the tiny sections joined so far
+    run: tuple[str, ...] | None = None  # the heading above the tiny sections that the last one is made of
     for section in sections:
         tiny = section.path and tokens(section.start, section.end) * _TINY <= size
         parent = section.path[:-1] if tiny else None
@@ -162,14 +163,15 @@ def _siblings_joined(
 
 
 CHUNKER_VERSION: Final = "6"
-"""Increased whenever a text is cut differently: documents cut by an older version are then cut again."""
+"""Raised whenever some text is cut differently: documents cut by an older version are then cut again."""
 
 
 def cut(text: str, strategy: ChunkingStrategy, count: Count, contents: Sequence[ContentsTable] = ()) -> list[Piece]:
     """Return the pieces of a text, in order; none for a text of white space.
 
     Args:
-        text: the document; for `field_level` a record in the form of `record_text`.
+        text: the document; for `field_level` a record as `record_text` gives it.
+        count: counts tokens.
         contents: tables of contents; no piece contains or spans one. Not for `field_level`.
     """
     if strategy.method == "field_level":

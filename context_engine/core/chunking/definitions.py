@@ -1,4 +1,4 @@
-"""Finds the terms that a text defines: "X means ...", glossaries, bold terms, and terms named in brackets."""
+"""Which terms a text defines: "X means ...", glossaries, terms set in bold, and terms named in brackets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_WORDS: Final = 8
 _MOST_LENGTH: Final = 80
 _OPEN: Final = "“\"'‘「『《*_"
 _CLOSE: Final = "”\"'’」』》*_"
-_DEFINES: Final = (
+_SAYS: Final = (
     r"(?:means|mean|shall mean|has the (?:same )?meaning|have the (?:same )?meaning|is defined as|are defined as"
     r"|refers to|shall refer to|is taken to mean)\b"
 )
@@ -20,12 +20,12 @@ _QUALIFIED: Final = (
 )
 _MARKED: Final = re.compile(
     rf"(?:“([^”\n]{{2,{_MOST_LENGTH}}})”|\"([^\"\n]{{2,{_MOST_LENGTH}}})\"|\*\*([^*\n]{{2,{_MOST_LENGTH}}})\*\*)"
-    rf"{_QUALIFIED}[ \t:–—-]*{_DEFINES}"
+    rf"{_QUALIFIED}[ \t:–—-]*{_SAYS}"
 )
 _PLAIN: Final = re.compile(
     r"(?:^|(?<=[.;:] )|(?<=\t))[ \t]*(?:[-*•][ \t]+|\(\w{1,4}\)[ \t]+|\d[\d.]{0,8}[ \t]+)?"
     r"(?:(?:An?|The|the term) )?"
-    rf"([A-Z][\w&/’'-]*(?: [\w&/’'()-]+){{0,{_MOST_WORDS - 1}}}?){_QUALIFIED}[ \t]+{_DEFINES}",
+    rf"([A-Z][\w&/’'-]*(?: [\w&/’'()-]+){{0,{_MOST_WORDS - 1}}}?){_QUALIFIED}[ \t]+{_SAYS}",
     re.MULTILINE,
 )
 _NAMED: Final = re.compile(r"\((?:(?:the|each,? an?|together,? the|collectively,? the) )?[“\"]([^”\"\n]{2,60})[”\"]\)")
@@ -74,21 +74,21 @@ def defined_terms(text: str, *, glossary: bool = False) -> tuple[str, ...]:
     """Return the terms that a text defines, as it writes them, each once, in order; at most 200.
 
     Args:
-        glossary: whether the section explains terms, so that "Term: text" and bold terms count too.
+        glossary: whether its section explains terms: there "Term: text" and bold terms count too.
 
     >>> defined_terms('"Client Money" means money held for a Client. A **limit** is hard.')
     ('Client Money',)
     """
     terms: dict[str, None] = {}
     known: set[str] = set()
-    for _, term in sorted(_definitions(text, glossary or _TABLE_HEAD.search(text) is not None)):
+    for _, term in sorted(_found(text, glossary or _TABLE_HEAD.search(text) is not None)):
         if term.casefold() not in known:
             known.add(term.casefold())
             terms[term] = None
     return tuple(terms)[:_MOST_TERMS]
 
 
-def _definitions(text: str, glossary: bool) -> Iterator[tuple[int, str]]:
+def _found(text: str, glossary: bool) -> Iterator[tuple[int, str]]:
     patterns = [_MARKED, _ASIAN, _NAMED]
     if "mean" in text or "refer" in text or "defined as" in text:
         patterns.append(_PLAIN)

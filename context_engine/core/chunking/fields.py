@@ -1,4 +1,4 @@
-"""Entity records as text, cut between their fields."""
+"""Entity records as text, and that text cut between fields."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST_DEPTH: Final = 8
 
 
 def record_text(title: str, fields: Mapping[str, Any]) -> str:
-    """Return a record as text: the title, then a line `field name: value` for each field; empty values are omitted.
+    """Return a record as text: the title, then one line `field name: value` a field; empty values are left out.
 
-    Nested fields are named by their path; a list of plain values is one line.
+    Nested fields are named by their path; lists of plain values are on one line.
 
     >>> record_text("Harbour Note (NPA-001)", {"risk_rating": "high", "limit": {"amount": 5, "currency": "USD"}})
     'Harbour Note (NPA-001)\\nrisk rating: high\\nlimit amount: 5\\nlimit currency: USD'
@@ -25,9 +25,9 @@ def record_text(title: str, fields: Mapping[str, Any]) -> str:
 
 
 def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
-    """Return the span of each field's lines in a record's text, in the order of the text.
+    """Return where the lines of each field stand in a record's text, in the order of the text.
 
-    Fields without a line are omitted; the result is empty if the text was not made from these fields.
+    Fields without a line are left out, and all of them where the text is not of these fields.
 
     >>> field_spans("Harbour Note\\nlimit amount: 5\\nlimit currency: USD\\ndesk: Rates",
     ...             {"limit": {"amount": 5, "currency": "USD"}, "desk": "Rates", "remark": None})
@@ -45,10 +45,13 @@ def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
 
 
 def field_pieces(text: str, size: int, count: Count) -> list[Piece]:
-    """Return groups of a record's lines, each of at most `size` tokens and beginning with the title (the first line).
+    """Return groups of a record's lines of at most `size` tokens, each readable alone: the title opens every piece.
 
-    The span of a piece covers its lines without the repeated title. A line that does not fit is cut, and its field's
-    name is repeated.
+    The title is the first line. The span of a piece covers its lines without the repeated title. A
+    line that does not fit is cut, and its field's name repeated.
+
+    Args:
+        count: counts tokens.
     """
     rows = [span for span in (stripped(text, *line) for line in lines(text, 0, len(text))) if span[0] < span[1]]
     if not rows:
@@ -61,13 +64,13 @@ def field_pieces(text: str, size: int, count: Count) -> list[Piece]:
 
 
 def _lead(text: str, title: Span, size: int, count: Count) -> str:
-    """Return the beginning of every piece: the title, cut to half a piece."""
+    """Return what opens every piece: the title, cut to half a piece."""
     start, end = broken(text, title, max(1, size // 2), count)[0]
     return text[start:end] + "\n"
 
 
 def _grouped(text: str, rows: Sequence[Span], lead: str, size: int, count: Count) -> Iterator[tuple[str, Span]]:
-    """Yield (repeated text, span of the piece's lines)."""
+    """Yield (the repeated text, the span of the piece's own lines)."""
     index = 0
     while index < len(rows):
         before = lead if index else ""
@@ -82,7 +85,7 @@ def _grouped(text: str, rows: Sequence[Span], lead: str, size: int, count: Count
 
 
 def _parts(text: str, row: Span, lead: str, size: int, count: Count) -> Iterator[tuple[str, Span]]:
-    """Cut one line; the field's name is repeated from the second part on unless it takes over 3/4 of a piece."""
+    """Cut one line; from the second part on the field's name is repeated if there is room for it."""
     start, end = row
     name, colon, _ = text[start:end].partition(": ")
     again = f"{lead}{name} (continued): "
@@ -99,13 +102,15 @@ def _counted(count: Count, before: str, text: str) -> int:
 
 
 def _rows(key: Any, field: Any) -> list[str]:
+    """Return the lines of one field."""
     if not isinstance(field, (str, int, float)) and isinstance(field, (Mapping, list, tuple)):
         return [f"{name}: {value}" for name, value in _flat(str(key), field, 0)]
     shown = _shown(field)
-    return [f"{_name_in_words(str(key))}: {shown}"] if shown else []
+    return [f"{_spoken(str(key))}: {shown}"] if shown else []
 
 
 def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield (name, value) of every plain value inside a field."""
     if isinstance(value, Mapping) and depth < _MOST_DEPTH:
         for key, inner in value.items():
             yield from _flat(f"{name} {key}", inner, depth + 1)
@@ -119,11 +124,12 @@ def _flat(name: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
     else:
         shown = _shown(value)
         if shown:
-            yield _name_in_words(name), shown
+            yield _spoken(name), shown
 
 
 @lru_cache(maxsize=1024)
-def _name_in_words(name: str) -> str:
+def _spoken(name: str) -> str:
+    """Return the name of a field as words."""
     return _one_line(name.replace("_", " "))
 
 

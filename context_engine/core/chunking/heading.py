@@ -1,6 +1,6 @@
-"""The headings of a text: those marked by Markdown or HTML, and plain lines that begin with a label.
+"""The headings of a text: those that Markdown or HTML marks, and plain lines with a number or a word before them.
 
-A heading's text is what a reader sees: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers".
+A heading is what a reader sees of it: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers".
 A line with only a placeholder or a templating tag (`# <%= title %>`) is not a heading."""
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Heading(NamedTuple):
 
     Attributes:
         start: offset of the line.
-        body: offset of the text below it; equal to `start` if the line continues as a paragraph ("4.1 A bank shall").
+        body: offset of the text below it; `start` where the line itself goes on as a paragraph ("4.1 A bank shall").
         rank: a smaller rank is a higher heading; comparable within one document.
         label: the section's number ("4.2.1", "Article 5"), or None.
-        text: the heading as a reader sees it; only the label if the line continues as a paragraph.
-        marked: whether it is a heading in Markdown or HTML.
+        text: the heading as it reads; the label alone where the line goes on as a paragraph.
+        marked: whether Markdown or HTML says that it is one.
     """
 
     start: int
@@ -45,14 +45,14 @@ class Heading(NamedTuple):
 
 
 class TextLine(NamedTuple):
-    """A non-blank line outside of code.
+    """A line that is not blank and not code.
 
     Attributes:
         start, end: offsets, without white space at the end.
         text: the line as written, without trailing white space.
-        opens: whether it is the first line of a paragraph.
+        opens: whether it is the first of a paragraph.
         stopped: whether the line above ends a sentence.
-        below: the next line of the paragraph, or "".
+        below: the next line of the paragraph, "" for none.
     """
 
     start: int
@@ -64,7 +64,7 @@ class TextLine(NamedTuple):
 
 
 def text_lines(text: str) -> Iterator[TextLine]:
-    """Yield the non-blank lines outside of code."""
+    """Yield the lines outside of code that are not blank."""
     fenced = opens = stopped = False
     start, line = 0, ""
     for first, stop in (*lines(text, 0, len(text)), (len(text), len(text))):
@@ -82,7 +82,7 @@ def text_lines(text: str) -> Iterator[TextLine]:
 
 
 def marked_headings(rows: Sequence[TextLine]) -> dict[int, Heading]:
-    """Return the Markdown and HTML headings by the offset of their line."""
+    """Return the Markdown headings among the lines by the offset of their line."""
     out: dict[int, Heading] = {}
     for row, below in zip(rows, [*rows[1:], None]):
         if len(row.text) > _MOST_MARKED:
@@ -131,12 +131,13 @@ class _Candidate(NamedTuple):
 
 
 def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, weak: bool) -> list[Heading]:
-    """Return the marked headings and the lines that are headings by their label, in order.
+    """Return the marked headings and, between them, the lines that are headings by their label.
 
     Args:
+        rows: the lines of the text.
         marked: headings by the offset of their line.
-        weak: whether a single number or a word may make a heading; if not, only a number that continues the previous
-            one does.
+        weak: whether a single number or a word may make a heading; without it only a number that continues the one
+            before does.
     """
     candidates = {candidate.row.start: candidate for candidate in _candidates(rows, marked)}
     series = _series(list(candidates.values()), rows[-1].end if rows else 0, weak=weak)
@@ -188,13 +189,13 @@ def _candidates(rows: Sequence[TextLine], marked: Mapping[int, Heading]) -> Iter
 
 
 def _width(rows: Sequence[TextLine]) -> int:
-    """Return the 90th percentile of the line lengths: in wrapped text, the width of the page."""
+    """Return the width that most lines stay below; in wrapped text, the width of the page."""
     lengths = sorted(row.end - row.start for row in rows)
     return lengths[len(lengths) * 9 // 10] if lengths else 0
 
 
 def _is_title(text: str, below: str, width: int) -> bool:
-    """Return whether a line is a title: short, without a final stop, and followed by nothing or a new sentence."""
+    """Return whether a line is a title: short, without a final stop, and alone or followed by a new sentence."""
     if len(text) > _MOST_HEADING or text[-1:] in _NO_TITLE:
         return False
     return not below or (len(text) <= max(_NARROW, width * 6 // 10) and _CAPITAL.match(below.lstrip()) is not None)
@@ -219,7 +220,7 @@ def _series(candidates: Sequence[_Candidate], end: int, *, weak: bool) -> set[in
 
 
 def _divisions(candidates: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
-    """Yield the lettered lines below each heading such as "Section II": "A." to "F."."""
+    """Yield the lettered lines below each heading of a word: "A." to "F." below "Section II"."""
     own: list[_Candidate] = []
     for candidate in candidates:
         if candidate.label.kind == "word" and candidate.title:
@@ -231,7 +232,7 @@ def _divisions(candidates: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
 
 
 def _lettered(signs: Sequence[_Candidate]) -> set[int]:
-    """Return the lettered lines that are headings: a series of long paragraphs, else a series of titles."""
+    """Return the lettered lines that are headings: paragraphs in a series, else titles in one."""
     titles = [sign for sign in signs if sign.title]
     starts = [sign.row.start for sign in signs]
     places = sorted(lettered([values(sign.label) for sign in signs]))
@@ -248,26 +249,26 @@ def _ahead(candidates: Sequence[_Candidate]) -> dict[int, int]:
 def _heading(
     candidate: _Candidate, state: _HeadingHistory, series: set[int], ahead: int | None, *, weak: bool
 ) -> Heading | None:
-    """Return the heading in a line, or None.
+    """Return the heading that a line is, if it is one.
 
-    Strong: a number of two or more parts before a capital letter, even if the line continues as a paragraph. Weak: a
-    single number, or a word such as Article, before a short title without a final stop; a member of a series.
+    Strong: a number of two or more parts before a capital letter, also where the paragraph goes on. Weak: a single
+    number, or a word such as Article, before a short title without a final stop; a member of a series.
     """
     label = candidate.label
     if candidate.row.start in series:
-        return _heading_from(candidate)
+        return _made(candidate)
     if label.kind == "letter":
         return None
     if label.kind == "word" and label.depth == 1:
         alone = candidate.title or not label.rest
-        return _heading_from(candidate) if weak and alone and not label.rest[:1].islower() else None
+        return _made(candidate) if weak and alone and not label.rest[:1].islower() else None
     if label.depth > 1:
         strong = _CAPITAL.match(label.rest) or not label.rest or _runs_on(label, state.label)
-        return _heading_from(candidate) if strong and (weak or _continues(label.text, state.label)) else None
+        return _made(candidate) if strong and (weak or _continues(label.text, state.label)) else None
     if not weak or _DATE.match(candidate.row.text.strip()) or not _CAPITAL.match(label.rest):
         return None
     fits = follows(int(label.text), state.number, ahead) if label.text.isdecimal() else True
-    return _heading_from(candidate) if fits and (candidate.title or _FIRST_ITEM.match(label.rest)) else None
+    return _made(candidate) if fits and (candidate.title or _FIRST_ITEM.match(label.rest)) else None
 
 
 def _opening(line: str) -> str:
@@ -277,12 +278,12 @@ def _opening(line: str) -> str:
 
 
 def _as_read(line: str) -> str:
-    """Return a line as a reader sees it."""
+    """Return a line as it reads."""
     text = without_markup(line) if "<" in line or "&" in line else line
     return text.strip().strip("*_").strip()
 
 
-def _heading_from(candidate: _Candidate) -> Heading:
+def _made(candidate: _Candidate) -> Heading:
     row, label = candidate.row, candidate.label
     if not candidate.title and label.rest:
         return Heading(row.start, row.start, label.rank, label.text, label.text)
@@ -294,7 +295,7 @@ def _heading_from(candidate: _Candidate) -> Heading:
 
 
 def _is_name(row: TextLine) -> bool:
-    """Return whether the line below a bare label is the section's title: "Scope" below "Article 5"."""
+    """Whether the line below a bare label is the section's title: "Article 5", below it "Scope"."""
     text = row.text.strip()
     return (
         len(text) <= _MOST_HEADING // 2
@@ -308,12 +309,12 @@ def _is_name(row: TextLine) -> bool:
 
 
 def _continues(label: str, before: str | None) -> bool:
-    """Return whether a number has the same first part as the previous one."""
+    """Whether a number has the same first part as the one before it."""
     return before is not None and label.split(".")[0] == before.split(".")[0]
 
 
 def _runs_on(label: Label, before: str | None) -> bool:
-    """Return whether a closed number before a small letter continues the previous one: "6.1. with ..." below "6." """
+    """Whether a closed number before a small letter is the next one: "6.1. with regard to" below "6." """
     if before is None or not (label.closed or label.depth > 2 or label.text.endswith(")")):
         return False
     stem = re.sub(r"[.(]*\w+\)?$", "", label.text)

@@ -1,4 +1,4 @@
-"""Labels of sections ("4.2.1(b)", "Article 5", "12)", "第三条"), and the series that they form.
+"""The labels by which sections are cited ("4.2.1(b)", "Article 5", "12)", "第三条"), and the series that they form.
 
 Numbers that run through a document are headings; numbers that restart belong to lists."""
 
@@ -49,8 +49,8 @@ class Label(NamedTuple):
 
     Attributes:
         text: as it is cited, without the mark that closes it.
-        kind: "number"; "word", a word with a number; or "letter", a single sign: "A.", "IV.", "二、".
-        depth: the number of levels, 1 for "4" and "Article 4".
+        kind: a number; a word with a number; or a sign: "A.", "IV.", "二、".
+        depth: how many numbers deep, 1 for "4" and "Article 4".
         rank: a smaller rank is a higher level.
         closed: the mark that follows it: ".", ")", ":" or "".
         rest: the line after it.
@@ -65,7 +65,7 @@ class Label(NamedTuple):
 
 
 def label_of(line: str) -> Label | None:
-    """Return the label at the beginning of a line without leading white space, or None.
+    """Return the label at the beginning of a line without leading white space; None if there is none.
 
     >>> label_of("4.2.1(b) Threshold tests")[:3], label_of("ARTICLE 5: Scope")[:3]
     (('4.2.1(b)', 'number', 4), ('Article 5', 'word', 1))
@@ -82,7 +82,7 @@ def label_of(line: str) -> Label | None:
 
 
 def values(label: Label) -> tuple[int, ...]:
-    """Return the possible numbers of a "letter" label: "C" is the third letter, and roman 100."""
+    """Return the numbers that a one-sign label may mean: "C" is the third letter and roman 100."""
     sign = label.text
     if sign.isdecimal():
         return (int(sign),)
@@ -145,17 +145,18 @@ def _chinese(sign: str) -> int:
 
 
 MOST_STEP: Final = 3  # numbers that may be missing between two headings: a repealed section, a page not copied
-_LEAST_NUMBERING: Final = 6  # numbered paragraphs
-_LEAST_SHARE: Final = 0.6  # share of the numbers that are in the series
+_LEAST_NUMBERING: Final = 6
+_LEAST_SHARE: Final = 0.6
 LEAST_LENGTH: Final = 150  # characters of a numbered paragraph on average: shorter ones are a list
 
 
 def follows(number: int, last: int | None, ahead: int | None) -> bool:
-    """Return whether a heading's number fits: it is 1 or the first, follows `last`, or starts a series after a gap.
+    """Return whether a heading's number fits: the first, a new beginning, one of the next few, or a gap that goes on.
 
     Args:
-        last: the number of the previous heading.
-        ahead: the number of the next line that may be a heading.
+        number: the heading's.
+        last: the number of the heading before it.
+        ahead: the number of the line after it that may be a heading.
     """
     if number == 1 or last is None or last < number <= last + MOST_STEP:
         return True
@@ -163,13 +164,14 @@ def follows(number: int, last: int | None, ahead: int | None) -> bool:
 
 
 def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
-    """Return the indexes in `numbers` that number a document's paragraphs; none if the numbers belong to lists.
+    """Return the places in `numbers` that number a document's paragraphs; none if they are lists.
 
-    Paragraph numbers are many, do not restart, and number long paragraphs.
+    Paragraph numbers are many, run on without restarting, and number whole paragraphs; the few other numbers are
+    lists.
 
     Args:
         numbers: of the lines that begin with a number in one style, in order.
-        lengths: characters from each of these lines to the next.
+        lengths: characters from each to the next.
     """
     chain: list[int] = []
     for place, number in enumerate(numbers):
@@ -181,7 +183,7 @@ def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
 
 
 def lettered(values: Sequence[tuple[int, ...]]) -> set[int]:
-    """Return the indexes that form a series of letters or roman numerals, from the first ("A", "I") on; at least two.
+    """Return the places that form a series of letters or roman numerals: from the first one on, at least two.
 
     Args:
         values: the possible numbers of each sign ("C": 3 or 100).

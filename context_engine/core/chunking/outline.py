@@ -1,4 +1,4 @@
-"""The sections of a document, the structure of a text, and the questions that it asks and answers."""
+"""The sections of a document, the structure they show, and the questions that a text asks and answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OutlineSection(NamedTuple):
     """The text from one heading to the next; the text before the first heading has no label and no path.
 
     Attributes:
-        path: the headings from the top of the document down to the section's own.
+        path: the headings from the top of the document down to its own.
         body: offset of the text below the heading.
     """
 
@@ -30,10 +30,10 @@ class OutlineSection(NamedTuple):
 
 
 def outline(text: str) -> list[OutlineSection]:
-    """Return the sections of a text, in order and without gaps.
+    """Return the sections of a text, in order and without a gap; what stands above the first heading and holds no word
+    (an anchor, a rule) belongs to that section.
 
-    Text above the first heading belongs to the first section if it has no words (an anchor, a rule). A heading belongs
-    below the heading whose number it continues, else below the last heading of higher rank.
+    A heading belongs below the heading whose number its own continues, else below the last one of higher rank.
     """
     all_headings = headings(text)
     first = all_headings[0].start if all_headings else len(text)
@@ -47,12 +47,12 @@ def outline(text: str) -> list[OutlineSection]:
     return out
 
 
-@lru_cache(maxsize=1)  # structure, title and cutting of one text all need them
+@lru_cache(maxsize=1)  # asked for by the structure, the title and the cutting of one text
 def headings(text: str) -> tuple[Heading, ...]:
     """Return the headings of a text in order.
 
-    If the text has Markdown headings, a plain line counts as one only if its number continues theirs ("4.1" below
-    "## 4"), so that numbered lists stay lists.
+    Where the text has Markdown headings, a plain line counts as one only if its number continues theirs ("4.1" below
+    "## 4"); numbered lists stay lists.
     """
     rows = list(text_lines(text))
     marked = marked_headings(rows)
@@ -83,16 +83,17 @@ def _parents(above: list[Heading], heading: Heading) -> list[Heading]:
 
 _LEAST_MARKED: Final = 2
 _LEAST_NUMBERED: Final = 3
-_LEAST_LENGTH: Final = 80  # average characters below a numbered heading; with fewer the numbers belong to a list
+_LEAST_LENGTH: Final = 80  # characters below a numbered heading on average: with less the numbers are those of a list
 StructureKind = Literal["sections", "fields", "windows"]
 
 
 class TextStructure(NamedTuple):
-    """How a text should be cut, and the evidence for it.
+    """How a text should be cut, and what shows it.
 
     Attributes:
-        headings: the number of headings found.
-        numbered: how many of them have a number or a letter.
+        kind: by sections, by the fields of a record, or in windows of fixed size.
+        headings: headings found.
+        numbered: those of them with a number or a letter.
     """
 
     kind: StructureKind
@@ -101,7 +102,7 @@ class TextStructure(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The headings found, and how the text is therefore cut.
+        """What was found, and how the text is therefore cut.
 
         >>> TextStructure("sections", 12, 12).reason, TextStructure("windows", 1).reason
         ('12 numbered headings: by sections', '1 heading, too little for sections: in windows')
@@ -109,14 +110,14 @@ class TextStructure(NamedTuple):
         if self.kind == "fields":
             return "a record: by fields"
         if self.kind == "windows":
-            return f"{self._headings_found()}{', too little for sections' if self.headings else ''}: in windows"
-        return f"{self._headings_found()}: by sections"
+            return f"{self._found()}{', too little for sections' if self.headings else ''}: in windows"
+        return f"{self._found()}: by sections"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the structure as a JSON-ready dict."""
+        """Return it ready for JSON."""
         return {**self._asdict(), "reason": self.reason}
 
-    def _headings_found(self) -> str:
+    def _found(self) -> str:
         every = self.numbered == self.headings
         noun = f"{'numbered ' if every and self.headings else ''}heading{'' if self.headings == 1 else 's'}"
         part = f" ({self.numbered} numbered)" if self.numbered and not every else ""
@@ -130,8 +131,8 @@ RECORD: Final = TextStructure("fields")
 def structure_of(text: str) -> TextStructure:
     """Return the structure that a text shows.
 
-    Two marked headings (Markdown, HTML, a heading style) with text below them make sections; so do three numbered ones
-    if the text below them is longer than list items are.
+    Two marked headings (Markdown, HTML, a heading style) with text below them are sections; so are three numbered
+    ones, if what stands below them is longer than the points of a list.
 
     >>> structure_of("# Limits\\n\\nAll desks.\\n\\n## Waivers\\n\\nNone.").kind
     'sections'
@@ -148,7 +149,7 @@ def structure_of(text: str) -> TextStructure:
 
 
 def _lengths(text: str, all_headings: Sequence[Heading]) -> list[int]:
-    """Return the length of the text below each heading, 0 if it has no words."""
+    """Return the characters of the text between each heading and the next."""
     ends = [after.start for _, after in pairwise(all_headings)] + [len(text)]
     bodies = (text[heading.body : end].strip() for heading, end in zip(all_headings, ends))
     return [len(body) if has_words(body) else 0 for body in bodies]
@@ -170,9 +171,9 @@ class QuestionAnswer(NamedTuple):
 
     Attributes:
         question: without its mark or number.
-        start: offset of the question.
+        start: offset at which the question begins.
         answer: the span of the answer, without white space at its ends; never empty.
-        section: the number of the section, or None.
+        section: the number of their section, or None.
         path: headings above the question, from the top of the document.
     """
 
@@ -187,7 +188,7 @@ def questions_of(text: str) -> list[QuestionAnswer]:
     """Return the answered questions of a text, in order.
 
     >>> text = "# Cards\\n\\n## 1 Who signs?\\n\\nThe head.\\n\\n## 2 Limits\\n\\nNone."
-    >>> [(pair.question, text[slice(*pair.answer)], pair.path) for pair in questions_of(text)]
+    >>> [(one.question, text[slice(*one.answer)], one.path) for one in questions_of(text)]
     [('Who signs?', 'The head.', ('Cards',))]
     """
     sections = outline(text)
@@ -195,7 +196,7 @@ def questions_of(text: str) -> list[QuestionAnswer]:
 
 
 def _marked(text: str, sections: Sequence[OutlineSection]) -> Iterator[QuestionAnswer]:
-    """Yield the questions in lines marked Q that are followed by a line marked A."""
+    """Yield the questions of lines marked Q that a line marked A follows."""
     marks = list(_MARK.finditer(text))
     borders = sorted({*(mark.start() for mark in marks), *(section.start for section in sections), len(text)})
     ends = dict(pairwise(borders))

@@ -1,4 +1,4 @@
-"""Fills pieces with atoms up to a number of tokens, with an overlap of whole atoms."""
+"""Filling pieces with atoms up to a number of tokens, with an overlap of whole atoms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from unicodedata import category
 from context_engine.core.chunking.spans import CJK, Atom, Span, sentences, stripped
 
 Count = Callable[[str], int]
-"""Returns the number of tokens of a text, >= 0. If it may fall when the text grows, pieces may be less full."""
+"""Returns the number of tokens of a text, >= 0. If a longer text may have fewer, pieces keep the limit but may be less
+full."""
 
 
 class Piece(NamedTuple):
@@ -21,11 +22,12 @@ class Piece(NamedTuple):
 
     Attributes:
         content: the text; `text[start:end]` of the document, except for the repeated title of a record.
-        span: character offsets [start, end) in the document's text; spans are in order and leave out only white space.
-        section: the section's number; None without one, or if the piece covers several sections.
+        span: character offsets (start, end) in the document's text; spans come in order, and all that lies outside
+            them is white space.
+        section: the section's number; None if missing or if the piece covers several sections.
         heading_path: headings from the top of the document down to the piece.
         position: 0-based place in the document.
-        heading_only: whether it has headings but no text below them.
+        heading_only: whether there is no text below its heading or headings.
     """
 
     content: str
@@ -40,10 +42,10 @@ _LINE: Final = re.compile(r"\n+")
 _CLAUSE: Final = re.compile(r"(?<=[;,:])\s+|(?<=[；，、：])\s*")
 _WORD: Final = re.compile(rf"\s+|(?<=[{CJK}，、。；：！？])(?=[^\s，、。；：！？”’」』）》])")
 
-# Thai and Lao have no spaces between words: a leading vowel begins a syllable, and so does a consonant in most cases.
+# Thai and Lao write no blanks between words: a vowel that is written first begins a syllable, a consonant mostly does.
 _SYLLABLE: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e40-\u0e44\u0ec0-\u0ec4])")
 _CLUSTER: Final = re.compile("(?<=[\u0e01-\u0e3f\u0e45-\u0e5b\u0e81-\u0ebf])(?=[\u0e01-\u0e2e\u0e81-\u0eae])")
-_LOST: Final = 2  # most tokens that a text loses when another is joined to it
+_LOST: Final = 2  # most tokens that a text loses where another is joined to it
 
 
 def tokens_between(text: str, spans: Sequence[Span | Atom], count: Count, first: int, last: int) -> int:
@@ -52,15 +54,15 @@ def tokens_between(text: str, spans: Sequence[Span | Atom], count: Count, first:
 
 
 def fit(text: str, atoms: Sequence[Atom], size: int, count: Count) -> list[Atom]:
-    """Return the atoms with their tokens; one over `size` is cut at lines, sentences, clauses, words or characters."""
+    """Return the atoms with their tokens; one over `size` is cut at lines, sentences, clauses, words, a word last."""
     out: list[Atom] = []
     for atom in atoms:
         tokens = count(text[atom.start : atom.end])
         if tokens <= size:
-            out.append(Atom(atom.start, atom.end, atom.block, atom.kept_whole, tokens))
+            out.append(Atom(atom.start, atom.end, atom.block, atom.whole, tokens))
         else:
             for start, end in broken(text, (atom.start, atom.end), size, count):
-                out.append(Atom(start, end, atom.block, atom.kept_whole, count(text[start:end])))
+                out.append(Atom(start, end, atom.block, atom.whole, count(text[start:end])))
     return out
 
 
@@ -71,13 +73,13 @@ def pack(
 
     Args:
         atoms: each of at most `size` tokens, see `fit`.
-        overlap: most tokens that a span repeats from the previous one; whole atoms only.
-        keep_blocks: end a span between two blocks if that keeps the second in one piece.
+        overlap: most tokens that a span repeats from the one before; whole atoms only.
+        keep_blocks: end a span between two blocks if that keeps the second whole.
     """
     runs = _Runs(text, atoms, size, count)
     ends = _block_ends(atoms)
     out: list[Span] = []
-    previous = -1  # first atom of the previous span
+    previous = -1  # first atom of the span before
     index = 0
     while index < len(atoms):
         begin = _repeated(atoms, runs, previous, index, overlap)
@@ -93,9 +95,9 @@ def pack(
 
 
 class _Runs:
-    """Token counts of runs of atoms, estimated from single atoms where possible, because counting is slow.
+    """Tokens of runs of atoms: counted, and guessed beforehand from those of the single atoms.
 
-    A run has at least the tokens of its atoms minus _LOST for each, lost by rounding and by tokens across a border.
+    A run has at least the tokens of its atoms less _LOST for each: rounding, and tokens that reach over a border.
     """
 
     def __init__(self, text: str, atoms: Sequence[Atom], size: int, count: Count) -> None:
@@ -103,7 +105,7 @@ class _Runs:
         self._text, self._atoms, self._count = text, atoms, count
         self._sums = [0, *accumulate(atom.tokens for atom in atoms)]
         self._least = [0, *accumulate(max(0, atom.tokens - _LOST) for atom in atoms)]
-        self._share = 1.0  # tokens of the last counted run / sum over its atoms
+        self._share = 1.0  # tokens of the last run over the sum of its atoms'
 
     def tokens(self, first: int, last: int) -> int:
         """Return the tokens from the start of one atom to the end of another."""
@@ -112,11 +114,11 @@ class _Runs:
         return counted
 
     def within(self, first: int, last: int, most: int) -> bool:
-        """Return whether a run has at most that many tokens; counts only if the estimate does not decide."""
+        """Return whether a run has at most that many tokens; counted only if an estimate does not decide."""
         return self._least[last + 1] - self._least[first] <= most and self.tokens(first, last) <= most
 
     def furthest(self, begin: int, index: int, stop: int | None = None) -> int:
-        """Return the last atom in [index, stop) up to which a run from `begin` fits; `index` is assumed to fit."""
+        """Return the last atom in [index, stop) up to which a run from `begin` fits; `index` is taken to fit."""
         guess = bisect_right(self._sums, self._sums[begin] + self.size / self._share) - 2
         stop = len(self._atoms) if stop is None else stop
         counted_to, tokens = begin, 0  # atoms before `counted_to` have `tokens`
@@ -134,14 +136,14 @@ class _Runs:
         return furthest(counted, self.size, index, stop, guess)
 
     def fits(self, first: int, last: int) -> bool:
-        """Return whether a run of atoms fits; even for a long run, little more than `size` tokens are counted."""
+        """Whether a run of atoms fits; however long it is, not much more than `size` tokens are counted."""
         return self.furthest(first, first, last + 1) == last
 
 
 def furthest(tokens: Callable[[int], int], size: int, index: int, stop: int, guess: int | None = None) -> int:
-    """Return the last position in [index, stop) whose tokens are at most `size`; `index` is assumed to fit.
+    """Return the last position in [index, stop) whose tokens are at most `size`; `index` is taken to fit.
 
-    Galloping search from the guess, then bisection; exact if tokens never fall from one position to the next.
+    Galloping search from the guess, then halving; exact where tokens never fall from one position to the next.
     """
     low, high = index, stop  # fits, does not fit
     at, step = index + 1 if guess is None else guess, 1
@@ -160,17 +162,17 @@ def furthest(tokens: Callable[[int], int], size: int, index: int, stop: int, gue
 
 
 def broken(text: str, span: Span, size: int, count: Count, level: int = 0) -> list[Span]:
-    """Return parts of a span, each of at most `size` tokens, cut at the highest possible level of `_BORDERS`."""
-    if level == len(_BORDERS):
+    """Return parts of a span, each of at most `size` tokens, cut as high on the ladder of borders as possible."""
+    if level == len(_LADDER):
         return _sliced(text, span, size, count)
     parts: list[Span] = []
-    for part in _BORDERS[level](text, *span):
+    for part in _LADDER[level](text, *span):
         parts += [part] if count(text[slice(*part)]) <= size else broken(text, part, size, count, level + 1)
     return _filled(text, parts, size, count)
 
 
 def _sliced(text: str, span: Span, size: int, count: Count) -> list[Span]:
-    """Cut a single word over the limit between characters; a combining mark stays with its letter."""
+    """Cut inside a word, as a single word over the limit leaves no other way; a mark stays with its letter."""
     out: list[Span] = []
     start, end = span
     while start < end:
@@ -213,17 +215,17 @@ def _split(pattern: re.Pattern[str]) -> Callable[[str, int, int], list[Span]]:
     return cut
 
 
-_BORDERS: Final = (_split(_LINE), sentences, _split(_CLAUSE), _split(_WORD), _split(_SYLLABLE), _split(_CLUSTER))
+_LADDER: Final = (_split(_LINE), sentences, _split(_CLAUSE), _split(_WORD), _split(_SYLLABLE), _split(_CLUSTER))
 
 
 def _repeated(atoms: Sequence[Atom], runs: _Runs, previous: int, index: int, overlap: int) -> int:
-    """Return the first atom to repeat: as many as fit into `overlap`, never the whole previous span.
+    """Return the first atom to repeat: as many as fit into `overlap`, never the whole span before.
 
-    Rows and items are repeated only if their table or list continues; elsewhere they would mean nothing.
+    Rows and items are repeated only where their own table or list goes on; elsewhere they say nothing.
     """
     begin = index
     while begin - 1 > previous >= 0 and runs.within(begin - 1, index - 1, overlap):
-        if atoms[begin - 1].kept_whole and atoms[begin - 1].block != atoms[index].block:
+        if atoms[begin - 1].whole and atoms[begin - 1].block != atoms[index].block:
             break
         begin -= 1
     return begin
@@ -240,11 +242,11 @@ def _block_ends(atoms: Sequence[Atom]) -> list[int]:
 
 def _needed(atoms: Sequence[Atom], ends: Sequence[int], runs: _Runs, index: int) -> int:
     """Return the last atom that must follow the overlap: the end of a table or list that fits, else `index`."""
-    return ends[index] if atoms[index].kept_whole and runs.fits(index, ends[index]) else index
+    return ends[index] if atoms[index].whole and runs.fits(index, ends[index]) else index
 
 
 def _between_blocks(atoms: Sequence[Atom], ends: Sequence[int], runs: _Runs, begin: int, index: int, last: int) -> int:
-    """Return where to end instead of inside a block: before it, if the block fits alone and the span is long enough."""
+    """Return where to end instead of inside a block: before it, if it fits alone and leaves no stub behind."""
     if ends[last] == last:
         return last
     first = last
@@ -253,4 +255,4 @@ def _between_blocks(atoms: Sequence[Atom], ends: Sequence[int], runs: _Runs, beg
     if first == index or not runs.fits(first, ends[last]):
         return last
     stub = runs.tokens(begin, first - 1) * 4 < runs.size
-    return last if stub and not atoms[last].kept_whole else first - 1
+    return last if stub and not atoms[last].whole else first - 1

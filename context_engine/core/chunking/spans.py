@@ -1,4 +1,4 @@
-"""Splits a text into blocks (paragraph, list, table) and atoms (sentence, item, row); cuts are made between atoms."""
+"""Splits a text into blocks (paragraph, list, table) and atoms (sentence, item, row), between which it may be cut."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 Span = tuple[int, int]
 CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
-# It begins with a set of characters, to which the regex engine skips quickly. Quantifiers are possessive and a match
-# begins only at the first of several stops, so that a page of dots takes no longer than a page of words.
+# One set of characters to begin with, because the engine then skips to them; possessive, and begun only at the first of
+# several stops: a page of dots takes no longer than a page of words.
 _SENTENCE_END: Final = re.compile(
     r"[.!?…。！？।॥۔؟](?:(?<=[。！？])[。！？]*+[”’」』）》]*+\s*+|(?<=[।॥۔؟])\s++"
     r"|(?<=[.!?…])(?<![.!?…].)[.!?…]*+[\"'”’)\]*_]*+\s++(?=[\"'“‘(\[*_]*[^\W_a-z\u00df-\u00ff\u03ac-\u03ce\u0430-\u045f]))"
@@ -28,18 +28,18 @@ _MOST_HEADING: Final = 100
 
 
 class Atom(NamedTuple):
-    """A span that is cut only if it does not fit into a piece.
+    """A span that is cut only if it does not fit alone.
 
     Attributes:
-        block: number of its block.
-        kept_whole: whether the block is a table, a list or code, which should stay in one piece.
-        tokens: its tokens; 0 if not counted.
+        block: number of the block it belongs to.
+        whole: whether the block is a table, a list or code, which a reader wants in one piece.
+        tokens: its own tokens; 0 if not counted.
     """
 
     start: int
     end: int
     block: int
-    kept_whole: bool
+    whole: bool
     tokens: int = 0
 
 
@@ -58,7 +58,7 @@ def stripped(text: str, start: int, end: int) -> Span:
 
 
 def atoms(text: str, start: int, end: int) -> list[Atom]:
-    """Return the atoms of `text[start:end]` in order; only white space is between them."""
+    """Return the atoms of `text[start:end]` in order; all that lies between them is white space."""
     out: list[Atom] = []
     for number, block in enumerate(_glued(text, _blocks(text, start, end))):
         kept_whole = block.kind in ("table", "list", "code")
@@ -84,7 +84,7 @@ def sentences(text: str, start: int, end: int) -> list[Span]:
 
 
 def lines(text: str, start: int, end: int) -> Iterator[Span]:
-    """Yield the lines of `text[start:end]`, each with its line break."""
+    """Return the lines of `text[start:end]`, each with its line break."""
     while start < end:
         stop = text.find("\n", start, end)
         stop = end if stop < 0 else stop + 1
@@ -137,7 +137,7 @@ def _parted(text: str, kind: str, spans: list[Span]) -> _Block:
     if kind == "heading":
         return _Block(kind, [(start, end)])
     parts: list[Span] = []
-    ruled = False  # whether the previous row is the rule below a table's head: the first row stays with the head
+    ruled = False  # whether the row before is the rule below a table's head: the first row stays with the head
     for first, last in spans:
         line = text[first:last]
         rule = kind == "table" and "-" in line and not line.strip(" \t\n:|-")
@@ -151,7 +151,7 @@ def _parted(text: str, kind: str, spans: list[Span]) -> _Block:
 
 
 def _glued(text: str, blocks: list[_Block]) -> list[_Block]:
-    """Join a heading, or a sentence that ends in a colon, to the block it introduces."""
+    """Join a heading, or a sentence that ends in a colon, to the block that it introduces."""
     out: list[_Block] = []
     for block in blocks:
         if not block.parts:

@@ -1,4 +1,4 @@
-"""How each type of document is cut: the table of methods, sizes and overlaps."""
+"""How a type of document is cut: the table of methods, sizes and overlaps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOOKKEEPING_KEYS: Final = frozenset(
         *("line", "row", "chunk_index", "created_at"),
     )
 )
-"""Metadata keys that are not searched: by the id of the next chunk, a chunk would match its neighbour's number."""
+"""Not searched: with the next chunk's id as text, a chunk would match its neighbour's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,10 @@ class ChunkingStrategy:
     """How one type of document is cut.
 
     Attributes:
+        method: along sections, in windows of fixed size, or field by field.
         chunk_size: most tokens of a piece, 16-8192.
-        overlap: most tokens that a piece repeats from the previous one, 0 to chunk_size - 1.
-        metadata_fields: fields that are copied into every chunk's metadata if the document has them.
+        overlap: most tokens that a piece repeats from the one before, 0 to chunk_size - 1.
+        metadata_fields: fields that every chunk of the type carries where the document gives them.
 
     Raises:
         ConfigError: a field out of its range.
@@ -107,7 +108,7 @@ def get_profile(name: str, table: Mapping[str, ChunkingStrategy] | None = None) 
 
 
 def get_strategy(doc_type: str | None, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
-    """Return the row of a document type; the `default` row for None or an unknown type.
+    """Return the row of a document type; an unknown type, or None, gets the `default` row.
 
     >>> get_strategy("regulatory_notice").chunk_size
     384
@@ -117,11 +118,11 @@ def get_strategy(doc_type: str | None, table: Mapping[str, ChunkingStrategy] | N
 
 
 def strategy_for(structure: TextStructure, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
-    """Return the strategy for a text without a declared type, by its structure.
+    """Return how a text without a declared type is cut: as its structure shows.
 
-    Records use the row `entity_record`. Sections are cut with the size and the overlap of the `default` row and the
-    fields of `sop_document`. Text without sections uses the `default` row, and so does every text if the table changes
-    the method of that row.
+    Records are cut as `entity_record` is. Sections are cut with the size and the overlap of the `default` row and carry
+    the fields of `sop_document`; text without sections gets the `default` row, and so does every text where the table
+    gives that row its own method.
 
     >>> from context_engine.core.chunking.outline import TextStructure
     >>> strategy_for(TextStructure("sections", 3)).method, strategy_for(TextStructure("windows")).method
@@ -137,9 +138,8 @@ def strategy_for(structure: TextStructure, table: Mapping[str, ChunkingStrategy]
 
 
 def read_strategies(rows: Mapping[str, Any], *, file: str | None = None) -> dict[str, ChunkingStrategy]:
-    """Return the built-in table overridden by `rows`, field by field.
-
-    A new type starts from the `default` row, a built-in profile from itself.
+    """Return the built-in table with `rows` laid over it, field by field; a new type starts from `default`, a
+    built-in profile from itself.
 
     Args:
         rows: {doc_type: {"method", "chunk_size", "overlap", "metadata_fields"}}, every field optional.

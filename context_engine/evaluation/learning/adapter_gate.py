@@ -1,9 +1,9 @@
 """Learn an adapter from judged questions, and measure it on questions that it was not trained on.
 
-Each question is searched for in the store itself, three times: with the model alone; with an adapter that was never
-shown a passage that answers it, as if it asked something new; and with an adapter that was trained without this
-question but may know its answer from others, as if somebody asked again in other words. The gain on new answers is the
-one to report. The gain on known answers is real where people ask again, but does not justify a loss on new answers.
+Each question is searched three times in the store itself: with the model alone; with an adapter trained without every
+passage that answers it (new answers, as for a new topic); and with an adapter trained without this question, but
+possibly with its answer from others (known answers, as for a reworded question). Report the gain on new answers. A gain
+on known answers is real if questions recur, but does not justify a loss on new answers.
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ FEWEST_JUDGED: Final = 50
 """Fewest judged questions to learn from."""
 
 USUALLY_NEEDED: Final = 1500
-"""Judged answers that it took until a gain was beyond noise, where there was one (docs/guides/models.md)."""
+"""Number of judged answers from which gains were beyond noise, if any (docs/guides/models.md)."""
 
 _ALWAYS: Final = ("R@10", "AP@10")
-
 _DEPTH: Final = 40
-
 Progress = Callable[[int, int, str], None]
 
 
@@ -50,11 +48,11 @@ class JudgedSearch:
 
     Attributes:
         base: the store, opened with the embedder of its vectors.
-        domain: the domain that the adapter is for.
-        source_ids: its sources in the store.
-        qrels, rejected: the gold ids judged relevant, and those judged not relevant.
-        known: the identity of each chunk, by its id.
-        access: what may be read; None: everything.
+        domain: the domain of the adapter.
+        source_ids: the domain's sources in the store.
+        qrels, rejected: gold ids judged relevant, and judged not relevant.
+        known: identity of each chunk by its id.
+        access: scope of the caller; None: everything.
     """
 
     base: Trainable
@@ -71,12 +69,12 @@ class AdapterTrial:
     """A learnt adapter, and its measurements on held-out questions.
 
     Attributes:
-        ids: the questions' ids; their places are those of the folds.
-        adapter: learnt from all questions; None if no rounds of learning were best.
-        measures: the names of the measures; the first decides.
-        before: the measures of each question with the model alone.
-        after: the same under an adapter that never saw its answers, after as many rounds as the final adapter.
-        known: the same under an adapter that did not see the question, but may have seen its answer with others.
+        ids: question ids; folds refer to their places.
+        adapter: learnt from all questions; None if zero rounds of learning were best.
+        measures: names of the measures; the first decides.
+        before: measures of each question with the model alone.
+        after: the same with an adapter that never saw its answers, after as many rounds as the final adapter.
+        known: the same with an adapter that did not see the question, but may have seen its answers.
         parts: the held-out parts behind `after`.
         folds: the held-out parts behind `known`, ranked by cosine only.
         passages: number of passages in the store, and of those that answer a question.
@@ -117,19 +115,15 @@ class AdapterTrial:
         if self.adapter is None:
             return "on held-out questions the model alone is best"
         measure = self.measures[0]
-        for known, what in ((False, " with new answers"), (True, "")):
+        for known, kind in ((False, " with new answers"), (True, "")):
             for name in dict.fromkeys((measure, "R@10")):
                 loss = self.difference(name, known=known)
                 if loss.beyond_noise and loss.mean < 0.0:
-                    return f"on held-out questions{what} it is worse: {_told(name, loss)}"
+                    return f"on held-out questions{kind} it is worse: {loss.text(name)}"
         if not (self.gains() or self.gains(known=True)):
             gain = self.difference(measure, known=True)
-            return f"on held-out questions it is not better beyond noise: {_told(measure, gain)}"
+            return f"on held-out questions it is not better beyond noise: {gain.text(measure)}"
         return None
-
-
-def _told(measure: str, change: Paired) -> str:
-    return f"{measure} {change.mean:+.4f}, 95 % {change.low:+.4f} to {change.high:+.4f}"
 
 
 def measures_with(measure: str) -> tuple[str, ...]:
@@ -152,7 +146,6 @@ def learn_adapter(
     Args:
         judged, lessons: from `judged_pairs` and `lessons_of`.
         measure: a name of ir_measures; it decides, and chooses the number of rounds.
-        folds: parts for cross-validation.
         first: maps to start from; None: the model alone.
         progress: receives (searches done, total, question id).
 
@@ -190,7 +183,7 @@ def check_learnable(judged: JudgedPairs, folds: int) -> None:
     """Refuse too few questions, or more folds than questions, before embedding anything.
 
     Raises:
-        InvalidRequest: there are too few judged questions.
+        InvalidRequest: too few judged questions, or more folds than questions.
     """
     count = len(judged.ids)
     if count < FEWEST_JUDGED:
@@ -206,10 +199,10 @@ class Searches:
     """Searches the base and measures the results.
 
     Args:
-        asked: the store and the judgements.
-        ids: the questions' ids, in the order of the lessons.
-        lessons: hold the questions' vectors, so that none is embedded again.
-        total, progress: the expected number of searches; receives (searches done, total, question id).
+        ids: question ids, in the order of the lessons.
+        lessons: hold the vectors of the questions, so that none is embedded again.
+        total: expected number of searches.
+        progress: receives (searches done, total, question id).
     """
 
     def __init__(
@@ -253,9 +246,9 @@ class Searches:
 def evidence(trial: AdapterTrial) -> dict[str, Any]:
     """Return the measurements, JSON-ready.
 
-    `before`, `after` and `interval` are the deciding measure in the store's own search on new answers, as is `search`.
-    `known` is the same on known answers; so is `dense`, by cosine only. `parts` describes the division of the
-    questions; `cut` means that a group of more than half of them had to be divided.
+    `before`, `after` and `interval` are of the deciding measure, in the store's own search on new answers; `search` has
+    all measures. `known` is the same on known answers; `dense` is by cosine only, on known answers. `parts` describes
+    the division of the questions; its `cut` means that a group of more than half of them had to be divided.
     """
     measure, gain = trial.measures[0], trial.difference(trial.measures[0])
     before, after = dense_means(trial.folds, trial.measures)

@@ -18,13 +18,10 @@ _INDENT: Final = re.compile(r"(?:[ \t]*(?:#.*)?\n)*([ \t]+)\S")
 
 
 def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
-    """Return the text of a manifest and its parsed content.
-
-    Args:
-        domain: the manifest must be of this domain.
+    """Return the text of a domain's manifest and its parsed content.
 
     Raises:
-        ConfigError: it cannot be read, or is another domain's.
+        ConfigError: the file cannot be read, or is the manifest of another domain.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -37,20 +34,17 @@ def check_manifest(path: Path, domain: str) -> tuple[str, dict[str, Any]]:
 
 
 def manifest_with_blend(path: Path, domain: str, blend: LearntBlend) -> str:
-    """Return the text of a manifest whose settings have the blend as `learnt_blend`; a former one is replaced.
-
-    Args:
-        domain: the manifest must be of this domain.
+    """Return the text of a domain's manifest with the blend as its setting `learnt_blend`; an old blend is replaced.
 
     Raises:
-        ConfigError: as `check_manifest`, or its settings are not written one to a line.
+        ConfigError: see `check_manifest`; or the settings are not written one per line.
     """
     text, content = check_manifest(path, domain)
     value = blend.model_dump(mode="json", exclude_none=True)
     written = _inserted(text if text.endswith("\n") else f"{text}\n", value)
     if yaml.safe_load(written) != {**content, "settings": {**(content.get("settings") or {}), "learnt_blend": value}}:
         raise ConfigError(
-            "learnt_blend cannot be added to it: write 'settings:' on a line of its own, and each setting on one below",
+            "learnt_blend cannot be added to it: write 'settings:' on a separate line, each setting on a line below",
             file=str(path),
         )
     return written

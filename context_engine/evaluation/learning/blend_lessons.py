@@ -1,4 +1,4 @@
-"""The training data of a blend: each judged question's candidates, their features, and which of them answer."""
+"""The training data of a blend: candidates of each judged question, their features, and which of them answer."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
 
 PULL: Final = 0.1
-"""Weight of the L2 penalty, where each question counts 1; between 0.01 and 1 many questions give the same result."""
+"""Weight of the L2 penalty if each question counts 1; with many questions, 0.01 to 1 gives the same result."""
 
 _STEPS: Final = 50
-
 _SMALL: Final = 1e-9
-
 _STEEPEST: Final = 30.0
 
 
@@ -58,9 +56,9 @@ class JudgedPool(NamedTuple):
 def learnt_terms(pools: Sequence[JudgedPool], *, pull: float = PULL) -> dict[BlendFeature, BlendTerm]:
     """Return the terms of the features that every pool has, in the order of BLEND_FEATURES.
 
-    The weights maximise sum over questions of mean over pairs of ln logistic(w * (x_relevant - x_other)), less
-    pull / 2 * |w|^2, over standardised features: strictly concave, so there is one maximum, found by Newton's method.
-    A feature that is the same everywhere has no term.
+    Over standardised features, the weights maximise the sum over questions of the mean over pairs of
+    ln logistic(w * (x_relevant - x_other)), minus pull / 2 * |w|^2. The function is strictly concave, so Newton's
+    method finds its only maximum. A feature with the same value everywhere has no term.
 
     Args:
         pools: one per question; those that teach nothing are skipped.
@@ -127,7 +125,7 @@ def _value(np: Any, differences: Any, counts: Any, weights: Any, pull: float) ->
 
 
 class Scorers(NamedTuple):
-    """The scorers of a question's candidates; None: none scored all of them. A blend is valid for one such set."""
+    """The scorers of a question's candidates; None: no scorer scored all of them. A blend is valid for one such set."""
 
     measured_by: str
     cosine: str | None
@@ -150,11 +148,7 @@ class BlendLesson(NamedTuple):
     own: Scorers | None = None
 
     def standing_for(self, adapter: DomainAdapter, *, reranked: bool) -> BlendLesson:
-        """Return the lesson as if it had been searched under another adapter.
-
-        Args:
-            reranked: whether the reranker uses that adapter too.
-        """
+        """Return the lesson as if searched under another adapter; `reranked`: whether the reranker uses it too."""
         measured_by, cosine, reranker = self.scorers
         if reranker is not None and reranked:
             reranker = reranker_id(self.result.settings.values, adapter.adapter_id)
@@ -213,12 +207,7 @@ class BlendLessons(NamedTuple):
 def blend_lessons(
     session: Session, engine: Engine, domain: str, depth: Depth, progress: Progress | None = None
 ) -> BlendLessons:
-    """Search for each judged question of a domain as configured, but without a blend.
-
-    Args:
-        engine: over the session's configuration.
-        progress: receives (questions done, total, question id).
-    """
+    """Search for each judged question of a domain as configured, but without a blend."""
     judged = [question for question, name in session.questions if name == domain and question.id in session.qrels]
     troubles, lessons = [], {}
     for done, question in enumerate(judged, start=1):

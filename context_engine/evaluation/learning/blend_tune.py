@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 FEWEST_TAUGHT: Final = 50
-"""Fewest questions to learn from: there are a dozen weights."""
+"""Fewest questions to learn from, for a dozen weights."""
 
 _ALWAYS: Final = ("nDCG@10", "R@10", "AP@10")
 
@@ -73,14 +73,10 @@ class BlendTrial:
         measure = self.measures[0]
         gain, recall = self.difference(measure), self.difference("R@10")
         if not (gain.beyond_noise and gain.mean > 0.0):
-            return f"on held-out questions it is not better beyond noise ({_told(measure, gain)})"
+            return f"on held-out questions it is not better beyond noise ({gain.text(measure)})"
         if recall.beyond_noise and recall.mean < 0.0:
-            return f"on held-out questions it finds less ({_told('R@10', recall)})"
+            return f"on held-out questions it finds less ({recall.text('R@10')})"
         return f"answers were incomplete while it was learnt: {self.troubles[0]}" if self.troubles else None
-
-
-def _told(measure: str, change: Paired) -> str:
-    return f"{measure} {change.mean:+.4f}, 95 % {change.low:+.4f} to {change.high:+.4f}"
 
 
 def learn_blend(
@@ -97,14 +93,13 @@ def learn_blend(
     Every question is searched for once; the effect of a blend is computed from the answers.
 
     Args:
-        session: with judged questions of one domain.
+        session: its judged questions are of one domain.
         measure: a name of ir_measures; it decides.
-        folds: parts for cross-validation.
         top_k: number of returned chunks; None: the domain's stage2_top_k.
         progress: receives (questions done, total, question id).
 
     Raises:
-        InvalidRequest: questions of several domains, or too few that can be learnt from.
+        InvalidRequest: questions of several domains, or too few to learn from.
         MissingExtra: numpy is not installed.
     """
     domain = one_domain(session)
@@ -141,7 +136,7 @@ def one_domain(session: Session) -> str:
     """Return the domain of the judged questions.
 
     Raises:
-        InvalidRequest: they are of several.
+        InvalidRequest: the questions are of several domains.
     """
     names = sorted({domain for question, domain in session.questions if question.id in session.qrels})
     if len(names) != 1:
@@ -160,13 +155,13 @@ def trial_of(
         measures: the first decides; R@10 is one of them.
 
     Raises:
-        InvalidRequest: too few questions can be learnt from.
+        InvalidRequest: too few questions to learn from.
     """
     taught = lessons.taught
     if len(taught) < FEWEST_TAUGHT:
         raise InvalidRequest(
             f"{len(taught)} judged questions of {lessons.domain} have candidates that answer and others that do not, "
-            f"and a blend needs at least {FEWEST_TAUGHT}: {_mend(lessons)}"
+            f"and a blend needs at least {FEWEST_TAUGHT}: {_remedy(lessons)}"
         )
     before: dict[str, Sequence[GoldHit]] = {}
     after: dict[str, Sequence[GoldHit]] = {}
@@ -190,14 +185,14 @@ def trial_of(
 
 
 def _parts(session: Session, lessons: BlendLessons, folds: int) -> QuestionParts:
-    """Return the questions in parts that share neither a gold id nor a candidate that answers."""
+    """Divide the questions into parts that share neither a gold id nor an answering candidate."""
     texts = {question.id: question.text for question, _ in session.questions}
     answers = [{*session.qrels[name], *lesson.answers} for name, lesson in lessons.of.items()]
     return parts_of([texts[name] for name in lessons.of], answers, folds)
 
 
-def _mend(lessons: BlendLessons) -> str:
-    """Return the remedy for too few questions: repair what failed, else judge more."""
+def _remedy(lessons: BlendLessons) -> str:
+    """Return the remedy for too few questions."""
     if lessons.troubles:
         return f"repair this first, {'; '.join(map(str, lessons.troubles))}"
     return "judge more with 'context-engine eval judge'"
@@ -240,8 +235,8 @@ def _evidence(trial: BlendTrial) -> dict[str, Any]:
 
 
 _HELD_OUT = (
-    "Each part of the questions is held out once: it is ranked by the blend that was learnt on the others. Questions "
-    "that share an answer are in one part."
+    "Each part of the questions is held out once and ranked by the blend learnt on the others. Questions that share "
+    "an answer are in one part."
 )
 
 _TERMS = (

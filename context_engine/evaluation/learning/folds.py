@@ -1,4 +1,4 @@
-"""Cross-validation of maps: each part of the questions is ranked by maps that were trained on the others."""
+"""Cross-validation of maps: each part of the questions is ranked by maps trained on the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ MOST_ROUNDS: Final = 6
 
 _DEPTH: Final = 10
 _BLOCK: Final = 256
-
 Values = Mapping[int, Mapping[str, float]]
 """The place of a question to its measures."""
 
@@ -25,9 +24,9 @@ class Fold(NamedTuple):
     """Held-out questions, and the maps learnt from the others.
 
     Attributes:
-        questions: their places among the lessons.
-        rounds: the number of rounds that was best on the other folds.
-        maps: after `rounds` rounds; the starting maps if 0, where None is the model alone.
+        questions: places of the questions among the lessons.
+        rounds: number of rounds that was best on the other folds.
+        maps: maps after `rounds` rounds; the starting maps if 0; None: the model alone.
     """
 
     questions: tuple[int, ...]
@@ -40,8 +39,8 @@ class Folds(NamedTuple):
 
     Attributes:
         folds: one for each part of the questions.
-        rounds: the number of rounds that was best over all of them.
-        dense: the measures of the held-out questions ranked by cosine only, after 0, 1, 2 … rounds.
+        rounds: number of rounds that was best over all folds.
+        dense: measures of the held-out questions ranked by cosine only, after 0, 1, 2 … rounds.
     """
 
     folds: list[Fold]
@@ -63,17 +62,16 @@ def learn_by_folds(
 ) -> Folds:
     """Hold out each part of the questions once and learn from the others.
 
-    Unless given, the number of rounds for a fold is chosen on the other folds, so that its own questions do not
+    If `rounds` is None, the number of rounds for a fold is chosen on the other folds, so that its own questions do not
     influence it.
 
     Args:
-        parts: disjoint places of questions; every fold learns the questions that are in no part.
+        parts: disjoint places of questions; every fold also learns the questions in no part.
         measures: names of ir_measures; the first chooses the rounds, on the ranking by cosine.
         seed, how, first: see `trained`.
         rounds: the number of rounds; None: chosen.
-        apart: also exclude passages that answer a question of the fold from the training, so that the fold measures
-            what was learnt of the language and not of the passage.
-        progress: called when a fold is done.
+        apart: whether to exclude from training also the passages that answer a question of the fold. The fold then
+            measures learning of the language, not of the passages.
     """
     most = MOST_ROUNDS if rounds is None else rounds
     values: list[dict[int, Mapping[str, float]]] = [{} for _ in range(most + 1)]
@@ -117,7 +115,7 @@ def best_rounds(values: Sequence[Values], questions: Sequence[int], measure: str
 def dense_values(
     lessons: Lessons, part: Sequence[int], maps: Maps | None, measures: Sequence[str]
 ) -> dict[int, Mapping[str, float]]:
-    """Return the measures of some questions ranked by cosine alone; see `dense_rankings`."""
+    """Return the measures of some questions ranked by cosine only; see `dense_rankings`."""
     rankings = {str(place): list(map(str, rows)) for place, rows in dense_rankings(lessons, part, maps).items()}
     qrels = {str(place): dict.fromkeys(map(str, lessons.chunks[place]), 1) for place in part}
     return {int(place): value for place, value in measured(rankings, qrels, measures).items()}
@@ -127,7 +125,7 @@ def dense_rankings(lessons: Lessons, questions: Sequence[int], maps: Maps | None
     """Return the ten chunks nearest to each question, best first; a chunk is as near as its nearest vector.
 
     Args:
-        questions: their places among the lessons.
+        questions: places of the questions among the lessons.
         maps: None: the model alone.
     """
     asked, passages = lessons.examples.questions[list(questions)], lessons.examples.passages

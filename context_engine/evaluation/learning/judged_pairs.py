@@ -13,16 +13,16 @@ from context_engine.evaluation.questions import EvalQuestion
 from context_engine.learning.pairs import TrainingPairs
 
 _MOST_NAMED: Final = 8
-"""More chunks than these do not say which of them answers: a whole document was judged."""
+"""A gold id that names more chunks (a whole document) does not tell which chunk answers."""
 
 
 class JudgedPairs(NamedTuple):
     """Pairs of judged questions.
 
     Attributes:
-        ids: the questions' ids, in the order of the pairs.
-        pairs: sorted by the digest of the question's text, so that the order of the questions does not matter.
-        untaught: ids of questions whose gold ids name no chunk of the store, or too many to tell which one answers.
+        ids: question ids, in the order of the pairs.
+        pairs: sorted by a digest of the question's text, so that the order of the questions does not matter.
+        untaught: ids of questions whose gold ids name no chunk of the store, or more than eight.
     """
 
     ids: list[str]
@@ -36,7 +36,7 @@ def judged_pairs(
     """Return the training pairs of judged questions. A gold id that names more than eight chunks is ignored.
 
     Args:
-        questions: of one domain; those without a judgement are skipped.
+        questions: questions of one domain; unjudged ones are skipped.
     """
     named = _named({gold for rows in qrels.values() for gold in rows}, held)
     ids: list[str] = []
@@ -60,7 +60,7 @@ def _digest(question: EvalQuestion) -> tuple[bytes, str]:
 
 
 def _named(gold: set[str], held: HeldVectors) -> dict[str, list[int]]:
-    """Return the rows of the chunks that each gold id names."""
+    """Return {gold id: rows of the chunks that it names}."""
     rows: dict[str, list[int]] = {name: [] for name in gold}
     hashes = {name for name in gold if not holders([name])}
     for row, (source_id, chunk) in enumerate(zip(held.source_ids, held.chunks, strict=True)):

@@ -1,8 +1,8 @@
-"""Learn an adapter from pairs made of the store's own texts; learning from judged questions can start there.
+"""Learn an adapter from pairs made of the store's own texts, as a start for learning from judged questions.
 
-A piece of a passage is not a question. The gain is measured on documents that were held out, and shows only that the
-adapter has learnt to find passages by their pieces; only judged questions can show whether it helps users. The number
-of rounds is chosen on other held-out documents, so that the reported gain is unbiased.
+A piece of a passage is not a question. The gain is measured on held-out documents and shows only that the adapter has
+learnt to find passages by their pieces; only judged questions can show whether it helps users. The number of rounds is
+chosen on other held-out documents, so that the reported gain is unbiased.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEWEST_PAIRS: Final = 500
 
 _MEASURES: Final = ("AP@10", "R@10")
 _PARTS: Final = 10
-"""Parts of the pairs: one chooses the rounds, one reports the gain, the others are learnt from."""
+"""Number of parts of the pairs: one chooses the rounds, one measures the gain, the others are for learning."""
 
 
 class OwnStart(NamedTuple):
@@ -37,7 +37,7 @@ class OwnStart(NamedTuple):
         rounds: number of rounds learnt.
         choosing: number of held-out pairs that chose the rounds.
         aside: number of held-out pairs that measure the gain.
-        before, gain: AP@10 of the latter by the model's cosines alone, and what learning adds to it.
+        before, gain: AP@10 of the latter by the model's cosine, and its change by learning.
     """
 
     maps: Maps | None
@@ -62,21 +62,17 @@ class OwnStart(NamedTuple):
 
 
 def learn_own(held: HeldVectors, embedder: Embedder, *, most: int = MOST_PAIRS) -> OwnStart:
-    """Learn from pairs of the store's own texts; documents with two tenths of the pairs are held out first.
-
-    Args:
-        embedder: of the store; embeds each question once.
-        most: see `own_pairs`.
+    """Learn from pairs of the store's own texts; documents with two tenths of the pairs are held out.
 
     Raises:
-        InvalidRequest: the store gives too few pairs.
+        InvalidRequest: too few pairs.
         EmbedderError: the model failed.
     """
     pairs = own_pairs(held.chunks, most=most)
     if len(pairs) < FEWEST_PAIRS:
         raise InvalidRequest(
-            f"the store gives {len(pairs)} pairs of its own, and at least {FEWEST_PAIRS} are needed: leave "
-            "--own-pairs out, or ingest more"
+            f"the store's texts give {len(pairs)} pairs, and at least {FEWEST_PAIRS} are needed: leave out "
+            "--own-pairs, or ingest more"
         )
     taught = TrainingPairs([pair.question for pair in pairs], [list(pair.answers) for pair in pairs])
     lessons = lessons_of(taught, held, embedder)
@@ -101,7 +97,7 @@ def learn_own(held: HeldVectors, embedder: Embedder, *, most: int = MOST_PAIRS) 
 def _asides(lessons: Lessons, held: HeldVectors) -> tuple[list[int], list[int]]:
     """Return the places of two tenths of the pairs that share no document with each other or the rest.
 
-    With too few documents, or one that holds too many pairs, they share no passage instead.
+    If there are too few documents, or one has too many pairs, they only share no passage.
     """
     documents = [{held.document_ids[row] for row in rows} for rows in lessons.chunks]
     for names in (documents, lessons.answers):

@@ -1,9 +1,9 @@
 """Learn a blend from the same questions as an adapter.
 
-An adapter is better on its own questions than on new ones, and a blend learnt from those answers would trust the
-cosine too much. So each question is searched under the adapter of its fold, which was learnt from the other folds only
-(stacked generalisation: Wolpert 1992). These answers represent those of the final adapter on new questions, and the
-blend is valid for the final adapter.
+An adapter is better on its training questions than on new ones, so a blend learnt from its answers to them would trust
+the cosine too much. Each question is therefore searched under the adapter of its fold, which was learnt from the other
+folds only (stacked generalisation: Wolpert 1992). These answers represent those of the final adapter on new questions,
+and the blend is valid for the final adapter.
 """
 
 from __future__ import annotations
@@ -40,14 +40,12 @@ def stacked_lessons(
     depth: Depth,
     progress: Progress | None = None,
 ) -> BlendLessons:
-    """Search for each question that an adapter was learnt from under the adapter of its fold.
+    """Search for each training question of an adapter under the adapter of its fold.
 
-    The store keeps the adapters of the folds during this, none of them in force.
+    The store holds the adapters of the folds meanwhile; none of them is in force.
 
     Args:
-        base, origin: the store and the state that the adapter was learnt from.
-        trial: its adapter is not None.
-        depth: how many results are measured.
+        origin: the state of the store that the adapter was learnt from.
         progress: receives (questions done, total, question id).
 
     Raises:
@@ -66,8 +64,8 @@ def stacked_lessons(
                 session.setup, Variant(settings={"adapter": choice}), session.data_dir, models
             )
             with engine:
-                told = None if progress is None else _counted(progress, len(searched), len(trial.ids))
-                lessons = blend_lessons(session.only(names), engine, domain, depth, told)
+                counted = None if progress is None else _counted(progress, len(searched), len(trial.ids))
+                lessons = blend_lessons(session.only(names), engine, domain, depth, counted)
         searched |= lessons.of
         troubles += lessons.troubles
     return standing_for(trial.adapter, domain, searched, troubles)
@@ -84,7 +82,7 @@ def standing_for(
 
 @contextmanager
 def _kept(base: Trainable, origin: Any, domain: str, fold: Fold) -> Iterator[str]:
-    """Yield the value of the setting `adapter` for a fold; its adapter is removed from the store afterwards."""
+    """Yield the setting `adapter` for a fold; the fold's adapter is removed from the store afterwards."""
     if fold.maps is None:
         yield _OFF
         return

@@ -95,7 +95,7 @@ def test_nothing_shows_of_what_may_not_be_read_and_the_base_itself_is_only_read(
     setup, data_dir = bank
     before, told = files(data_dir), []
     (found,) = prove_access(
-        setup, data_dir, [CLERK], changes=15, questions=8, told=lambda who, done: told.append((who.id, done))
+        setup, data_dir, [CLERK], changes=15, questions=8, progress=lambda who, done: told.append((who.id, done))
     )
     assert found.first is None and found.holds
     assert sum(found.changes.values()) == 15 and found.questions == 8

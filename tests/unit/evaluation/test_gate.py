@@ -143,7 +143,7 @@ def test_a_file_that_is_made_is_read_back_from_any_folder(tmp_path: Path, monkey
     ("text", "said"),
     [
         ("version: 2\nmeasures: [R@10]\ncollections: {a: {qrels: r, floors: {R@10: 0.5}}}\n", "version"),
-        ("version: 1\nmeasures: [R@10]\ncollections: {a: {qrels: r}}\n", "tests nothing of collection 'a'"),
+        ("version: 1\nmeasures: [R@10]\ncollections: {a: {qrels: r}}\n", "checks nothing in collection 'a'"),
         ("version: 1\nmeasures: [Good@10]\nbaseline: b\ncollections: {a: {qrels: r}}\n", "unknown measure 'Good@10'"),
         (
             "version: 1\nmeasures: [SetF]\nbaseline: b\ncollections: {a: {qrels: r}}\n",
@@ -210,7 +210,7 @@ def test_what_has_changed_since_the_baseline_is_named(kept: tuple[GateFile, Comp
     assert "the questions of" in refused(gate, found, as_of=date(2026, 3, 2))
     said = refused(gate, found, qrels={"a": {"gold": 1}, "b": {"gold": 2}}, corpus=corpus)
     assert "the judgements and the documents of collection 'npa' have changed" in said
-    assert "'context-engine eval gate gate.yaml --write' measures the baseline anew" in said
+    assert "'context-engine eval gate gate.yaml --write' measures the baseline again" in said
     assert "the judgements of" in refused(gate, found, rejected={"a": {"other"}})
 
 
@@ -240,7 +240,7 @@ def test_a_run_that_was_edited_or_is_missing_is_no_baseline(kept: tuple[GateFile
     run.write_bytes(text.replace("\n", "\r\n").encode())
     check_comparable(gate, {"npa": found.session}, Path("gate.yaml"))
     run.write_text(text.replace("gold", "silver"), "utf-8")
-    assert "npa.run is not the run that npa.json was written with" in refused(gate, found)
+    assert "npa.run is not the run that npa.json was written for" in refused(gate, found)
     run.unlink()
     assert "collection 'npa' has no baseline in" in refused(gate, found)
 

@@ -45,7 +45,7 @@ def test_a_judgement_with_its_question_beside_it_is_read_as_both(written):
 
 def test_judgements_without_the_text_of_a_question_ask_for_the_questions(written):
     path = written("judgements.jsonl", '{"query_id": "a", "gold": "D-1", "grade": 2}\n')
-    with pytest.raises(ConfigError, match='lacks a "text" or "query": write it beside, or give --queries FILE'):
+    with pytest.raises(ConfigError, match='lacks a "text" or "query": add it, or give --queries FILE'):
         read_questions(path)
 
 
@@ -69,7 +69,7 @@ def test_the_demo_has_forty_four_questions():
         (
             "q.jsonl",
             '{"id": "x", "text": "y"}\n{"id": "x", "text": "z"}\n',
-            "line 2: question 'x' is here with another",
+            "line 2: question 'x' occurs again with another",
         ),
         ("q.tsv", "a\tx\nb\n", "line 2: must be an id, a tab and a question"),
         ("q.tsv", "\n", "holds no question"),

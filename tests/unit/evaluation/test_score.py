@@ -244,9 +244,9 @@ def test_questions_need_a_domain_that_is_registered(demo_session, written):
 
 def test_questions_and_judgements_must_meet(demo_session, written):
     queries, qrels = written("q.tsv", "a\tmaterial change\n"), written("r.tsv", "z\tNPA-SOP-001\t1\n")
-    with pytest.raises(ConfigError, match="no question of it is judged"):
+    with pytest.raises(ConfigError, match="judges none of the questions"):
         opened(demo_session, queries=queries, qrels=qrels, domain="NPA")
-    with pytest.raises(ConfigError, match="there is no judgement above 0"):
+    with pytest.raises(ConfigError, match="holds no judgement above 0"):
         opened(demo_session, queries=queries, domain="NPA")
     with pytest.raises(InvalidRequest, match="nothing to evaluate"):
         opened(demo_session)
@@ -329,7 +329,7 @@ def test_a_source_that_was_down_is_named_beside_the_numbers(demo_session):
     scored = score_run(run, demo_session.qrels, MEASURES)
     groups = {"domain": {"NPA": [question.id]}}
     compared = Compared(session=demo_session, ours=scored, baseline=None, groups=groups, primary="R@8")
-    assert compared.troubles[0].startswith(f"mine: {first.source_id} did not do its part in 3 search(es): ")
+    assert compared.troubles[0].startswith(f"mine: {first.source_id} failed in 3 search(es): ")
     assert summary(compared)["troubles"][0]["searches"] == 3
     assert compared.troubles[0] in evaluation_report(compared, title="T").notes
 
@@ -339,7 +339,7 @@ def test_a_run_file_of_other_questions_says_so(demo_session, tmp_path):
     for name, questions in (("all", demo_session.qrels), ("one", [first])):
         write_run(tmp_path / name, {question: [("x", 1.0)] for question in questions}, name)
     compared = compare_files(demo_session, tmp_path / "all", tmp_path / "one", measures=MEASURES)
-    assert compared.troubles == ["one ranks nothing for 39 of the 40 judged questions, which count 0"]
+    assert compared.troubles == ["one has no ranking for 39 of the 40 judged questions, which count 0"]
     write_run(tmp_path / "none", {"other": [("x", 1.0)]}, "none")
     with pytest.raises(ConfigError, match=r"none: ranks none of the judged questions \(other"):
         compare_files(demo_session, tmp_path / "all", tmp_path / "none", measures=MEASURES)

@@ -171,8 +171,8 @@ def test_the_report_and_the_evidence_say_the_same(found):
 @pytest.mark.parametrize(
     ("grid", "said"),
     [
-        ({}, "there is nothing to search"),
-        ({"authority_weight": []}, "there is nothing to search"),
+        ({}, "nothing to search"),
+        ({"authority_weight": []}, "nothing to search"),
         ({"authority_wight": ["1"]}, "Did you mean 'authority_weight'?"),
         ({"authority_weight": ["2"]}, "authority_weight: must be"),
         ({"authority_weight": ["0.5"], "relevance_weight": ["0.6"]}, "add up to more than 1"),
@@ -228,9 +228,7 @@ def test_a_configuration_keeps_its_other_keys_and_can_be_loaded(demo_session, wr
     forced = tuned(demo_session, 0.0, "authority_weight=0.2")
     assert json.loads(merged_config(path, forced))["// tuned"].endswith("; not better beyond noise")
     down = replace(found, troubles=(Trouble("web", 2, "nobody there"),))
-    assert json.loads(merged_config(path, down))["// tuned"].endswith(
-        "web did not do its part in 2 search(es): nobody there"
-    )
+    assert json.loads(merged_config(path, down))["// tuned"].endswith("web failed in 2 search(es): nobody there")
     assert '{"local": {"a": 1}}' in held["// sources"]
     values = load_setup(config_dir=tmp_path, env={}, cwd=tmp_path).resolver.base().values
     assert (values.stage1_top_k, values.authority_weight, values.authority_boosts.tier_1) == (30, 0.2, 0.5)

@@ -75,7 +75,7 @@ def prove(
             seed=seed,
             outputs=forms(),
             adapter=adapter,
-            told=lambda _, done: bar(done, changes, ""),
+            progress=lambda _, done: bar(done, changes, ""),
         )
     if as_json:
         published = {

@@ -38,7 +38,7 @@ def test_sentences(text, expected):
 
 
 def parts(text):
-    return [(text[atom.start : atom.end], atom.block, atom.kept_whole) for atom in atoms(text, 0, len(text))]
+    return [(text[atom.start : atom.end], atom.block, atom.whole) for atom in atoms(text, 0, len(text))]
 
 
 def test_paragraphs_are_blocks_of_sentences():

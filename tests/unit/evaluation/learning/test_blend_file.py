@@ -66,7 +66,7 @@ def test_another_blend_takes_its_place(manifest: Path) -> None:
 
 @pytest.mark.parametrize("settings", ["settings: {stage2_top_k: 5}\n", '"settings":\n  stage2_top_k: 5\n'])
 def test_settings_on_one_line_are_refused(manifest: Path, settings: str) -> None:
-    with pytest.raises(ConfigError, match="write 'settings:' on a line of its own"):
+    with pytest.raises(ConfigError, match="write 'settings:' on a separate line"):
         written(manifest, SOURCES + settings)
 
 

@@ -108,7 +108,7 @@ def test_of_vectors_that_say_nothing_nothing_is_taken_over():
 
 def test_a_small_base_is_told_how_many_pairs_it_makes():
     embedder = Leaning()
-    with pytest.raises(InvalidRequest, match=r"gives 40 pairs of its own, and at least 500 are needed"):
+    with pytest.raises(InvalidRequest, match=r"texts give 40 pairs, and at least 500 are needed"):
         learn_own(held(embedder, 10, 2), embedder)
 
 
