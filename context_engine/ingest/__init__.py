@@ -1,1 +1,1 @@
-"""Load, chunk, write."""
+"""Ingestion: load files, cut documents into chunks, write them to a sink."""

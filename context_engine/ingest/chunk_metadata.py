@@ -1,8 +1,8 @@
-"""The metadata of a chunk: fields of its document, of its own passage, and where in the file it stands.
+"""The metadata of a chunk: fields of its document and of its passage, and its location in the file.
 
 `context_engine.core.chunking` lists the keys. Every chunk carries the short fields of its document's front matter. A
-chunk of a record carries what identifies the record, and the fields whose text is in that chunk: a record of many
-fields would otherwise be multiplied by its chunks. What a manifest's rule names under `fields` stands in every chunk.
+chunk of a record carries the identifying fields and the fields whose text is in that chunk, because copying all fields
+of a large record to each of its chunks would multiply it. Fields that a manifest's rule names are in every chunk.
 """
 
 from __future__ import annotations
@@ -45,13 +45,12 @@ def chunk_metadata(
     """Return the metadata of one chunk that is not shared by the whole document.
 
     Args:
-        base: what the chunks of the document have in common.
+        base: the common fields of the document's chunks.
         strategy: names the metadata fields that chunks of this type carry if known.
-        tokens: number of tokens of the piece.
-        now: used as `created_at` if the document does not state it; the clock's if None.
+        now: used as `created_at` if the document does not state it; None: the current time.
     """
     out: dict[str, Any] = {
-        **_asked(piece, base, fields, strategy, now),
+        **_requested(piece, base, fields, strategy, now),
         **reference(piece.section, fields),
         "token_count": tokens,
         "content_sha256": content_sha256(piece.content),
@@ -83,10 +82,10 @@ def reference(section: str | None, fields: Mapping[str, Any]) -> dict[str, str]:
     return {"reference": f"{notice}({section})"} if section and notice.isalnum() else {}
 
 
-def _asked(
+def _requested(
     piece: Piece, base: Chunk, fields: Mapping[str, Any], strategy: ChunkingStrategy, now: datetime | None
 ) -> dict[str, Any]:
-    """Return the fields that the chunking table asks for and the document provides."""
+    """Return the fields that the chunking table requests and the document provides."""
     of_piece: dict[str, Any] = {
         "section_number": piece.section,
         "section": piece.section,
@@ -111,9 +110,7 @@ def chunk_locations(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dic
     """Return the location in the file for each piece, as metadata; {} if the format has none.
 
     `page` is the page (or slide) on which a piece begins, `page_end` the one on which it ends if different, `line` the
-    line of a text file on which it begins. A piece of a record has the location of its record.
-
-    All numbers are 1-based.
+    line of a text file on which it begins; all are 1-based. A piece of a record has the location of its record.
     """
     if loaded.record or (loaded.location and "line" not in loaded.location):
         return [dict(loaded.location) for _ in pieces]
@@ -147,10 +144,10 @@ def _with_lines(loaded: LoadedDocument, pieces: Sequence[Piece]) -> list[dict[st
 def shared_metadata(
     loaded: LoadedDocument, fields: Mapping[str, Any], named: Sequence[str]
 ) -> tuple[dict[str, Any], tuple[Notice, ...]]:
-    """Return the metadata that all chunks of a document have in common, and notices about fields left out.
+    """Return the common metadata of a document's chunks, and notices about omitted fields.
 
     Args:
-        fields: its declared fields, or the record.
+        fields: the document's declared fields, or the record.
         named: fields that the manifest rule requests for every chunk.
     """
     wanted = (*ID_FIELDS[True], *_PLACES) if loaded.record else tuple(fields)
@@ -172,7 +169,7 @@ def shared_metadata(
 
 
 def piece_fields(loaded: LoadedDocument, fields: Mapping[str, Any], pieces: Sequence[Piece]) -> list[dict[str, Any]]:
-    """Return for each piece of a record the fields whose whole text it holds; {} for other documents."""
+    """Return for each piece of a record the fields whose complete text it holds; {} for other documents."""
     if not loaded.record:
         return [{} for _ in pieces]
     if len(pieces) == 1:
@@ -196,7 +193,5 @@ def _plain(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 def _left_out(names: Sequence[str]) -> tuple[Notice, ...]:
     shown = ", ".join(repr(name[:60]) for name in names[:5]) + (" …" if len(names) > 5 else "")
     subject = f"the field {shown} is" if len(names) == 1 else f"{len(names)} fields ({shown}) are"
-    problem = (
-        f"{subject} too long for the metadata of every chunk, and left out; what a rule names under fields is kept"
-    )
+    problem = f"{subject} too long for the metadata of every chunk, and left out; name fields in a rule to keep them"
     return (file_notice(NoticeCode.FIELDS_NOT_CARRIED, problem, fields=list(names[:_MOST_NAMED])),)

@@ -1,4 +1,4 @@
-"""The fields that a document declares about itself as typed values; an unusable value gives a notice, never a guess."""
+"""The declared fields of a document as typed values; an invalid value gives a notice instead of a guess."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class DeclaredFields:
-    """Reads fields one by one and keeps a notice for each that cannot be read."""
+    """Reads declared fields by name, and collects a notice for each invalid value."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields

@@ -34,14 +34,14 @@ class AnsweredQuestion(NamedTuple):
 
 
 class AnsweredQuestions(NamedTuple):
-    """The questions of a document, in order, and a notice about text outside of them."""
+    """The answered questions of a document, in order, and a notice about the remaining text."""
 
     pairs: tuple[AnsweredQuestion, ...]
     notices: tuple[Notice, ...] = ()
 
 
 def answered_questions(document: PreparedDocument) -> AnsweredQuestions:
-    """Return the answered questions of a document; none if most of its text is something else.
+    """Return the answered questions of a document; none if most of its text is other text.
 
     A record is a pair if it has the fields `question` and `answer` (or `q` and `a`); its other fields follow the
     answer. In other documents `core.chunking.outline` finds the questions. A notice names the text that is left out.
@@ -51,8 +51,8 @@ def answered_questions(document: PreparedDocument) -> AnsweredQuestions:
 
 def _of_record(document: PreparedDocument) -> AnsweredQuestions:
     fields = {str(key).strip().casefold(): (key, value) for key, value in document.fields.items()}
-    asked = next((fields[name] for name in _QUESTION if _said(fields, name)), None)
-    answered = next((fields[name] for name in _ANSWER if _said(fields, name)), None)
+    asked = next((fields[name] for name in _QUESTION if _has_value(fields, name)), None)
+    answered = next((fields[name] for name in _ANSWER if _has_value(fields, name)), None)
     if asked is None or answered is None:
         return AnsweredQuestions((), _left_out([document.loaded.text]))
     known = {*RECORD_FIELDS, *ID_FIELDS[True], asked[0], answered[0]}
@@ -62,7 +62,7 @@ def _of_record(document: PreparedDocument) -> AnsweredQuestions:
     return AnsweredQuestions((AnsweredQuestion(question, document.base._replace(content=answer)),))
 
 
-def _said(fields: dict[str, tuple[Any, Any]], name: str) -> bool:
+def _has_value(fields: dict[str, tuple[Any, Any]], name: str) -> bool:
     value = fields.get(name, ("", None))[1]
     return isinstance(value, str | int | float) and bool(str(value).strip())
 
@@ -112,12 +112,12 @@ def _left_out(parts: Sequence[str]) -> tuple[Notice, ...]:
     shown = "; ".join(repr(" ".join(part.split())[:_MOST_WORDS]) for part in parts[:_MOST_SHOWN])
     more = f" and {len(parts) - _MOST_SHOWN} more" if len(parts) > _MOST_SHOWN else ""
     size = sum(map(len, parts))
-    problem = f"{size:,} characters stand outside of questions and answers, and were left out: {shown}{more}"
+    problem = f"{size:,} characters outside of questions and answers were left out: {shown}{more}"
     return (file_notice(NoticeCode.OUTSIDE_QUESTIONS, problem, count=size),)
 
 
 class Parent(NamedTuple):
-    """A text and its passages, which are what is searched.
+    """A text and its passages; a search finds the passages.
 
     Attributes:
         chunk: the parent; its content spans from its first passage to its last.
@@ -138,8 +138,8 @@ class Parents(NamedTuple):
 def parents_of(document: PreparedDocument, chunks: Sequence[Chunk], count: Count, most: int = MOST_PARENT) -> Parents:
     """Return the sections of a document as parents of its chunks.
 
-    Sections begin at the first heading level that divides the document. One of more than `most` tokens is divided at
-    its subheadings or, if it has none, between chunks. A record, or a document cut in windows, has no sections: its
+    Sections begin at the first heading level that divides the document. A section of more than `most` tokens is divided
+    at its subheadings or, if it has none, between chunks. A record, or a document cut in windows, has no sections: its
     chunks are grouped into parents of at most `most` tokens.
 
     Args:
@@ -166,7 +166,7 @@ class _Division:
         self._document, self._count, self._most = document, count, most
 
     def sections(self, chunks: Sequence[Chunk], level: int) -> Iterator[Sequence[Chunk]]:
-        """Yield the chunks of each section of a level; of its subsections if it is too long."""
+        """Yield the chunks of each section of a level, or of its subsections if it is too long."""
         for path, section in groupby(chunks, lambda chunk: chunk.heading_path[:level]):
             group = list(section)
             if self._fits(group):
@@ -179,7 +179,7 @@ class _Division:
                 self.notices.append(_split(path[-1] if path else self._document.base.title or "", len(parts)))
 
     def filled(self, chunks: Sequence[Chunk]) -> Iterator[Sequence[Chunk]]:
-        """Yield runs of chunks, each as long as a parent may be."""
+        """Yield runs of chunks, each up to the limit of a parent."""
         group: list[Chunk] = []
         for chunk in chunks:
             if group and not self._fits([*group, chunk]):
@@ -211,7 +211,7 @@ class _Division:
 
 
 def _first_level(chunks: Sequence[Chunk]) -> int:
-    """Return the heading level at which to divide: 2 if the whole document stands below one heading."""
+    """Return the heading level at which to divide: 2 if the whole document is below one heading."""
     paths = [chunk.heading_path for chunk in chunks if chunk.heading_path]
     return len(_shared(paths)) + 1 if paths else 1
 
@@ -241,5 +241,5 @@ def _pages(first: Chunk, last: Chunk) -> dict[str, Any]:
 
 
 def _split(title: str, parts: int) -> Notice:
-    problem = f"the section {title[:80]!r} is longer than a parent may be: it stands in {parts} parents"
+    problem = f"the section {title[:80]!r} is too long for one parent: it is split into {parts} parents"
     return file_notice(NoticeCode.PARENT_SPLIT, problem, section=title[:80], count=parts)

@@ -24,8 +24,8 @@ from context_engine.ingest.loaded_document import LoadedDocument, contents_left_
 _MOST_TOKENS: Final = 512
 _MOST_TITLE: Final = 300
 _MOST_LINE: Final = 120
-_TOP: Final = 4_000  # the heading that names a document stands within so many characters
-_MOST_BEFORE: Final = 300  # characters that may stand above it: a document number, a version, a logo
+_TOP: Final = 4_000  # characters from the start within which the title may be
+_MOST_BEFORE: Final = 300  # characters allowed above the title: a document number, a version, a logo
 _NO_TITLE_END: Final = tuple(".;,")
 _SECTION: Final = re.compile(
     r"(?:(?:table of )?contents|introduction|purpose|scope|overview|background|summary|executive summary|abstract"
@@ -100,11 +100,8 @@ def strategy_of(
 def document_title(loaded: LoadedDocument, declared_title: str | None) -> str:
     """Return the title: the declared one, else the first heading, file property, first line or file name.
 
-    A heading is the title if it stands at the top and is neither one of several numbered headings of its rank
-    ("1 Scope", "2 Limits") nor a common section name ("Introduction").
-
-    Args:
-        loaded: the document; the title of a record is the first line of its text.
+    A heading is the title if it is at the top and is neither one of several numbered headings of its rank ("1 Scope",
+    "2 Limits") nor a common section name ("Introduction"). The title of a record is the first line of its text.
     """
     if loaded.record:
         return loaded.text.split("\n", 1)[0][:_MOST_TITLE]
@@ -116,7 +113,7 @@ def document_title(loaded: LoadedDocument, declared_title: str | None) -> str:
 def readable_name(loaded: LoadedDocument) -> str:
     """Return the file name as words: `hr-travel_policy_v3.md` is "hr travel policy v3"; a sheet's name follows.
 
-    A hyphen before a digit stays where it may be part of a code: `NPA-001`, `sp800-63b`.
+    A hyphen before a digit is kept if it may be part of a code: `NPA-001`, `sp800-63b`.
     """
     name = loaded.file_stem
     words = " ".join(_GAP.sub(" ", name).split()) or name
@@ -135,7 +132,7 @@ def _first_heading(text: str) -> str | None:
 
 def _names(heading: Heading, every: tuple[Heading, ...]) -> bool:
     """Whether a heading names the whole document."""
-    if not _tells(heading.text):
+    if not _may_be_title(heading.text):
         return False
     if heading.label:
         return heading.marked and not any(other.rank <= heading.rank and other is not heading for other in every)
@@ -143,14 +140,14 @@ def _names(heading: Heading, every: tuple[Heading, ...]) -> bool:
 
 
 def _first_line(text: str) -> str | None:
-    """Return the first line if it stands alone like a title and is not a numbered heading."""
+    """Return the first line if it is a separate line like a title and not a numbered heading."""
     if any(not text[: first.start].strip() for first in headings(text)[:1]):
         return None
     line, _, rest = _MARGINS.sub("", text.lstrip()).partition("\n")
     line = without_markup(line).strip("*_# ")
     alone = rest[:1] in ("", "\n") and len(line) <= _MOST_LINE and not line.endswith(_NO_TITLE_END)
-    return line if line and alone and _tells(line) else None
+    return line if line and alone and _may_be_title(line) else None
 
 
-def _tells(text: str) -> bool:
+def _may_be_title(text: str) -> bool:
     return _SECTION.fullmatch(text) is None and any(map(str.isalpha, PLACEHOLDER.sub("", text)))

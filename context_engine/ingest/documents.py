@@ -57,15 +57,15 @@ class PreparedDocument:
     """A document that is ready to be cut.
 
     Attributes:
-        document_id: front matter, else the record's id, else what the text says, else the file's name.
-        version: "" where it has none.
-        named: whether the document states its own id.
+        document_id: from front matter, else the record, else the text, else the file's name.
+        version: "" if it states none.
+        named: whether the document states an id.
         content_hash: SHA-256 over everything its chunks are made of.
         strategy: how it is cut.
         structure: the structure that decided the strategy; None if its type or a profile did.
         contents: tables of contents, which are left out of the chunks.
-        base: a chunk with everything the document's chunks have in common.
-        notices: what the loader guessed or left out, and declared fields that could not be used.
+        base: a chunk with the common fields of the document's chunks.
+        notices: guesses and omissions of the loader, and invalid declared fields.
     """
 
     loaded: LoadedDocument
@@ -82,7 +82,7 @@ class PreparedDocument:
 
     @property
     def cut_by(self) -> CutBy:
-        """What decided how it is cut."""
+        """The decision on how it is cut: its structure, or "declared"."""
         return self.structure.kind if self.structure else "declared"
 
     @property
@@ -102,15 +102,14 @@ def prepare(
 ) -> PreparedDocument:
     """Return a document with its identity, declared fields and hash; nothing is cut yet.
 
-    Declared values are kept as they stand: whether they may raise authority or lower a classification is decided at
+    Declared values are kept unchanged: whether they may raise authority or lower a classification is decided at
     retrieval. The rule's classification is the least the document gets, the rule's tier its highest authority.
 
     Args:
-        rule: the manifest rule that matched its file; None takes the type from the document.
-        strategies: the chunking table; the built-in one if None.
-        max_chunk_tokens: upper bound for every chunk, whatever the table or a profile says; None: 512, or the
-            profile's own size.
-        document_id: the id to use instead of the file's name if the document states none.
+        rule: the manifest rule that matched its file; None: the type comes from the document.
+        strategies: the chunking table; None: the built-in one.
+        max_chunk_tokens: upper bound for every chunk, over the table and profiles; None: 512, or the profile's size.
+        document_id: the id, instead of the file's name, if the document states none.
 
     Raises:
         ConfigError: the rule names an unknown profile.
@@ -152,11 +151,11 @@ def prepare(
 def chunks_of(document: PreparedDocument, counter: TokenCounter, *, now: datetime | None = None) -> list[Chunk]:
     """Return the document's chunks in order.
 
-    A chunk's id is `document@version#section`, with the position where there is no section number, and `~2`, `~3` for
-    the further parts of a section.
+    A chunk's id is `document@version#section`, with the position instead of a missing section number, and `~2`, `~3`
+    for further parts of a section.
 
     Args:
-        now: used for `created_at` if the strategy asks for it and the document does not state it; the clock's if None.
+        now: used for `created_at` if the strategy requests it and the document does not state it; None: current time.
     """
     pieces = cut(document.loaded.text, document.strategy, counter.count, document.contents)
     chunk_ids = _chunk_ids(document, pieces)
@@ -215,7 +214,7 @@ def _chunk_ids(document: PreparedDocument, pieces: Sequence[Piece]) -> list[str]
 
 
 def _fields(loaded: LoadedDocument) -> dict[str, Any]:
-    """Return header fields overridden by front matter, named as in DECLARED_FIELDS; a record keeps its own names."""
+    """Return header fields overridden by front matter, named as in DECLARED_FIELDS; a record keeps its names."""
     if loaded.record:
         return dict(loaded.fields)
     named: dict[str, Any] = {}

@@ -1,8 +1,8 @@
 r"""The files of a folder, the sources that take each file, file names as valid and safe text, and the ingested folders.
 
 File names on disk are bytes. `shown_name` decodes them as UTF-8; every byte that is not UTF-8, and every byte of a
-control, line-breaking or direction character, becomes `\xHH` in lower case. A backslash that already stands before
-such a form becomes `\x5c`, so no two names look alike. Nothing else changes: upper and lower case, and the composed and
+control, line-breaking or direction character, becomes `\xHH` in lower case. A backslash in front of such a form
+becomes `\x5c`, so that no two names look alike. Nothing else changes: upper and lower case, and the composed and
 decomposed forms of a letter, are different names here as on the disk.
 """
 
@@ -82,7 +82,7 @@ def files_of(root: Path, unread: Callable[[OSError, Path], None], linked: Callab
 def names_of(file: Path, root: Path, *, alone: bool) -> list[str]:
     """Return the names by which rules may match a file, as they are on the disk.
 
-    Every tail of the full path, shortest first, for a file that was given alone; else the path below `root`.
+    With `alone` (a single file was given) every tail of its full path, shortest first; else the path below `root`.
     """
     if not alone:
         return [file.relative_to(root).as_posix()]
@@ -165,7 +165,7 @@ class IngestedFolders:
         Raises:
             OSError: the file cannot be written.
         """
-        folders = dict(self._held())
+        folders = dict(self._by_source())
         place = str(ingested.absolute())
         for source_id in source_ids:
             folders[source_id] = [place, *(known for known in folders.get(source_id, ()) if known != place)][:_MOST]
@@ -175,10 +175,10 @@ class IngestedFolders:
 
     def of(self, source_id: str) -> list[Path]:
         """Return the folders and files that were ingested into a source, the latest first."""
-        return [Path(folder) for folder in self._held().get(source_id, ())]
+        return [Path(folder) for folder in self._by_source().get(source_id, ())]
 
     def file(self, source_id: str, path: str) -> Path | None:
-        """Return the file of a document, None if none of the source's folders holds it any more.
+        """Return the file of a document; None if it no longer exists.
 
         Args:
             path: of the document, relative to the ingested folder.
@@ -192,7 +192,7 @@ class IngestedFolders:
                 return place
         return None
 
-    def _held(self) -> Mapping[str, Sequence[str]]:
+    def _by_source(self) -> Mapping[str, Sequence[str]]:
         try:
             folders = json.loads(self._path.read_text("utf-8"))
             return dict(folders["sources"]) if folders["form"] == _FORM else {}

@@ -1,4 +1,4 @@
-"""Fields that a document states about itself: YAML front matter, labelled lines at its top, and file properties."""
+"""Declared fields of a document: YAML front matter, labelled lines at its top, and file properties."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def front_matter(text: str) -> tuple[Mapping[str, Any], int]:
     Identifiers and versions stay as written: YAML would read 3.10 as 3.1 and 0637 as 415.
 
     Raises:
-        BrokenFrontMatter: it has no end, is not a YAML mapping, or is over 64 KiB.
+        BrokenFrontMatter: no end, not a YAML mapping, or over 64 KiB.
     """
     first = text.find("\n")
     if first < 0 or text[:first].rstrip() != "---":
@@ -167,7 +167,7 @@ def _pair(part: str) -> tuple[str, str] | None:
 
 
 def real_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return title, version, author, created and modified, without values that a program filled in by itself.
+    """Return title, version, author, created and modified, without values that a program filled in.
 
     Left out are file and program names as titles, library and account names as authors, the date of a library's
     template, and dates before 1990.
@@ -199,7 +199,7 @@ def moment(text: str) -> datetime | None:
 
 
 def labelled(line: str) -> list[str]:
-    """Split labels that stand side by side in a page header into lines, each with ever fewer words before it.
+    """Split a page header with several labels into lines; each label also with fewer and fewer of its words.
 
     >>> labelled("Harbour Bank Version: 3.2 Owner: Risk")
     ['Harbour Bank Version: 3.2', 'Bank Version: 3.2', 'Version: 3.2', 'Owner: Risk']

@@ -1,4 +1,4 @@
-"""What loaders return: a document of a file, or the reason why it could not be read, and notices."""
+"""Results of loaders: a document of a file, or the reason why it could not be read, and notices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.core.models import Notice, NoticeCode, messages
 
 TEMPLATES: Final = frozenset(("erb", "tmpl"))
-"""Suffixes of templates, in which a program fills in values; the suffix before says what they are: `limits.md.erb`."""
+"""Suffixes of templates, in which a program fills in values; the suffix before is the format: `limits.md.erb`."""
 _FILLED_IN: Final = frozenset(("md", "markdown", "htm", "html", "txt"))
 NO_TEXT: Final = "has no text: if it holds pictures of pages, run a text recognition (OCR) over it first"
 _WORD: Final = re.compile(r"\w+")
@@ -24,8 +24,8 @@ class Skipped(NamedTuple):
     Attributes:
         path: relative to the ingested folder, as `shown_name` writes it.
         line: 1-based line of the file; None for the whole file.
-        error: whether it should have worked. False for a file that holds no text, matches no rule, or is of an
-            unknown kind.
+        error: whether this is an error; False for a file that holds no text, matches no rule, or is of an unknown
+            kind.
     """
 
     path: str
@@ -48,14 +48,14 @@ class LoadedDocument:
         fields: front matter, or the record; the values are JSON values, dates and datetimes.
         header: fields from labelled lines at the top of the text ("Version: 3.2"); `fields` override them.
         properties: whether `fields` are file properties and headings are reliable (not in a PDF, where they are
-            guessed from the type): then a heading is preferred as the title.
+            guessed from the type); a heading is then preferred as the title.
         record: whether the document is an entity record.
         line: 1-based line or row of the record in its file; its number in a JSON array.
         part: the sheet of a record, if the file has several.
-        pages: (offset in `text` where a page begins, its 1-based number), ascending; empty if there are no pages.
+        pages: (offset in `text` where a page begins, its 1-based number), ascending; empty without pages.
         location: location metadata for its chunks: `sheet` and `row` of a workbook, `line` of a text file (for a text,
             its first line); empty if the format has none.
-        notices: what of the file is not in `text`, or was guessed; without a subject they concern the document.
+        notices: omissions and guesses; without a subject they concern the document.
     """
 
     path: str
@@ -110,14 +110,14 @@ def without_text(name: str, notices: Sequence[Notice], *, pictures: bool) -> Ski
     """Return the report on an office document without text.
 
     Args:
-        pictures: whether it holds pictures or other objects that may contain text; otherwise it is empty, no error.
+        pictures: whether it holds pictures or other objects that may contain text; if not, it is empty, not an error.
     """
     unread = pictures or bool(notices)
     return Skipped(name, "; ".join((NO_TEXT if unread else "has no text", *messages(notices))), error=unread)
 
 
 def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
-    """Return the page of a character; None if there are no pages or it stands before the first.
+    """Return the page of a character; None without pages, or before the first page.
 
     `pages` are (offset where a page begins, its number), ascending.
     >>> page_at(((0, 1), (900, 2)), 899), page_at(((0, 1), (900, 2)), 900), page_at((), 5)
@@ -128,7 +128,7 @@ def page_at(pages: Sequence[tuple[int, int]], offset: int) -> int | None:
 
 
 def missing(lines: Sequence[str], text: str) -> list[str]:
-    """Return the lines with a word that the text does not have; a page number at the end of a line does not count.
+    """Return the lines with a word that is not in the text; a page number at the end of a line does not count.
 
     >>> missing(["1 Scope ... 3", "Waivers 12"], "1 Scope: all desks")
     ['Waivers 12']
@@ -146,11 +146,7 @@ def quoted(parts: Sequence[str]) -> str:
 
 
 def contents_left_out(lines: Sequence[str], text: str, pages: Sequence[int] = ()) -> Notice:
-    """Return the notice that a table of contents is left out; lines that are not in the text are quoted.
-
-    Args:
-        pages: the pages of the table, ascending; empty if there are no pages.
-    """
+    """Return the notice that a table of contents is left out; lines that are not in the text are quoted."""
     left = f"a table of contents is left out: {len(lines)} lines{_on(pages)}"
     alone = missing(lines, text)
     message = f"{left}; not in the text: {quoted(alone)}" if alone else left

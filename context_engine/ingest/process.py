@@ -4,9 +4,9 @@ It is started by command, not forked: a fork would copy the locks that other thr
 own process group, so that programs that a loader starts end with it. It has its own folder for temporary files, which
 is deleted however the process ends.
 
-Memory is limited where the system reports the size of a process and can bound its address space (Linux): a file may
-take `file_memory_mb` beyond what the process held before its first file. Only the soft limit is set, so that a program
-that a loader starts may set its own. Elsewhere only the limits on time and output apply.
+Memory is limited if the system reports the size of a process and can bound its address space (Linux): a file may take
+`file_memory_mb` beyond the memory of the process before its first file. Only the soft limit is set, so that a program
+started by a loader may set another. On other systems only the limits on time and output apply.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MOST_ITEMS: Final = 64
 _MOST_CHARS: Final = 256 * 1024
 _MOST_SILENCE_S: Final = 1.0
 _ORPHAN_S: Final = 60
-"""How long a worker waits for a task, or outlives a file's time limit, before the system ends it."""
+"""Seconds that a worker waits for a task, or outlives a file's time limit, before the system ends it."""
 
 
 def write_frame(stream: IO[bytes], kind: bytes, body: bytes = b"") -> None:
@@ -164,7 +164,7 @@ def borrowed() -> Process:
 
 
 def give_back(process: Process) -> None:
-    """Keep a process for the next task; it ends by itself if none comes for a while."""
+    """Keep a process for the next task; it ends if none comes for a while."""
     process.used = True
     with _idle_lock:
         if len(_idle) < _MOST_IDLE and process.grown() < _MOST_KEPT:
@@ -184,7 +184,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _scratch() -> str | None:
-    """Return a new folder for temporary files; None if none can be made, which most files do not need."""
+    """Return a new folder for temporary files; None if it cannot be made (most files do not need one)."""
     try:
         return tempfile.mkdtemp(prefix="context-engine-")
     except OSError:

@@ -1,8 +1,8 @@
-"""Decide which documents that a base holds and its folder does not may be removed.
+"""Decide which documents of a base may be removed because its folder no longer holds them.
 
-A document is gone if its file is gone, or if its file was read and no longer gives it. Nothing is known of the
-documents of a file that could not be read, or of those below a folder that could not be listed: they are kept. A folder
-that holds nothing of a source any more may be the wrong folder, or not be mounted.
+A document is gone if its file is gone, or if its file was read and no longer gives it. Documents of a file that could
+not be read, or below a folder that could not be listed, are kept. A folder that no longer holds any document of a
+source may be the wrong folder, or not be mounted.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from context_engine.core.protocols import FileTrackingSink, Sink
 from context_engine.ingest.report import DocumentKey, KeptDocuments
 
 MOST_UNCONFIRMED: Final = 10
-"""A source with at most so many documents may lose all of them without a confirmation."""
+"""Most documents that a source may lose completely without a confirmation."""
 _GONE: Final = "no longer in the folder: if it holds all of the source, run again with --prune to remove them"
 _EMPTIED: Final = (
-    "kept: the folder holds nothing of this source any more, so it may be the wrong folder, or not be mounted. If all "
-    "of it is meant to go, run again with --prune --allow-empty"
+    "kept: the folder no longer holds any document of this source, so it may be the wrong folder, or not be mounted. "
+    "To remove all of them, run again with --prune --allow-empty"
 )
 
 
 @dataclass(slots=True)
 class FolderScan:
-    """What a run found in its folder, by shown paths below it.
+    """The files and folders that a run found, by their shown paths.
 
     Attributes:
         listed: every file.
@@ -50,7 +50,7 @@ class HeldDocuments:
 
     Attributes:
         sink: holds the documents.
-        scan: what the run found.
+        scan: files found by the run.
     """
 
     sink: Sink
@@ -113,8 +113,8 @@ def plan_prune(
     Args:
         gone: documents that the source holds and the run did not see.
         file_of: returns the file that a document came from; None if unknown.
-        emptied: whether the folder holds nothing of the source any more.
-        confirmed: whether an emptied source was confirmed.
+        emptied: whether the folder no longer holds any document of the source.
+        confirmed: whether the user confirmed that.
     """
     removed: list[DocumentKey] = []
     kept: dict[tuple[NoticeCode, str], list[DocumentKey]] = {}
@@ -136,9 +136,9 @@ def _unknown(file: str | None, scan: FolderScan, unread: Collection[str]) -> str
         if not unread and not scan.closed:
             return None
         where = next(iter(sorted(unread)), None) or next(iter(sorted(scan.closed)))
-        return f"kept: which file they came from is not known, and {where} could not be read. Mend that, and run again"
+        return f"kept: which file they came from is not known, and {where} could not be read. Fix that, and run again"
     if file in unread:
-        return f"kept: {file} could not be read. Mend it or take it out of the folder, and run again"
+        return f"kept: {file} could not be read. Fix it or take it out of the folder, and run again"
     folder = scan.closed_above(file)
     if folder is None:
         return None

@@ -21,7 +21,7 @@ from context_engine.ingest.report import documents
 _SHARE: Final = 2 << 20  # bytes; output limits grow with the file, so that a 2 GB table can be read to its end
 BATCH = 200
 Known = Mapping[str, Mapping[tuple[str, str], str]]
-"""What the sources already hold: {source id: {(document id, version): content hash}}."""
+"""The documents that the sources already hold: {source id: {(document id, version): content hash}}."""
 Loaded = tuple[Assignment, LoadedDocument | Skipped]
 
 
@@ -29,7 +29,7 @@ def too_long(count: int, settings: IngestSettings) -> str:
     """Return why reading a file stopped when it took too long; `count` documents were kept.
 
     >>> too_long(0, IngestSettings())
-    'took longer than 30 s to be read: nothing of it is kept. Split it, or raise file_timeout_s in ingest.json'
+    'took longer than 30 s to be read: none of it is kept. Split it, or raise file_timeout_s in ingest.json'
     """
     return f"took longer than {settings.file_timeout_s:g} s to be read: {_end(count, 'file_timeout_s')}"
 
@@ -41,7 +41,7 @@ def too_much(count: int, settings: IngestSettings) -> str:
 
 def lost(count: int, settings: IngestSettings) -> str:
     """Return why reading a file stopped when its process ended; `count` documents were kept."""
-    ended = "the process that read it ended, perhaps for want of memory"
+    ended = "the process that read it ended, perhaps because of too little memory"
     return f"{ended} (file_memory_mb is {settings.file_memory_mb:,}): {_end(count, 'file_memory_mb')}"
 
 
@@ -68,7 +68,7 @@ def _shares(file: Path) -> int:
 
 
 def _end(count: int, key: str) -> str:
-    kept = f"what it gave before is kept ({documents(count)})" if count else "nothing of it is kept"
+    kept = f"what it gave before is kept ({documents(count)})" if count else "none of it is kept"
     return f"{kept}. Split it, or raise {key} in ingest.json"
 
 
@@ -77,9 +77,8 @@ class IngestOptions:
     """How documents are cut and written.
 
     Attributes:
-        strategies: the chunking table; the built-in one if None.
-        max_chunk_tokens: most tokens of a chunk; None: 512, or the profile's own size.
-        counter: counts tokens.
+        strategies: the chunking table; None: the built-in one.
+        max_chunk_tokens: most tokens of a chunk; None: 512, or the profile's size.
         most_bytes: larger files are refused.
         batch: documents written between two commits.
         jobs: worker processes that load and cut; 0 picks one to four by the size of the files. The output and its
@@ -119,7 +118,7 @@ class CutDocument(NamedTuple):
 
 
 Item = CutDocument | tuple[str, Skipped]
-"""One result of reading a file: a document for a source, or (source id, why there is none)."""
+"""One result of reading a file: a document for a source, or (source id, reason why there is none)."""
 
 
 def read_file(job: FileJob, options: IngestOptions, known: Known) -> Iterator[Item]:
@@ -180,7 +179,7 @@ def _loaded(job: FileJob, taker: Assignment, options: IngestOptions) -> Iterator
 def prepared(
     taker: Assignment, loaded: LoadedDocument, options: IngestOptions, document_id: str | None = None
 ) -> PreparedDocument:
-    """Prepare a document by the options; `document_id` is used if it states no id of its own."""
+    """Prepare a document by the options; `document_id` is used if it states no id."""
     return prepare(
         loaded,
         taker.rule,

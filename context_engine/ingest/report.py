@@ -1,4 +1,4 @@
-"""What a run of `ingest` did."""
+"""The report of a run of `ingest`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def documents(count: int) -> str:
 
 
 class RefusedDocument(NamedTuple):
-    """A document that the target refused, and why; the target keeps its previous version."""
+    """A document that the target refused, with the reason; the target keeps its previous version."""
 
     source_id: str
     document_id: str
@@ -42,7 +42,7 @@ class KeptDocuments(NamedTuple):
 
     Attributes:
         reason: NOT_PRUNED, DOCUMENTS_GONE or SOURCE_EMPTIED.
-        cause: why, in words, and what to do about it.
+        cause: the reason and the remedy in words.
         documents: (document id, version) of each.
     """
 
@@ -73,19 +73,19 @@ class KeptDocuments(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestReport:
-    """What a run did; in a dry run, what it would have done.
+    """The results of a run; in a dry run, the expected results.
 
     Attributes:
         files: files looked at.
         documents: documents found, including unchanged ones.
         chunks: chunks written.
         unchanged, replaced, removed: documents left alone, overwritten and deleted; all others are new or refused.
-        refused: documents that the target refused, and why.
-        skipped: files and lines that gave no document, and why.
-        kept: documents that the folder does not hold and that were not removed, and why.
-        notices: what was guessed or left out, each about a file, a record or a source.
-        cut_by: number of documents by what decided their cut: "declared" (a type or a profile), or the structure found
-            in them: "sections", "fields" or "windows".
+        refused: documents that the target refused.
+        skipped: files and lines that gave no document.
+        kept: documents that the folder does not hold and that were not removed.
+        notices: guesses and omissions, each about a file, a record or a source.
+        cut_by: number of documents by the decision on their cut: "declared" (a type or a profile), or the structure
+            found in them: "sections", "fields" or "windows".
         samples: in a dry run, the first chunks that would be written.
         elapsed_s: seconds.
     """
@@ -112,7 +112,7 @@ class IngestReport:
 
     @property
     def added(self) -> int:
-        """Documents that were not there before."""
+        """The number of new documents."""
         return self.documents - self.unchanged - self.replaced - len(self.refused)
 
     @property

@@ -63,12 +63,11 @@ def ingest(
     Args:
         path: a folder, or one file.
         specs: the sources; their `documents` rules select the files.
-        source_id: put every supported file into this source, whatever the rules say.
+        source_id: put every supported file into this source, regardless of the rules.
         prune: remove documents that the folder no longer holds. Documents of unreadable files and folders are kept,
-            and all of a source, if more than a few, when the folder holds nothing of it any more. Without `prune` the
-            report says what it would remove.
-        allow_empty: with `prune`, a source may lose all of its documents if the folder holds nothing of it.
-        dry_run: write nothing.
+            and all documents of a source, if more than a few, of which the folder no longer holds any. Without `prune`
+            the report lists what it would remove.
+        allow_empty: with `prune`, a source may lose all of its documents if the folder holds none of them.
         memory: files that it knows as unchanged are not read.
 
     Raises:
@@ -80,7 +79,7 @@ def ingest(
     wanted = (specs,) if isinstance(specs, SourceSpec) else tuple(specs)
     _check(place, wanted, source_id, prune)
     if allow_empty and not prune:
-        raise InvalidRequest("allow_empty only has an effect with prune (--prune --allow-empty): give both, or neither")
+        raise InvalidRequest("allow_empty only has an effect with prune: give both (--prune --allow-empty), or neither")
     run = _IngestRun(wanted, sink, options or IngestOptions(), dry_run)
     started = time.monotonic()
     root = place if place.is_dir() else place.resolve().parent
@@ -175,7 +174,7 @@ class _IngestRun:
     )  # chunks of each document, if the sink may refuse some
 
     def read_sources(self, source_ids: Sequence[str]) -> None:
-        """Read what the sources hold."""
+        """Read the lists of documents that the sources hold."""
         for source_id in source_ids:
             self.before[source_id] = dict(self.sink.documents(source_id))
 
@@ -196,7 +195,7 @@ class _IngestRun:
         return True
 
     def file(self, job: FileJob, items: Iterator[Item]) -> ScannedFile | None:
-        """Take the items of one file and return what to remember of it; None if part of it was skipped."""
+        """Take the items of one file and return its result for the cache; None if part of it was skipped."""
         if not job.takers:
             self.skipped[Skipped(job.names[0], _NO_RULE, error=False)] = None
         left, noticed, untyped = len(self.skipped), len(self.notices), self.untyped.copy()
@@ -305,7 +304,7 @@ class _IngestRun:
                 self.uncommitted += 1
 
     def report_gone(self, specs: Sequence[SourceSpec]) -> None:
-        """Report what `prune` would remove."""
+        """Report the documents that `prune` would remove."""
         for spec in specs:
             try:
                 gone = self.held.gone(spec.id, self.seen.get(spec.id, {}))
@@ -316,11 +315,11 @@ class _IngestRun:
 
     @property
     def held(self) -> HeldDocuments:
-        """What the sources hold."""
+        """The documents that the sources hold, compared with the folder."""
         return HeldDocuments(self.sink, self.scan)
 
     def commit(self) -> None:
-        """Commit what was written since the last commit."""
+        """Commit the documents written since the last commit."""
         if self.uncommitted:
             self.sink.commit()
             self.uncommitted = 0

@@ -1,4 +1,4 @@
-"""Remembers what the last run made of each file, so that unchanged files need not be read again.
+"""Remembers the result of the last run for each file, so that unchanged files need not be read again.
 
 A file counts as unchanged if its size and modification time are the same, it would be cut the same way, and the sources
 still hold its documents. Only files that gave documents, and of which no part was skipped, are remembered, together
@@ -31,7 +31,7 @@ _YOUNG_S: Final = 3.0
 
 
 class ScannedDocument(NamedTuple):
-    """A document that a file gave; `cut_by` as in `PreparedDocument`."""
+    """A document of a file; `cut_by` as in `PreparedDocument`."""
 
     source_id: str
     document_id: str
@@ -42,7 +42,7 @@ class ScannedDocument(NamedTuple):
 
 
 class ScannedFile(NamedTuple):
-    """What a file gave: documents, their notices, and (source id, code, reason, count) of those without a type."""
+    """The result of a file: documents, notices, and (source id, code, reason, count) of documents without a type."""
 
     documents: Sequence[ScannedDocument]
     notices: Sequence[Notice]
@@ -63,12 +63,7 @@ class ScanCache:
         self._stamps: dict[str, tuple[str, list[int]]] = {}
 
     def recall(self, job: FileJob, options: IngestOptions, known: Known) -> ScannedFile | None:
-        """Return what an unchanged file gave; None if it has to be read.
-
-        Args:
-            options: how it would be cut.
-            known: the documents that the sources hold.
-        """
+        """Return the remembered result of an unchanged file; None if it has to be read."""
         name, now = _name(job.file), _stamp(job.file)
         if now is None or not job.takers:
             return None
@@ -89,7 +84,7 @@ class ScanCache:
         return ScannedFile(documents, notices, untyped)
 
     def learn(self, job: FileJob, made: ScannedFile | None) -> None:
-        """Remember what a file gave; None forgets it."""
+        """Remember the result of a file; None forgets it."""
         name = _name(job.file)
         how, stamp = self._stamps.get(name, ("", [0, 0]))
         if not made or not made.documents or not how or time.time() - stamp[1] / 1e9 < _YOUNG_S:

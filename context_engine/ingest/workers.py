@@ -1,8 +1,8 @@
 """Load and cut files in worker processes, each within its limits, and return the results in the order of the files.
 
-Loading and cutting are bound by the processor, so threads would not help; and only a process can be ended from outside
-when a file takes too much time or memory. Each process takes every n-th file. Its results wait in a short queue and in
-its pipe, so memory stays bounded however large the folder is. While the queue is full, no file's time runs.
+Loading and cutting are bound by the processor, so threads would not help, and only a process can be ended from outside
+if a file takes too much time or memory. Each process takes every n-th file. Its results wait in a short queue and in
+its pipe, so memory is bounded for folders of any size. While the queue is full, the time of a file does not run.
 
 A file that exceeds its time or memory, or that its process does not survive, gives one error; a new process goes on
 with the next file. Documents that a file of records gave before are kept.
@@ -49,13 +49,9 @@ Loss = Callable[[int, IngestSettings], str]
 def read_all(
     jobs: Sequence[FileJob], options: IngestOptions, known: Known
 ) -> Generator[tuple[FileJob, Iterator[Item]]]:
-    """Yield each file with its items; consume the items of a file before asking for the next file.
+    """Yield each file with its items; consume the items of a file before requesting the next file.
 
     If the token counter cannot be pickled, files are loaded in the workers but cut in this process.
-
-    Args:
-        options: how they are cut, by how many processes, and their limits.
-        known: what the sources already hold.
     """
     read = [job for job in jobs if job.takers]
     width = min(options.jobs or _worthwhile(read), len(read))
@@ -85,10 +81,8 @@ def read_one(
     """Load and cut one file by a rule, within its limits.
 
     Args:
-        file: the file.
-        rule: how it is cut; None takes that from the document.
-        options: how it is cut, and its limits.
-        name: the path for its documents, as `shown_name` writes it; the file's own name if None.
+        rule: the manifest rule; None: the document decides how it is cut.
+        name: the path for its documents, as `shown_name` writes it; None: the file's name.
     """
     name = shown_name(file.name) if name is None else name
     yield from _read(FileJob(file, file.absolute().parent, (name,), (Assignment("", rule, name),)), options)
@@ -97,12 +91,7 @@ def read_one(
 def cut_loaded(
     documents: Sequence[LoadedDocument], rule: DocumentRule | None, options: IngestOptions
 ) -> Generator[Item]:
-    """Cut documents of one file that are already loaded (at least one) by a rule, within the limits.
-
-    Args:
-        rule: how they are cut; None takes that from each document.
-        options: how they are cut, and the limits.
-    """
+    """Cut already loaded documents of one file (at least one), within the limits; `rule` None: by document."""
     name = documents[0].path
     yield from _read(FileJob(Path(name), Path(), (name,), (Assignment("", rule, name),), tuple(documents)), options)
 
@@ -130,7 +119,7 @@ def _can_be_pickled(counter: Any) -> bool:
     try:
         pickle.dumps(counter)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        logger.info("chunks are cut in this process: the token counter cannot be handed to others (%s)", error)
+        logger.info("chunks are cut in this process: the token counter cannot be sent to other processes (%s)", error)
         return False
     return True
 

@@ -1,13 +1,12 @@
-"""Load files as documents. Each format has a module, whose docstring says what is read and what is left out.
+"""Load files as documents. Each format has a module, whose docstring lists what is read and what is left out.
 
-A format's module is imported with the first file of that format; those of text and JSON, which read the demo bank, are
+A format's module is imported with the first file of that format; text and JSON, the formats of the demo bank, are
 imported at once.
 
 Nothing in a file is run or fetched: no macro, formula, script, link or external entity. A file that cannot be read
 gives one error, and no exception of a parser leaves `load`.
 
-A new format takes its module, an entry in LOADERS (and in ZIPPED, if its files are zip archives), tests and
-documentation.
+A new format needs a module, an entry in LOADERS (and in ZIPPED if its files are zip archives), tests and documentation.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _WITH_MACROS: Final = {".docm": ".docx", ".pptm": ".pptx", ".xlsm": ".xlsx"}
 
 
 def _module(name: str, function: str) -> Loader:
-    """A loader that imports its module with its first file."""
+    """Return a loader that imports its module with its first file."""
 
     def load_file(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         loader: Loader = getattr(import_module(f"{__name__}.{name}"), function)
@@ -94,13 +93,12 @@ def load(
     name: str | None = None,
     settings: IngestSettings = IngestSettings(),  # noqa: B008 - frozen
 ) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the documents of one file, and a `Skipped` for whatever could not be read.
+    """Yield the documents of one file, and a `Skipped` for each part that could not be read.
 
     Args:
         root: the ingested folder; a link that leads out of it is refused.
-        most_bytes: larger documents are refused.
-        most_streamed_bytes: larger files of records are refused.
-        name: the path for its documents, as `shown_name` writes it; relative to `root` if None.
+        most_bytes, most_streamed_bytes: limits of the size of a document, and of a file of records.
+        name: the path for its documents, as `shown_name` writes it; None: relative to `root`.
     """
     file = SourceFile(path, shown_name(path.relative_to(root).as_posix()) if name is None else name, settings)
     suffix = path.suffix.lower()
@@ -129,7 +127,7 @@ def load(
         yield Skipped(file.name, f"is not {error.encoding} all through: save it as UTF-8")
     except Exception as error:
         logger.debug("a loader failed", exc_info=True)
-        yield Skipped(file.name, f"is damaged, or not what its suffix says: {_first_line(error)}")
+        yield Skipped(file.name, f"is damaged, or does not fit its suffix: {_first_line(error)}")
 
 
 def _unknown(name: str, suffix: str) -> Skipped:

@@ -39,8 +39,8 @@ def check_archive(stream: BinaryIO, kind: str, most_bytes: int, most_part: int, 
     Args:
         kind: the expected format: "DOCX", "XLSX", "PPTX", "ODT", or another one with its `main` part.
         most_bytes: limit for all parts together, unpacked.
-        most_part: limit in bytes for a part that the parser holds in memory as a whole.
-        main: how the path of the main part begins, in lower case, if the format is none of the four.
+        most_part: limit in bytes for a part that the parser holds in memory.
+        main: start of the main part's path, in lower case, for a format other than the four.
     """
     try:
         with ZipFile(stream) as archive:
@@ -110,7 +110,7 @@ def _refused_part(archive: ZipFile, entries: list[ZipInfo], most_part: int) -> s
 
 
 def _declares(prolog: bytes) -> bool:
-    """Whether XML has a document type, or hides the place where one may stand behind more than the prolog."""
+    """Whether XML has a document type, or could have one after the examined prolog."""
     if b"<!DOCTYPE" in prolog or b"<!ENTITY" in prolog:
         return True
     bare = _BEFORE_ROOT.sub(b"", prolog)
@@ -136,7 +136,7 @@ class XmlParts:
 
     Args:
         archive: the file, already checked by `check_archive`.
-        kind: what is read, for the error if lxml is not installed.
+        kind: the feature, for the error if lxml is not installed.
 
     Attributes:
         problems: one line for each part that could not be read.
@@ -167,7 +167,7 @@ class XmlParts:
         return self._archive.getinfo(self._names[_plain(name)]).file_size
 
     def data(self, name: str) -> bytes:
-        """Return a part's bytes as far as they can be unpacked; empty if there is no such part."""
+        """Return a part's bytes as far as they can be unpacked; b"" if the part is missing."""
         entry = self._names.get(_plain(name))
         out = bytearray()
         if entry is None:
@@ -183,7 +183,7 @@ class XmlParts:
         return bytes(out)
 
     def root(self, name: str) -> Any | None:
-        """Return a part's root element, of a damaged part what can be recovered; None if there is nothing."""
+        """Return a part's root element, recovered as far as possible if damaged; None if missing or unreadable."""
         data = self.data(name)
         if not data.strip():
             return None

@@ -3,7 +3,7 @@
 Read: encoding and separator (comma, semicolon, tab, bar; or a first line `sep=;`) are detected; tables, pairs and texts
 are told apart as on a sheet (`sheet_layout`); lines above a head are the caption that each record carries; cells stay
 text as written, so that 0637 and 31/03/2026 do not change. A cell that begins with = + - or @ is text too: no
-formula is run. Cells beyond the head are named by their column letters, and an unclosed quote is read as it stands
+formula is run. Cells beyond the head are named by their column letters, and an unclosed quote is read literally
 (both reported). Not read: NUL characters, which are left out (reported).
 """
 
@@ -27,7 +27,7 @@ from context_engine.ingest.loaders.table import TableRow
 _SEPARATORS: Final = (",", ";", "\t", "|")
 _SAMPLE_LINES: Final = 100
 _MOST_QUOTES: Final = 100
-_SPACED: Final = 0.4  # with a larger share of empty lines, these stand between rows, not between tables
+_SPACED: Final = 0.4  # with a larger share of empty lines, they separate rows, not tables
 
 
 def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -49,7 +49,7 @@ def load_csv(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 def separator(lines: Sequence[str], suffix: str = ".csv") -> str:
-    """Return the separator that cuts most lines into the same number of cells, two or more.
+    """Return the separator that cuts the most lines into the same number of cells, at least two.
 
     >>> separator(["Desk;Limit", "Rates;1,5", "Credit;2,25"])
     ';'
@@ -73,7 +73,7 @@ def _cut(lines: Sequence[str], sign: str) -> list[list[str]]:
 
 def _documents(stream: TextIO, file: SourceFile, notices: FileNotices) -> Iterator[LoadedDocument | Skipped]:
     broken: list[str] = []
-    lines = _sound(stream, notices, broken)
+    lines = _readable(stream, notices, broken)
     sample = list(islice(lines, _SAMPLE_LINES))
     sign, skipped = _declared(sample) or (separator(sample, file.path.suffix.lower()), 0)
     empty = sum(not line.strip() for line in sample)
@@ -99,7 +99,7 @@ def _declared(sample: Sequence[str]) -> tuple[str, int] | None:
     return (first[4], 1) if len(first) == 5 and first.startswith("sep=") else None
 
 
-def _sound(stream: TextIO, notices: FileNotices, broken: list[str]) -> Iterator[str]:
+def _readable(stream: TextIO, notices: FileNotices, broken: list[str]) -> Iterator[str]:
     """Yield lines until one cannot be read; the reason is then added to `broken`."""
     try:
         for number, line in enumerate(bounded(stream), start=1):
@@ -124,20 +124,19 @@ class _CsvRows:
     first line, and reading goes on with the next line.
 
     Args:
-        sign: the separator.
         notices: receives the repairs.
-        above: lines already taken from the file.
+        above: number of lines already taken from the file.
 
     Attributes:
         escape: the character that escapes a quote inside a cell.
-        spaced: whether empty lines stand between all rows and therefore end no table.
+        spaced: whether empty lines separate all rows, so that they end no table.
     """
 
     def __init__(self, lines: Iterator[str], sign: str, notices: FileNotices, *, above: int = 0) -> None:
         self._lines, self._sign, self._notices = lines, sign, notices
         self._number = above
         self._again: deque[str] = deque()  # lines to be read once more
-        self._held: list[str] = []  # lines of the row being read
+        self._row_lines: list[str] = []  # lines of the row being read
         self._bad = 0
         self.escape: str | None = None
         self.spaced = False
@@ -154,36 +153,36 @@ class _CsvRows:
     def _cells(self) -> Iterator[list[str]]:
         while self._bad < _MOST_QUOTES:
             reader = csv.reader(
-                self._taken(), delimiter=self._sign, escapechar=self.escape, skipinitialspace=True, strict=True
+                self._next_lines(), delimiter=self._sign, escapechar=self.escape, skipinitialspace=True, strict=True
             )
             try:
                 while (cells := next(reader, None)) is not None:
-                    self._held.clear()
+                    self._row_lines.clear()
                     yield cells
                 return
             except csv.Error:
                 yield self._by_separator()
-        problem = f"line {self._number:,}: from here on quotes are read as they stand: there are too many such rows"
+        problem = f"line {self._number:,}: from here on quotes are read literally, because too many are not closed"
         self._notices.add(_repaired(problem))
-        for _ in self._taken():
+        for _ in self._next_lines():
             yield self._by_separator(reported=False)
 
     def _by_separator(self, *, reported: bool = True) -> list[str]:
-        first, *later = self._held
-        self._held.clear()
+        first, *later = self._row_lines
+        self._row_lines.clear()
         self._again.extendleft(reversed(later))
         self._number -= len(later)
         self._bad += 1
         if reported:
-            problem = f"line {self._number:,}: a quote is not closed or is inside a cell: read as it stands"
+            problem = f"line {self._number:,}: a quote is not closed or is inside a cell: it is read literally"
             self._notices.add(_repaired(problem))
         return [cell.strip() for cell in first.rstrip("\n").split(self._sign)]
 
-    def _taken(self) -> Iterator[str]:
+    def _next_lines(self) -> Iterator[str]:
         while True:
             line = self._again.popleft() if self._again else next(self._lines, None)
             if line is None:
                 return
             self._number += 1
-            self._held.append(line)
+            self._row_lines.append(line)
             yield line

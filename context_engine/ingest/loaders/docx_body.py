@@ -30,8 +30,8 @@ class DocxBody:
         chunk: gives the blocks of the file behind an element `w:altChunk`.
 
     Attributes:
-        title: the paragraph in the style "Title", "" if there is none.
-        left_out: what is not in the text.
+        title: the paragraph in the style "Title", or "".
+        left_out: content that is not in the text.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class DocxBody:
 
     def rest(self) -> Iterator[MarkdownBlock]:
         """Yield the notes that nothing in the text refers to."""
-        yield from self._beside(Paragraph("", notes=tuple(self._notes)))
+        yield from self._attached(Paragraph("", notes=tuple(self._notes)))
 
     def _paragraph(self, element: Any) -> Iterator[MarkdownBlock]:
         properties = element.find(f"{W}pPr")
@@ -90,7 +90,7 @@ class DocxBody:
             self.left_out.contents.append(text)
         elif text:
             yield self._block(text, level, label, depth, is_title=style.is_title)
-        yield from self._beside(paragraph)
+        yield from self._attached(paragraph)
 
     def _block(self, text: str, level: int | None, label: str | None, depth: int, *, is_title: bool) -> MarkdownBlock:
         if is_title and not self.title:
@@ -103,8 +103,8 @@ class DocxBody:
             return MarkdownBlock(f"{'  ' * depth}{label} {text}", item=True)
         return MarkdownBlock(plain(numbered))
 
-    def _beside(self, paragraph: Paragraph) -> Iterator[MarkdownBlock]:
-        """Yield what is attached to a paragraph: text boxes, charts, diagrams and notes."""
+    def _attached(self, paragraph: Paragraph) -> Iterator[MarkdownBlock]:
+        """Yield the text boxes, charts, diagrams and notes of a paragraph."""
         for box in paragraph.boxes:
             yield from self.blocks(box)
         for name in paragraph.drawn:
@@ -118,7 +118,7 @@ class DocxBody:
             if text:
                 yield MarkdownBlock(_comment(note, text) if name.startswith("comment") else f"[^{name}]: {text}")
             for block in aside:
-                yield from self._beside(block)
+                yield from self._attached(block)
 
     def _table(self, element: Any) -> Iterator[MarkdownBlock]:
         rows = [row for row in self._children(element, "tr") if not self._is_gone(row)]
@@ -131,10 +131,10 @@ class DocxBody:
         if table:
             yield table
         for block in aside:
-            yield from self._beside(block)
+            yield from self._attached(block)
 
     def _cells(self, rows: Sequence[Any], aside: list[Paragraph]) -> list[list[str]]:
-        """Return a table's cells; a merged cell is repeated in each of its rows and stands in its first column."""
+        """Return a table's cells; a merged cell is repeated in each of its rows, in its first column only."""
         out: list[list[str]] = []
         above: dict[int, str] = {}
         for row in rows:
@@ -151,7 +151,7 @@ class DocxBody:
         return out
 
     def _text(self, parent: Any, aside: list[Paragraph]) -> str:
-        """Return a cell or note as one unmarked text; what is attached to its paragraphs is added to `aside`."""
+        """Return a cell or note as one unmarked text; paragraphs with attachments are added to `aside`."""
         return " ".join(text for text in self._texts(parent, aside) if text.strip())
 
     def _texts(self, parent: Any, aside: list[Paragraph]) -> Iterator[str]:

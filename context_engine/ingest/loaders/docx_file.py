@@ -6,8 +6,8 @@ text in content controls, form fields, text boxes, equations, charts and diagram
 below the paragraph that refers to them; page headers and footers once each, below the title; bold words as `**bold**`,
 because they mark definitions; tracked changes as accepted, or as `tracked_changes` says. Fields: core properties a
 person wrote; custom properties and the page header only as labels ("Version: 3.2"). Reported, not read: hidden text,
-tables of contents, embedded files, sub-documents, what is damaged or missing. Not read: page headers with a page number
-alone, pictures, link targets. Refused: macros (`.docm`, or a macro part inside), passwords, zip bombs, XML with a
+tables of contents, embedded files, sub-documents, damaged or missing parts. Not read: page headers with only a page
+number, pictures, link targets. Refused: macros (`.docm`, or a macro part inside), passwords, zip bombs, XML with a
 document type.
 """
 
@@ -70,7 +70,7 @@ class DocxDocument:
 
     Attributes:
         margins: the lines of page headers and footers.
-        title: the paragraph in the style "Title", "" if there is none; set by `blocks`.
+        title: the paragraph in the style "Title", or ""; set by `blocks`.
     """
 
     def __init__(self, package: OoxmlPackage, changes: Changes) -> None:
@@ -94,14 +94,14 @@ class DocxDocument:
         body = root.find(f"{W}body")
         out = [*reader.blocks(root if body is None else body), *reader.rest()]
         self.title = reader.title
-        if not out and self._package.parts.problems:  # page headers alone would pass for the document
+        if not out and self._package.parts.problems:  # page headers must not be taken for the document
             return []
         margins = [MarkdownBlock(line) for line in self._margins(main)]
         first = 1 if out and out[0].text.startswith("# ") else 0
         return [*out[:first], *margins, *out[first:]]
 
     def notices(self, text: str) -> tuple[Notice, ...]:
-        """Report what of the document is not in its text."""
+        """Return notices about content that is not in the text."""
         main = self._package.main
         left = [reader.left_out for reader in self._readers]
         hidden = sum(part.hidden for part in left)
@@ -173,7 +173,7 @@ def _flat(blocks: Sequence[MarkdownBlock]) -> str:
 
 
 def is_page_number(text: str) -> bool:
-    """Whether a page header or footer says nothing but the page number.
+    """Whether a page header or footer holds only the page number.
 
     >>> is_page_number("Page 3 of 10"), is_page_number("Facility letter 7")
     (True, False)

@@ -49,7 +49,7 @@ class Numbering:
         return next((index for index, level in levels.items() if style and level.style == style), 0)
 
     def label(self, number: str, index: int) -> str | None:
-        """Count a paragraph and return its label ("4.2", "(a)", `BULLET`), None if it shows none.
+        """Count a paragraph and return its label ("4.2", "(a)", `BULLET`), or None if it has no label.
 
         Args:
             number: the `numId` of the paragraph.

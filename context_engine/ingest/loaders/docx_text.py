@@ -48,14 +48,14 @@ NOTES: Final = {
 }  # fmt: skip
 """References to notes, and the prefix of their names; a comment leaves no mark in the text."""
 _DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
-_BY_ITSELF: Final = re.compile(
+_GENERATED: Final = re.compile(
     r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
 )
-_BOLD: Final = "\x00"  # stands around bold runs until neighbours are joined; XML cannot hold it
+_BOLD: Final = "\x00"  # marks bold runs until neighbours are joined; XML cannot hold it
 
 
 def symbol(font: str, code: str) -> str | None:
-    """Return a character of a font as text, None if it is a drawing without an equivalent.
+    """Return a character of a font as text; None for a drawing without an equivalent.
 
     >>> symbol("Symbol", "F061"), symbol("Wingdings", "F0FE"), symbol("Arial", "00A7"), symbol("Webdings", "F041")
     ('α', '[x]', '§', None)
@@ -131,7 +131,7 @@ MATH: Final[Mapping[str, Callable[[Any, Read], str]]] = {
 
 
 class Paragraph(NamedTuple):
-    """A paragraph's text, and what is attached to it.
+    """A paragraph's text and its attachments.
 
     Attributes:
         text: with a mark for each reference to a note.
@@ -147,7 +147,7 @@ class Paragraph(NamedTuple):
 
 @dataclass(slots=True)
 class DocxLeftOut:
-    """What of a document is not in its text."""
+    """Content of a document that is not in its text."""
 
     hidden: int = 0
     contents: list[str] = field(default_factory=list)
@@ -160,7 +160,7 @@ class ParagraphReader:
     Args:
         changes: whether tracked changes are read as accepted, as rejected, or both, marked.
         hidden: ids of the styles whose text is hidden.
-        left_out: counts what is not read.
+        left_out: counts the content that is not read.
     """
 
     def __init__(self, changes: Changes, hidden: frozenset[str], left_out: DocxLeftOut) -> None:
@@ -171,12 +171,7 @@ class ParagraphReader:
         self._left_out = left_out
 
     def read(self, element: Any, *, bold: bool, hidden: bool = False) -> Paragraph:
-        """Return the text of a paragraph `w:p`.
-
-        Args:
-            bold: whether bold words are marked in a paragraph that is not entirely bold.
-            hidden: whether the paragraph's style hides it.
-        """
+        """Return the text of a paragraph `w:p`; `bold`: bold words are marked unless all are bold."""
         run_text = _RunText([], [], [])
         text = _marked("".join(self._parts(element, run_text, is_bold=False)), bold=bold)
         if hidden:
@@ -259,7 +254,7 @@ class ParagraphReader:
 
     def _picture(self, element: Any, _: _RunText) -> str:
         description = " ".join((element.get("descr") or "").split())
-        return "" if _BY_ITSELF.fullmatch(description) else f" [Picture: {description}] "
+        return "" if _GENERATED.fullmatch(description) else f" [Picture: {description}] "
 
     def _word_art(self, element: Any, _: _RunText) -> str:
         return element.get("string") or ""
@@ -298,7 +293,7 @@ _READERS: Final = {
 
 
 def value_of(parent: Any | None, name: str) -> str | None:
-    """Return the attribute `w:val` of a child, None if there is no such child."""
+    """Return the attribute `w:val` of a child; None if the child is missing."""
     child = None if parent is None else parent.find(f"{W}{name}")
     value = None if child is None else child.get(f"{W}val")
     return None if value is None else str(value)

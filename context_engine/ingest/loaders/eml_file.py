@@ -1,7 +1,7 @@
 """Messages: `.eml`.
 
-Read: the subject as title; from, to, copies and date as lines and as fields; the text, its HTML form if there are
-several, read as a web page is; messages inside the message below their own subject. Attachments of a supported format
+Read: the subject as title; from, to, copies and date as lines and as fields; the text, its HTML form (like a web page)
+if it has several; messages inside the message below their own subject. Attachments of a supported format
 are separate documents, named by the message and their own name; the others are reported with their size. Not read:
 other header lines, signatures, pictures; nothing is fetched. At most 200 attachments are read, the rest are reported.
 """
@@ -97,7 +97,7 @@ def _is_text(part: EmailMessage) -> bool:
 
 
 def _alternative(parts: list[EmailMessage], mail: _MailContent, depth: int) -> None:
-    """Read the richest form of a text, and every part that is not one of its forms."""
+    """Read the richest form of a text, and every part that is not a form of it."""
     forms = [part for part in parts if part.get_content_type() in _FORMS or part.is_multipart()]
     best = sorted(
         forms, key=lambda part: _FORMS.index(part.get_content_type()) if part.get_content_type() in _FORMS else -1

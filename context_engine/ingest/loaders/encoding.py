@@ -1,7 +1,7 @@
 """Find a text's encoding: a byte order mark, else UTF-8, else UTF-16 by its NUL bytes, else a guess that is reported.
 
 A guess needs `charset-normalizer` (extra `documents`), which takes curly quotes for box-drawing marks. Western European
-text is therefore told apart first: its few non-ASCII bytes are letters and typographic marks of Windows-1252.
+text is therefore recognised first: its few non-ASCII bytes are letters and typographic marks of Windows-1252.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def decoded(data: bytes, name: str, *, declared: str | None = None) -> Decoded |
     """Return the text of a file.
 
     Args:
-        declared: the encoding the file itself names, tried after UTF-8 and before a guess.
+        declared: the encoding that the file names, tried after UTF-8 and before a guess.
     """
     encoding = _marked(data) or _encoding(data, name, declared)
     if isinstance(encoding, Skipped):

@@ -53,7 +53,7 @@ _MOST_SPAN: Final = 100
 
 
 class Boilerplate:
-    """Decides what is not content, and keeps its words by kind; the `<header>` of a whole page is not content."""
+    """Decides which elements are not content, and keeps their words by kind; so is the `<header>` of a whole page."""
 
     def __init__(self, *, whole_page: bool) -> None:
         self._around = _AROUND | {"header"} if whole_page else _AROUND
@@ -77,7 +77,7 @@ class Boilerplate:
             self._kept.setdefault(kind, []).append(text)
 
     def beside(self, text: str) -> None:
-        """Keep the text beside the main content."""
+        """Keep text outside of the main content."""
         self.keep(_NAVIGATION, text)
 
     def take(self, other: Boilerplate) -> None:
@@ -96,7 +96,7 @@ class Boilerplate:
 
     def _kind(self, node: LexborNode, tag: str) -> str | None:
         if tag in _INSTEAD or tag == "frame":
-            return "text shown in place of something else"
+            return "fallback text"
         attributes = node.attributes
         if attributes and (
             "hidden" in attributes
@@ -128,7 +128,7 @@ def _words(node: LexborNode, tag: str) -> str:
 
 
 def shown(node: LexborNode, aside: Boilerplate) -> str:
-    """Return what a picture or control shows, with a space around it; its unused options go aside."""
+    """Return the text shown by a picture or control, with spaces around it; its unused options go to `aside`."""
     attributes = node.attributes
     if node.tag in ("img", "area"):
         text = one_line(attributes.get("alt") or "")
@@ -176,7 +176,7 @@ class HtmlBlocks:
         without: an element inside it that is left out.
 
     Attributes:
-        aside: what is not content.
+        aside: elements that are not content.
     """
 
     def __init__(self, root: LexborNode, *, whole_page: bool, without: LexborNode | None = None) -> None:
@@ -267,7 +267,7 @@ class HtmlBlocks:
         return f"{last + 1}."
 
     def _rows(self, table: LexborNode) -> list[list[str]]:
-        """Return a table's cells; a merged cell is repeated in each of its rows and stands in its first column."""
+        """Return a table's cells; a merged cell is repeated in each of its rows, in its first column only."""
         out: list[list[str]] = []
         lasting: dict[int, tuple[str, int]] = {}  # column -> (text, rows it goes on for)
         for row in table.css("tr"):

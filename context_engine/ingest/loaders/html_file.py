@@ -1,8 +1,8 @@
 """Web pages: `.html`, `.htm`.
 
-Read: the main content (`<main>` or the only `<article>` if hardly anything stands beside it, else the body) with
+Read: the main content (`<main>` or the only `<article>` if hardly any text is outside of it, else the body) with
 headings, lists, tables (cells that span several rows repeated), definition lists, quotations and code; bold words as
-`**bold**`; what is filled in, ticked and chosen in forms; pictures by their alternative text. The encoding is given by
+`**bold**`; filled-in, ticked and chosen values of forms; pictures by their alternative text. The encoding is given by
 the byte order mark, UTF-8, the `<meta>` or XML declaration, or a guess. Fields: title, author and dates of the head
 element. Reported, with their words, not read: navigation, page headers and footers, asides, hidden elements, form
 controls, fallback content (`<noscript>`, `<template>`), frames. Not read: scripts, styles, comments, link targets;
@@ -44,7 +44,7 @@ _NO_DEPTH: Final = "area base br col embed hr img input link meta param source t
 _VOID: Final = frozenset(_NO_DEPTH.split())
 _MAIN: Final = ("main", "[role=main]", "article")
 _LEAST_MAIN: Final = 200
-_MOST_BESIDE: Final = 2_000  # with more characters beside the main content, the whole page is read
+_MOST_BESIDE: Final = 2_000  # with more characters outside of the main content, the whole page is read
 _XHTML: Final = re.compile(r"\s*<\?xml|(?:\s*<!--.*?-->)*\s*<!DOCTYPE[^>]{0,300}XHTML", re.IGNORECASE | re.DOTALL)
 _CLOSED: Final = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)((?:\s[^<>]*?)?)\s*/>")
 _MARKED: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
@@ -100,7 +100,7 @@ def _decoded(data: bytes, name: str) -> Decoded | Skipped:
 
 
 class Page(NamedTuple):
-    """The text of a page, the fields of its head, what was set aside, and whether it redirects to another page."""
+    """The text of a page, the fields of its head, notices about omissions, and whether it redirects elsewhere."""
 
     text: str
     fields: dict[str, Any]
@@ -158,7 +158,7 @@ def _depth(text: str) -> int:
 
 
 def _read(page: LexborHTMLParser) -> tuple[list[MarkdownBlock], Boilerplate]:
-    """Return the main content if it is nearly everything, else the whole page; and what is not content."""
+    """Return the main content if it is nearly everything, else the whole page; and the elements set aside."""
     body = page.body or page.root
     if body is None:
         return [], Boilerplate(whole_page=True)
@@ -205,7 +205,7 @@ def load_template(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     elif kind in _HTML or not kind[1:].isalpha():
         yield from load_html(file, template=True)
     else:
-        reason = f"{kind}{file.path.suffix} cannot be read; of templates Markdown, text and HTML are"
+        reason = f"{kind}{file.path.suffix} cannot be read; supported templates are Markdown, text and HTML"
         yield Skipped(file.name, reason, error=False)
 
 

@@ -1,11 +1,11 @@
-"""JSON: `.jsonl` (`.ndjson`), a record a line, and `.json`, a list of records, an object with one, or one record.
+"""JSON: `.jsonl` (`.ndjson`), a record per line, and `.json`, a list of records, an object with a list, or a record.
 
-Both are streamed, so the file may be large; a line or element that is not a record is an error, and the next one is
-read. In a `.json` every object of a list is a record, known by its number. An object with one list of objects
-(`{"as_of": …, "items": [...]}`) is that list, and its other fields are a separate record. An object of similar objects
-(`{"ACC-1": {...}, "ACC-2": {...}}`) is a list of them, and the key is the id of a record that has none. Any other
-object is one record; one too long to hold is several, cut between its fields. A `.json` with a record a line is read as
-`.jsonl`. Not read: plain values in lists of records (reported).
+Both are streamed, so the file may be large; a line or element that is not a record is an error, and reading goes on
+with the next. In a `.json` every object of a list is a record, identified by its number. An object with one list of
+objects (`{"as_of": …, "items": [...]}`) is that list, and its other fields are a separate record. An object of similar
+objects (`{"ACC-1": {...}, "ACC-2": {...}}`) is a list of them; the key is the id of a record that has none. Any other
+object is one record, or several, cut between fields, if it is too long to hold. A `.json` with a record per line is
+read as `.jsonl`. Not read: plain values in lists of records (reported).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def load_json(file: SourceFile, *, most: int = MOST_LINE, block: int = BLOCK) ->
     """Yield the records of a JSON file.
 
     Args:
-        most: limit in characters for a record that is held as a whole.
+        most: limit in characters for a record that is held in memory.
         block: characters read at a time.
     """
     opened = open_text(file)
@@ -94,7 +94,7 @@ def _line(reader: JsonReader, line: str, path: str, number: int, notices: FileNo
 
 
 def _is_lines(text: str) -> bool:
-    """Whether each line is a record: the first line is an object, and more than blanks follows it."""
+    """Whether each line is a record: the first line is an object, and other text follows."""
     first, _, rest = text.strip(" \t\r\n\ufeff").partition("\n")
     if not first.startswith("{") or not first.rstrip().endswith("}") or not rest.strip():
         return False
@@ -122,9 +122,9 @@ def _records(text: TextIO, path: str, notices: FileNotices, most: int, block: in
             value = stream.value()
             yield Skipped(path, f"the file {value.reason}" if isinstance(value, Unread) else _NO_OBJECT)
         if stream.sign():
-            raise Broken("goes on behind its first value, which is not JSON")
+            raise Broken("has more text after its first value, which is not JSON")
     except Broken as error:
-        behind = f": nothing is read behind record {records.number:,}" if records.number else ""
+        behind = f": nothing is read after record {records.number:,}" if records.number else ""
         yield Skipped(path, f"the file {error}{behind}")
 
 
@@ -165,7 +165,7 @@ def _shape(stream: JsonStream) -> _Shape:
     """Read through an object without keeping it.
 
     Raises:
-        Broken: it breaks off before its records are determined.
+        Broken: it ends before the kind of its records is known.
     """
     shape = _Shape()
     try:
@@ -197,7 +197,7 @@ class _JsonRecords:
             yield self._record(stream, value, part=part)
 
     def object(self, stream: JsonStream, shape: _Shape, *, whole_file: bool) -> Found:
-        """Yield the records of an object, which `stream` stands before; `whole_file` if it may be held completely."""
+        """Yield the records of the object that follows in `stream`; `whole_file`: it may be held completely."""
         if stream.sign() == "{" and shape.alike:
             for key in stream.members():
                 yield self._record(stream, _identified(stream.value(), key))

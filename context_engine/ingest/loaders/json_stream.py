@@ -1,4 +1,4 @@
-"""A JSON text of any length, read value by value: of a list of a million objects one is held at a time.
+"""A JSON text of any length, read value by value: only one object of a long list is held at a time.
 
 Text that violates JSON but can be read is read and reported: a key that appears twice keeps both values; NaN, Infinity
 and numbers out of range stay text; a lone surrogate becomes U+FFFD. Values nested deeper than MOST_DEPTH are refused.
@@ -16,7 +16,7 @@ from context_engine.ingest.loaders.records import MOST_LINE
 
 MOST_DEPTH: Final = 64
 _ODD: Final = re.compile(r"\\u[dD]|[eE]\+?\d{3}|\d{300}")
-"""Where a surrogate or an infinite number may stand."""
+"""Finds text that may hold a surrogate or an infinite number."""
 _SHOWN: Final = 40
 BLOCK: Final = 1 << 18
 """Characters read at a time."""
@@ -34,7 +34,7 @@ class TooDeep(ValueError):
 
 
 class JsonValue(NamedTuple):
-    """A value, the offset behind it, and its repairs."""
+    """A value, the offset after it, and its repairs."""
 
     value: Any
     end: int
@@ -59,8 +59,8 @@ class JsonReader:
         """Return the value that begins at an offset.
 
         Raises:
-            json.JSONDecodeError: there is no value.
-            TooDeep: it is nested too deep.
+            json.JSONDecodeError: not a value.
+            TooDeep: nested too deep.
         """
         self._repairs.clear()
         try:
@@ -155,7 +155,7 @@ class Broken(ValueError):
 
 
 class Unread(NamedTuple):
-    """Stands in place of a value that cannot be read, with the reason."""
+    """Replaces a value that cannot be read; holds the reason."""
 
     reason: str
 
@@ -164,7 +164,7 @@ class JsonStream:
     """Reads an open text; `sign` looks at the next character, the other methods consume.
 
     Args:
-        most: limit in characters for a value that is held as a whole.
+        most: limit in characters for a value that is held in memory.
         block: characters read at a time.
     """
 
@@ -189,7 +189,7 @@ class JsonStream:
                 return ""
 
     def value(self) -> Any:
-        """Take a value; an `Unread` in place of one that cannot be read."""
+        """Consume and return a value; an `Unread` if it cannot be read."""
         self.repairs = ()
         self.sign()
         while True:
@@ -207,7 +207,7 @@ class JsonStream:
                 return value.value
 
     def elements(self) -> Iterator[Any]:
-        """Take a list and yield its values; use each before asking for the next.
+        """Consume a list and yield its values; use each before requesting the next.
 
         Raises:
             Broken: the list cannot be read further.
@@ -219,7 +219,7 @@ class JsonStream:
         self._at += 1
 
     def members(self) -> Iterator[str]:
-        """Take an object and yield its keys; take the value of each before asking for the next.
+        """Consume an object and yield its keys; consume the value of each before requesting the next.
 
         Raises:
             Broken: the object cannot be read further.
@@ -283,7 +283,7 @@ class JsonStream:
         return f"{problem} (line {line})"
 
     def _filled(self) -> bool:
-        """Read on; False at the end of the text, or if a value is too long to hold."""
+        """Read more text; False at the end of the text, or if a value is too long to hold."""
         waiting = len(self._text) - self._at
         if self._ended or waiting >= self._most:
             return False

@@ -51,7 +51,7 @@ def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
 
 
 def plain(text: str) -> str:
-    """Escape a text that begins like a heading but is none ("# this line is a comment")."""
+    """Escape a text that looks like a heading but is not ("# this line is a comment")."""
     return f"\\{text}" if _LIKE_HEADING.match(text) else text
 
 

@@ -4,7 +4,7 @@ Read, in document order: headings by their level, lists with their marks, tables
 below the paragraph they are anchored to, charts as tables and equations, footnotes, endnotes and comments below their
 paragraph; page headers and footers once each, below the title; tracked changes as accepted, or as `tracked_changes`
 says. Fields: properties a person wrote. Reported, not read: hidden text, tables of contents and indexes, other objects,
-what is damaged. Not read: pictures, forms, link targets. Refused: macros, passwords, zip bombs, XML with a document
+damaged parts. Not read: pictures, forms, link targets. Refused: macros, passwords, zip bombs, XML with a document
 type.
 """
 

@@ -47,7 +47,7 @@ class OdtLists:
 
     @contextmanager
     def opened(self, element: Any) -> Iterator[Callable[[Any], str]]:
-        """Enter a list; the value given returns the mark of an item, with the space before and after it."""
+        """Enter a list; yield a function that returns the mark of an item with the space before and after it."""
         style = element.get(f"{TEXT}style-name") or (self._open[-1] if self._open else "?")
         level = len(self._open) + 1
         goes_on = element.get(f"{TEXT}continue-numbering") == "true" or element.get(f"{TEXT}continue-list")
@@ -60,7 +60,7 @@ class OdtLists:
             self._open.pop()
 
     def heading(self, level: int) -> str:
-        """Count a heading and return its number, "" if headings have none."""
+        """Count a heading and return its number; "" if headings are not numbered."""
         label = self._counted("", level, None)
         return "" if label == BULLET else label
 
@@ -122,7 +122,7 @@ class OdtBody:
         drawn: gives the blocks of an object (a chart, an equation, another file) by its name.
 
     Attributes:
-        title: the paragraph in the style "Title", "" if there is none.
+        title: the paragraph in the style "Title", or "".
         hidden: number of hidden words.
         contents: the lines of tables of contents and indexes.
     """
@@ -140,7 +140,7 @@ class OdtBody:
             for region in root.iter(f"{TEXT}changed-region")
         }
         self._dropping: set[str] = set()
-        self._beside: list[MarkdownBlock] = []
+        self._below: list[MarkdownBlock] = []
         self._notes = 0
         self.title = ""
         self._under_title = 0
@@ -154,7 +154,7 @@ class OdtBody:
         }
 
     def blocks(self, parent: Any, mark: str = "") -> Iterator[MarkdownBlock]:
-        """Yield the blocks of an element; its first paragraph begins with `mark`, that of a list item."""
+        """Yield the blocks of an element; its first paragraph begins with `mark`, the mark of a list item."""
         for child in parent:
             tag = child.tag
             if tag in (f"{TEXT}p", f"{TEXT}h"):
@@ -197,7 +197,7 @@ class OdtBody:
         yield from self._aside()
 
     def _aside(self) -> list[MarkdownBlock]:
-        aside, self._beside = self._beside, []
+        aside, self._below = self._below, []
         return aside
 
     def _line(self, element: Any) -> str:
@@ -227,9 +227,9 @@ class OdtBody:
             elif self._is_hidden(child):
                 self.hidden += len(" ".join(child.itertext()).split())
             elif tag.startswith(_DRAW) and tag != f"{_DRAW}a":
-                beside, self._beside = self._beside, []
+                beside, self._below = self._below, []
                 drawn = self._drawn(child)
-                self._beside = [*beside, *drawn, *self._beside]
+                self._below = [*beside, *drawn, *self._below]
             elif tag not in _GONE:
                 yield from self._parts(child)
             yield self._kept(child.tail)
@@ -240,9 +240,9 @@ class OdtBody:
     def _note(self, element: Any) -> str:
         self._notes += 1
         body = element.find(f"{TEXT}note-body")
-        beside, self._beside = self._beside, []
+        beside, self._below = self._below, []
         text = "" if body is None else self._flat(body)
-        self._beside = [*beside, MarkdownBlock(f"[^{self._notes}]: {text}"), *self._beside]
+        self._below = [*beside, MarkdownBlock(f"[^{self._notes}]: {text}"), *self._below]
         return f"[^{self._notes}]"
 
     def _comment(self, element: Any) -> None:
@@ -250,7 +250,7 @@ class OdtBody:
         lines = [self._line(line) for line in element.iter(f"{TEXT}p")]
         text = " ".join(filter(None, lines))
         if text:
-            self._beside.append(MarkdownBlock(f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"))
+            self._below.append(MarkdownBlock(f"[Comment by {author}: {text}]" if author else f"[Comment: {text}]"))
 
     def _change(self, element: Any) -> str:
         """Return the text that a tracked change leaves in its place."""
@@ -320,12 +320,12 @@ class OdtBody:
         return out
 
     def _flat(self, parent: Any) -> str:
-        """Return a cell or note as one line; its notes are kept for below the paragraph."""
-        beside, self._beside = self._beside, []
+        """Return a cell or note as one line; its notes are kept and follow the paragraph."""
+        beside, self._below = self._below, []
         blocks = list(self.blocks(parent))
         aside = [block for block in blocks if block.text.startswith(("[^", "[Comment"))]
         text = " ".join(one_line(_bare(block.text)) for block in blocks if block not in aside)
-        self._beside = [*beside, *aside, *self._beside]
+        self._below = [*beside, *aside, *self._below]
         return text
 
     def _names(self, style: str) -> list[str]:

@@ -1,9 +1,8 @@
 """Old binary Office files, converted by LibreOffice if it is installed: `.doc`, `.xls`, `.ppt`.
 
 LibreOffice converts the file to DOCX, XLSX or PPTX in a temporary folder with a new profile, and the loader of that
-format reads it; its module says what is read and left out. No macro is run and nothing is fetched: a new profile runs
-no unsigned macros, and the file is opened without a window. Refused: files with a password, files LibreOffice cannot
-open, and all of them if it is not installed.
+format reads it. No macro is run and nothing is fetched: a new profile runs no unsigned macros, and the file is opened
+without a window. Refused: files with a password, files LibreOffice cannot open, and all of them if it is not installed.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _COMMANDS: Final = ("soffice", "libreoffice")
 _SHARE: Final = 0.8  # of the file's time; the rest is for reading the result
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
 _OLE: Final = b"\xd0\xcf\x11\xe0"
-# The command gets its own process group, which ends with this process even if that is killed: the pipe that `cat` reads
-# from is then closed.
+# The command gets its own process group. It ends even if this process is killed, because `cat` then sees its pipe
+# closed and kills the group.
 _BOUND: Final = 'exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" </dev/null 3<&-'
 _SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry">
@@ -71,7 +70,7 @@ def load_office(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 def _converted(command: str, copy: Path, form: str, seconds: float) -> Path | str:
-    """Return the file that LibreOffice made, or the reason why there is none."""
+    """Return the file that LibreOffice made, or the reason of failure."""
     folder = copy.parent
     profile = folder / "profile"
     (profile / "user").mkdir(parents=True)
@@ -87,7 +86,7 @@ def _converted(command: str, copy: Path, form: str, seconds: float) -> Path | st
 
 
 def _run(line: list[str], folder: Path, seconds: float) -> bool:
-    """Run a command and end whatever it started; False if it took too long."""
+    """Run a command and end all processes that it started; False if it took too long."""
     process = subprocess.Popen(
         ["/bin/sh", "-c", _BOUND, "sh", *line],
         stdin=subprocess.PIPE,
@@ -114,7 +113,7 @@ def _run(line: list[str], folder: Path, seconds: float) -> bool:
 
 
 def _limits() -> partial[None]:
-    """Give the command the hard memory limit: this process's own, lower limit is meant for a loader."""
+    """Return a function that sets the command's memory limit to the hard limit; this process has a lower one."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -43,7 +43,7 @@ class OoxmlPackage:
 
     Args:
         main: the main part, unless the package names another.
-        kind: what is read, for the error if lxml is not installed.
+        kind: the feature, for the error if lxml is not installed.
 
     Raises:
         MissingExtra: lxml is not installed.

@@ -1,7 +1,8 @@
 """Turn the words in the cells of a grid into table rows; words outside the grid stay lines.
 
-A cell over several rows stands in each of them, one over several columns in the first. A head of two or three lines,
-the lower ones below cells over several columns, becomes one. Several rows enclosed by one pair of rulings are split.
+A cell over several rows is repeated in each of them; a cell over several columns is in the first. A head of two or
+three lines, the lower ones below cells over several columns, becomes one line. Several rows enclosed by one pair of
+rulings are split.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _in_columns(cell: Cell, lines: Sequence[str], columns: Sequence[int]) -> _Fi
 
 
 def _plausible(filled: Sequence[_Filled], drawn: int) -> bool:
-    """Whether the filled cells may be a table: enough of them, none a page of its own, two rows of two."""
+    """Whether the filled cells may be a table: enough cells, none as long as a page, two rows of two."""
     if len(filled) < _LEAST_FILLED * drawn or any(sum(map(len, cell.lines)) > _MOST_CELL for cell in filled):
         return False
     counts = Counter(cell.row for cell in filled)
@@ -265,7 +266,7 @@ def _pieces(reader: PageText, text: LineText, word: re.Match[str], finder: _Find
 def _parts(
     reader: PageText, text: LineText, runs: Sequence[_WordRun], tables: Collection[int]
 ) -> list[tuple[int | None, PdfLine]]:
-    """Split a line into parts that each stand in one of the tables, or in none (None)."""
+    """Split a line into parts, each in one of the tables or in none (None)."""
 
     def number(run: _WordRun) -> int | None:
         return run.place[0] if run.place and run.place[0] in tables else None

@@ -4,8 +4,8 @@ Read: the text page by page; lines joined to paragraphs by the space between the
 line, column or page put together; interwoven columns one after the other; turned pages and turned text; invisible text
 (text recognised under a picture) and text outside the page; headings named by bookmarks, set in larger type, or
 numbered and bold; each page's number (`pages`). Tables with rulings around their cells are pipe tables; one that
-continues over several pages has its head once. Below the text of each page stand the values of its form fields
-("Borrower: Harbour Ltd") and its annotations ("[Note: …]"), but not those that the page prints in the same place.
+continues over several pages has its head once. The values of form fields ("Borrower: Harbour Ltd") and annotations
+("[Note: …]") follow the text of each page, except those that the page prints in the same place.
 Fields: the document properties a person wrote, and the labels in page headers and footers ("Version: 3.2").
 
 Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
@@ -81,7 +81,7 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 
 def _read(document: Any) -> _PdfContent | str:
-    """Return the content of an open document, or the reason why there is none."""
+    """Return the content of an open document, or the reason why it cannot be read."""
     count = len(document)
     if count > _MOST_PAGES:
         return f"has {count:,} pages, at most {_MOST_PAGES:,} are read: split it"
@@ -125,17 +125,17 @@ def _why_empty(pages: Sequence[PdfPage]) -> str:
 
 
 def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
-    """Report what of the pages is not in the text, or may be wrong in it."""
+    """Yield notices about content of the pages that is not in the text, or may be wrong."""
     numbered = list(enumerate(pages, start=1))
     if broken := [number for number, page in numbered if page.broken]:
         yield file_notice(NoticeCode.PAGES_NOT_READ, f"{_listed(broken)} cannot be read: damaged", pages=broken)
     if empty := [number for number, page in numbered if page.pictured]:
-        are, them = ("is a picture", "it") if len(empty) == 1 else ("are pictures", "them")
-        left = f"{_listed(empty)} {are} without text, so nothing of {them} is read"
+        are, they = ("is a picture", "it") if len(empty) == 1 else ("are pictures", "they")
+        left = f"{_listed(empty)} {are} without text, so {they} cannot be read"
         yield file_notice(NoticeCode.PAGES_NOT_READ, left, pages=empty)
     if unmapped := [number for number, page in numbered if page.unmapped]:
         count = sum(page.unmapped for page in pages)
-        problem = f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping; what is read of them may be wrong"
+        problem = f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping and may be wrong"
         yield file_notice(NoticeCode.LETTERS_UNMAPPED, problem, count=count)
     if hidden := [note for page in pages for note in page.hidden]:
         left = f"hidden fields and notes left out: {_quoted(hidden)}"
@@ -148,7 +148,6 @@ def _tables_read(
     """Report the tables read as rows with the time taken, and the pages where none were looked for.
 
     Args:
-        read: the lines of each page.
         joined: the same, with a table that continues on the next page as one.
     """
     if count := sum(line.table is not None for lines in joined for line in lines):

@@ -1,7 +1,8 @@
-"""The grids that rulings draw on a page: cells that may be those of a table.
+"""The grids that rulings draw on a page, whose cells may form a table.
 
 PDFium reads the rulings (edges of lines and rectangles) and pdfplumber finds the cells among them, so that a page is
-read only once."""
+read only once.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ _LEAST_EACH: Final = 3  # rulings in either direction: two columns and two rows
 
 
 class Ruling(NamedTuple):
-    """A horizontal or vertical line in the page's own space, in points.
+    """A horizontal or vertical line in page coordinates, in points.
 
     Attributes:
         level: whether it is horizontal.
@@ -174,7 +175,7 @@ def grids_of(rulings: Sequence[Ruling]) -> list[Grid]:
     """Return the grids of two or more rows and columns, from the top; the page is turned so that text is horizontal.
 
     Raises:
-        TooManyRulings: there are too many rulings to examine.
+        TooManyRulings: too many rulings to examine.
         ImportError: pdfplumber is not installed.
     """
     from pdfplumber import table

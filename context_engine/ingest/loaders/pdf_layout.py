@@ -65,7 +65,7 @@ def _wording(line: PdfLine) -> str:
 def joined_tables(pages: Pages) -> list[list[PdfLine]]:
     """Return the pages with each table whole on the page where it begins, with its head once.
 
-    What stands below the table there, a page footer or note, then precedes it.
+    Text below the table on that page, such as a footer or a note, then precedes it.
     """
     out = [list(lines) for lines in pages]
     begun: tuple[int, PdfLine] | None = None  # the page of a table that may continue, and its line there
@@ -89,7 +89,7 @@ def joined_tables(pages: Pages) -> list[list[PdfLine]]:
 
 
 def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bool:
-    """Whether a table continues the one above: the same columns, no title, and no head of its own."""
+    """Whether a table continues the one above: the same columns, no title and no head."""
     if above.table is None or line.table is None or line.table.titles:
         return False
     first, second = above.table.edges, line.table.edges
@@ -122,7 +122,7 @@ def table_text(table: PdfTable, written: Callable[[Sequence[str]], str]) -> tupl
     """Return a table as Markdown below its titles, and (offset, page index) of the rows that begin a page.
 
     Args:
-        written: joins the lines of a cell.
+        written: function that joins the lines of a cell.
     """
     cells = [[written(cell) for cell in row] for row in table.rows]
     block = pipe_table(cells)
@@ -272,7 +272,7 @@ def _opens(above: PdfLine, line: PdfLine, usual: float, level: int | None) -> bo
 
 
 def _is_header(text: str) -> bool:
-    """Whether a line belongs to a header block ("Version: 3.2"), where each line is a statement of its own."""
+    """Whether a line belongs to a header block ("Version: 3.2"), in which each line is separate."""
     return not text[:1].islower() and (":" in text or "：" in text) and bool(header_fields(text))
 
 

@@ -41,7 +41,7 @@ class RunningHeads(NamedTuple):
     Attributes:
         pages: the lines kept of each page; `edge` now marks the running lines.
         running: each running line once.
-        notices: what is left out of the text.
+        notices: notices about lines left out of the text.
     """
 
     pages: list[list[PdfLine]]
@@ -54,7 +54,7 @@ class _PageNumber(NamedTuple):
 
     Attributes:
         wording: with "#" for the number, "Page # of 10".
-        sure: whether it names a page and stands alone.
+        sure: whether it names a page and fills its part of the line.
     """
 
     start: int
@@ -89,7 +89,7 @@ def _without_numbers(
 ) -> tuple[list[list[PdfLine]], dict[str, list[int]]]:
     """Return the lines without page numbers, and {wording: the numbers left out}.
 
-    A number is a page number if it names a page and stands alone, or increases with the pages.
+    A number is a page number if it names a page and fills its part of the line, or increases with the pages.
     """
     numbers = [[list(_numbers(line)) if line.edge else [] for line in lines] for lines in pages]
     counts = Counter(
@@ -198,14 +198,14 @@ class WithoutContents(NamedTuple):
     left_out: list[tuple[int, str]]
 
     def notices(self, text: str) -> Iterator[Notice]:
-        """Report what is left out, if anything; lines that occur nowhere in the text are quoted."""
+        """Yield a notice about lines left out, if any; lines that occur nowhere in the text are quoted."""
         if self.left_out:
             pages = sorted({page for page, _ in self.left_out})
             yield contents_left_out([line for _, line in self.left_out], text, pages)
 
 
 def without_contents(pages: Sequence[Sequence[PdfLine]]) -> WithoutContents:
-    """Return the pages without tables of contents; all lines of a document that is nothing else."""
+    """Return the pages without tables of contents; a document that is only such a table keeps all lines."""
     rows = [row for number, lines in enumerate(pages, start=1) for row in _rows(number, lines)]
     starts = [0, *accumulate(len(row.text) + 1 for row in rows)]
     tables = contents_of("\n".join(row.text for row in rows))

@@ -53,7 +53,7 @@ class Notes(NamedTuple):
 
 
 def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> Notes:
-    """Return the texts of a page's fields and annotations, except those that `text`, the page's own, says there."""
+    """Return the texts of a page's fields and annotations, except those that the page's `text` prints there."""
     from pypdfium2 import raw
 
     count = min(raw.FPDFPage_GetAnnotCount(page.raw), _MOST_NOTES)
@@ -99,7 +99,7 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
             unseen = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
             if note is None:
                 drawn = drawn or (not unseen and _draws_text(annotation, form))
-            elif not (bare and bare in text and _stands_there(annotation, text_page, bare)):
+            elif not (bare and bare in text and _is_printed_there(annotation, text_page, bare)):
                 (hidden if unseen else shown)[note.labelled] = None
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
@@ -127,7 +127,7 @@ def _is_mute(annotation: Any, form: Form) -> bool:
 
 
 class _Note(NamedTuple):
-    """An annotation with its label; `text` is what the page's own text may repeat in the same place."""
+    """An annotation with its label; the page may print its `text` in the same place."""
 
     labelled: str
     text: str
@@ -187,8 +187,8 @@ def _chosen(annotation: Any, form: Form) -> Iterator[str]:
             yield _string(raw.FPDFAnnot_GetOptionLabel, form, annotation, number)
 
 
-def _stands_there(annotation: Any, text_page: Any, text: str) -> bool:
-    """Whether the page prints a text (bare letters) where the annotation stands."""
+def _is_printed_there(annotation: Any, text_page: Any, text: str) -> bool:
+    """Whether the page prints a text (bare letters) in the place of an annotation."""
     from pypdfium2 import raw
 
     box = raw.FS_RECTF()

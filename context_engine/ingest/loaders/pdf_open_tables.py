@@ -1,9 +1,9 @@
 """Grids of tables with rules only below their head and perhaps their rows, in one segment for each column.
 
 The segments give the columns; the words below, or rules below each row, give the rows. A line belongs to the table if
-each of its words stands in one column, with gaps at the column edges wider than between words. A row begins below a
+each of its words is in one column, with gaps at the column edges wider than between words. A row begins below a
 gap wider than between the lines of one row or, if all gaps are alike, with each line that fills the first column.
-In case of doubt there is no table.
+In case of doubt the text is not read as a table.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from context_engine.ingest.loaders.pdf_grids import Cell, Grid, Ruling
 from context_engine.ingest.loaders.pdf_text import PdfLine
 
-_SAME: Final = 1.5  # points by which the segments of a rule may differ in height, or stand apart
+_SAME: Final = 1.5  # points by which the segments of a rule may differ in height, or be apart
 _LEAST_PART: Final = 8.0  # points
 _LEAST_COLUMNS: Final = 2
 _GAP: Final = 0.5  # times the type size: least gap between the words of two columns
@@ -143,7 +143,7 @@ def _grid(rules: Sequence[_Rule], levels: Sequence[_TableBand], floor: float) ->
     """Return the grid of a table, None in case of doubt.
 
     Args:
-        rules: those above or below its head, and below its rows if there are any.
+        rules: the rules above or below its head, and below its rows if drawn.
         levels: the text between the outer edges of the columns.
     """
     edges, top, bottom = rules[0].edges, rules[0].height, rules[-1].height
@@ -225,7 +225,7 @@ def _head(above: Sequence[_TableBand], height: float) -> list[_TableBand]:
 
 
 def _body(below: Sequence[_TableBand], height: float, size: float, floor: float) -> list[_TableBand]:
-    """Return the lines below the head, down to where the table ends."""
+    """Return the lines below the head, down to the end of the table."""
     body: list[_TableBand] = []
     for level in below:
         near = (body[-1].bottom if body else height) - level.bottom <= _ROW_FAR * size

@@ -1,8 +1,9 @@
 """The lines of a PDF page in reading order.
 
-Most PDFs hold one column after the other, and their order stays. Where the lines of two columns are interwoven, a
-gutter runs down between them; it is followed until text crosses it, as a heading over both columns does. Only columns
-of running text are separated: the rows of a table stay together."""
+Most PDFs hold one column after the other, and their order is kept. If the lines of two columns are interwoven, a gutter
+runs between them; it is followed down until text crosses it, such as a heading over both columns. Only columns of
+running text are separated: the rows of a table stay together.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def in_reading_order(lines: Sequence[PdfLine]) -> list[PdfLine]:
 
 
 def _may_be_woven(line: PdfLine, below: PdfLine) -> bool:
-    """Whether two long texts stand side by side: a quick test that spares most pages the search."""
+    """Whether two long texts are side by side: a quick test that spares most pages the search."""
     if line.parts and _two_long(line.parts):
         return True
     return abs(line.bottom - below.bottom) < below.size / 2 and _two_long((line, below))
@@ -100,7 +101,7 @@ def _pieces(line: PdfLine) -> Iterator[PdfLine]:
 
 
 def _beside(row: _LineRow, line: PdfLine) -> bool:
-    """Whether a line stands at the height of a row, entirely to its right or left."""
+    """Whether a line is at the height of a row, entirely to its right or left."""
     last = row.lines[-1]
     if line.turn != last.turn or abs(line.bottom - last.bottom) > line.size / 2:
         return False
@@ -182,11 +183,11 @@ class PdfPage(NamedTuple):
         lines: in reading order.
         notes: labelled values of form fields and texts of annotations.
         hidden: the same, of hidden fields and annotations.
-        pictured: whether there is a picture and no text.
+        pictured: whether it has a picture and no text.
         unmapped: characters without a Unicode mapping.
         broken: the reason why nothing can be read.
         table_s: seconds taken to find tables; 0 without any.
-        unsought: the reason why tables were not looked for, though there may be some.
+        unsought: the reason why possible tables were not looked for.
     """
 
     lines: Sequence[PdfLine] = ()
@@ -265,7 +266,7 @@ def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLine
 
 
 def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], notes: Notes) -> list[str]:
-    """Return text that annotations draw but do not hold: the lines that appear when they are drawn into the page."""
+    """Return text that annotations draw but do not hold: lines that only appear when the annotations are drawn."""
     from pypdfium2 import raw
 
     if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:

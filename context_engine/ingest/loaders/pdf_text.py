@@ -17,7 +17,7 @@ _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  #
 _MOST_NAME: Final = 128
 _MOST_RECTS: Final = 1_000  # of a line
 _SHORT: Final = 16  # shorter lines are not examined for columns
-_MARGIN: Final = 0.12  # of a page's height: where headers and footers stand
+_MARGIN: Final = 0.12  # of a page's height: the place of headers and footers
 _MOST_GLUED: Final = 4  # characters; PDFium may join lines this short
 _FAR: Final = 3  # times a character's height
 Box = tuple[float, float, float, float]
@@ -36,13 +36,13 @@ class PdfLine(NamedTuple):
     """A line of a page.
 
     Attributes:
-        size: of the type in points.
+        size: type size in points.
         top, bottom: height in points above the page's lower edge, with the page turned so that the line is horizontal.
         left, right: its ends, likewise.
         turn: quarter turns of the text, counterclockwise.
-        edge: whether it stands where a page has its header or footer.
+        edge: whether it is in the place of page headers or footers.
         parts: the parts between wide gaps, from left to right; empty without gaps.
-        table: the table that stands here; `text` then holds all its words.
+        table: the table in this place; `text` then holds all its words.
     """
 
     text: str
@@ -237,7 +237,7 @@ class PageText:
         _, floor, _, ceiling = turned(self._box, turn)
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if edge:  # a page number may stand far away in the same object
+        if edge:  # a page number may be far away in the same object
             spans = self._word_spans(bare, unit, turn)
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]

@@ -2,7 +2,7 @@
 
 Read, slide by slide: the title as a heading, text boxes and shapes (grouped ones too), lists with their levels, tables
 as pipe tables, charts and diagrams, comments, and the speaker's notes; a footer common to all slides once. Fields:
-core properties a person wrote. Reported, not read: hidden slides, embedded files, what is damaged or missing. Not read:
+core properties a person wrote. Reported, not read: hidden slides, embedded files, damaged or missing parts. Not read:
 the text of layouts and masters, slide numbers, pictures, sounds, animations, link targets. Refused: macros (`.pptm`, or
 a macro part inside), passwords, zip bombs, XML with a document type.
 """
@@ -50,7 +50,7 @@ def _loaded(package: OoxmlPackage, name: str) -> LoadedDocument | Skipped:
     texts: list[str] = []
     pages: list[tuple[int, int]] = []
     unread: list[Notice] = []
-    seen: set[str] = set()  # footers and dates that stand on every slide
+    seen: set[str] = set()  # footers and dates that are on every slide
     length = 0
     for number, part in enumerate(_slides(package), 1):
         text = _slide(package, part, number, seen, unread)

@@ -32,11 +32,7 @@ class LongLine(ValueError):
 
 
 class FileNotices:
-    """Collects the notices about a file while it is read: the first ones, and the count of the rest.
-
-    Args:
-        path: the file's name.
-    """
+    """Collects the notices about a file while it is read: the first ones, and the count of the rest."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -92,9 +88,8 @@ def record_document(
 
     Args:
         record: any value read from a file; only a mapping with fields is a record.
-        path: the file's name.
         number: 1-based line, row or number of the record; None if it is the only one in its file.
-        title: the first line of the text; made of the fields `title` or `name` and the id if None.
+        title: the first line of the text; None: made of the fields `title` or `name` and the id.
     """
     if not isinstance(record, Mapping) or not record:
         return Skipped(path, f"{place} is not an object with fields", number)
@@ -117,18 +112,18 @@ def bounded(stream: Iterable[str]) -> Iterator[str]:
     read = stream.readline  # type: ignore[attr-defined]
     while line := read(MOST_LINE):
         if len(line) == MOST_LINE and not line.endswith("\n"):
-            raise LongLine(f"has a line of over {MOST_LINE:,} characters, so it is no file of records")
+            raise LongLine(f"has a line of over {MOST_LINE:,} characters, so it is not a file of records")
         yield line
 
 
 def until_hopeless(items: Iterable[LoadedDocument | Skipped], path: str) -> Iterator[LoadedDocument | Skipped]:
-    """Yield the items, and stop with an error if most of the first ones cannot be read."""
+    """Yield the items; stop with an error if most of the first ones cannot be read."""
     good = bad = 0
     for item in items:
         yield item
         good, bad = good + (not isinstance(item, Skipped)), bad + isinstance(item, Skipped)
         if bad >= _MOST_BAD and bad > good:
-            reason = f"{bad} of the first {good + bad} records cannot be read: the rest of the file is left"
+            reason = f"{bad} of the first {good + bad} records cannot be read: the rest of the file is not read"
             yield Skipped(path, reason)
             return
 
@@ -142,7 +137,7 @@ def _title(record: Mapping[str, Any]) -> str:
 
 
 def telling_names(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the fields that identify a row: an id, a name or words, then whatever else is needed to tell rows apart.
+    """Return the fields that identify a row: an id, a name or words, then other fields until all rows differ.
 
     A field with the same value in every row is not used.
 
@@ -190,7 +185,7 @@ def _ordered(names: Sequence[str], known: Sequence[str], pattern: re.Pattern[str
 
 
 def _spoken(names: Sequence[str], values: Mapping[str, Sequence[str]], count: int) -> str | None:
-    """Return the field that names a row in words: one called a name or title, else the first that differs enough."""
+    """Return the field that names a row in words: a field called name or title, else the first that differs enough."""
     if named := _ordered(names, ("title", "name"), NAMING):
         return named[0]
     wordy = [name for name in names if _is_wordy(values[name])]
@@ -237,7 +232,7 @@ class SheetPlace:
         notices: collects the notices about the file.
         title: the title of the sheet; "" for a file.
         part: the sheet, if there are several.
-        row: what messages call a row: "row" or "line".
+        row: the word for a row in messages: "row" or "line".
         ids: whether a column of ids identifies its records; False if an entity may be in two tables.
         heads: rows known to be heads.
         seen: hashes of the ids met so far.
@@ -253,7 +248,7 @@ class SheetPlace:
     seen: set[int] = field(default_factory=set)
 
     def at(self, number: int) -> str:
-        """Return what messages call a row."""
+        """Return the name of a row in messages."""
         return f"{self.row} {number:,} of sheet {self.title!r}" if self.title else f"{self.row} {number:,}"
 
 

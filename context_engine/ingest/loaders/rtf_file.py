@@ -31,7 +31,7 @@ CHARS: Final = {
     b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
 }  # fmt: skip
 SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
-ASIDE: Final = {  # destinations outside the main text, and what they are
+ASIDE: Final = {  # destinations outside the main text, and their kinds
     b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
     b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
     b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
@@ -64,7 +64,7 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
     margins = list(dict.fromkeys(f"{place}: {text}" for place, text in reader.margins if not is_page_number(text)))
     first = 1 if blocks and blocks[0].text.startswith("# ") else 0
     text = joined([*blocks[:first], *map(MarkdownBlock, margins), *blocks[first:]]).encode("utf-16", "surrogatepass")
-    markdown = text.decode("utf-16", "replace")  # joins surrogate halves that stood apart
+    markdown = text.decode("utf-16", "replace")  # joins separated surrogate halves
     objects = f"embedded objects are not read: {reader.objects}"
     unread = [file_notice(NoticeCode.EMBEDDED_NOT_READ, objects)] if reader.objects else []
     notices = (*hidden_words(reader.hidden), *unread)
@@ -82,7 +82,7 @@ def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
 
 @dataclass(slots=True)
 class _GroupState:
-    """What a group inherits from the one around it."""
+    """The state that a group inherits from the enclosing group."""
 
     place: str = "body"
     font: int = -1
@@ -115,7 +115,7 @@ class RtfReader:
 
     Attributes:
         margins: page headers and footers in file order.
-        title: the paragraph in the style "Title", "" if there is none.
+        title: the paragraph in the style "Title", or "".
         fields: title, author.
         hidden: number of hidden words.
         objects: number of embedded objects.

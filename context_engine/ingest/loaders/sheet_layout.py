@@ -2,8 +2,8 @@
 
 Rows without an empty row between them form a block. A block is a table, a continuation of the table above, or text;
 two tables side by side are separated by an empty column and have similar heads or different rows. A row of a table is
-a record. What is in no record goes into the texts of the sheet: paragraphs, notes, a head without rows, names of
-columns without a value, captions too long for every record. So no cell is lost.
+a record. Other cells go into the texts of the sheet: paragraphs, notes, a head without rows, names of columns without a
+value, captions too long for every record. So no cell is lost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from context_engine.ingest.loaders.table import (
 
 _MOST_LINES: Final = 10_000  # characters kept as a possible caption
 _PAIR: Final = 2
-_FEW_ROWS: Final = 2  # so few pairs may also be the end of the table above
+_FEW_ROWS: Final = 2  # up to this many pairs may also be the end of the table above
 _KEY: Final = (*ID_FIELDS[True], "version")
 Found = Iterator[LoadedDocument | Skipped]
 
@@ -58,7 +58,7 @@ class _Table:
     caption: str
     unused: set[int]
     part: str
-    telling: tuple[str, ...] = ()  # names of the columns that tell its rows apart
+    telling: tuple[str, ...] = ()  # names of the columns that identify its rows
 
     def takes(self, rows: Sequence[TableRow]) -> bool:
         """Whether rows below an empty one continue the table: in its columns, with numbers where it has numbers."""
@@ -75,12 +75,12 @@ _Begun = Generator[LoadedDocument | Skipped, None, _Table | None]
 
 
 def laid_out(rows: Iterable[TableRow], place: SheetPlace, texts: SheetTexts) -> Found:
-    """Yield the records of rows that hold something; other text goes to `texts`, which the caller yields."""
+    """Yield the records of non-empty rows; other text goes to `texts`, which the caller yields."""
     return _Layout(place, texts).read(_Blocks(rows))
 
 
 class _Blocks:
-    """Gives out rows block by block."""
+    """Yields rows block by block."""
 
     def __init__(self, rows: Iterable[TableRow]) -> None:
         self._rows = iter(rows)
@@ -103,7 +103,7 @@ class _Blocks:
 
 
 class _Layout:
-    """Reads one sheet; holds the table that may continue, and what waits for the block below it."""
+    """Reads one sheet; holds the table that may continue, and rows whose use depends on the next block."""
 
     def __init__(self, place: SheetPlace, texts: SheetTexts) -> None:
         self._place, self._texts = place, texts
@@ -116,7 +116,7 @@ class _Layout:
     def read(self, blocks: _Blocks) -> Found:
         while blocks.more():
             yield from self._block(blocks)
-        yield from self._let_go()
+        yield from self._release_waiting()
         self._close()
 
     def _block(self, blocks: _Blocks) -> Found:
@@ -132,7 +132,7 @@ class _Layout:
             return
         if max(len(row.cells) for row in preview) > MOST_COLUMNS:
             where = f"a sheet {self._place.title!r} of " if self._place.title else ""
-            yield Skipped(self._place.path, f"has {where}over {MOST_COLUMNS:,} columns: it is no table of records")
+            yield Skipped(self._place.path, f"has {where}over {MOST_COLUMNS:,} columns: it is not a table of records")
             for _ in blocks.take():
                 pass
             return
@@ -198,14 +198,14 @@ class _Layout:
             names, first = (), head.top
         elif names and shows is None:
             row = self._place.at(rows_below[0].number)
-            problem = f"{row} is taken for the column names, though nothing shows whether it is"
+            problem = f"{row} is taken for the column names, which is a guess"
             self._place.notices.add(file_notice(NoticeCode.HEADER_ROW_ASSUMED, problem))
         return (yield from self._new(rows, names, head.top, first))
 
     def _new(self, rows: Sequence[TableRow], names: Sequence[str], top: int, first: int) -> _Begun:
         """Begin a table and yield the records of the rows so far."""
         caption = self._caption(rows[:top])
-        yield from self._let_go()
+        yield from self._release_waiting()
         self._close()
         body = rows[first:]
         self._noted(rows[top:first])
@@ -223,7 +223,7 @@ class _Layout:
 
     def _go_on(self, table: _Table, rows: Sequence[TableRow], above: Sequence[TableRow]) -> _Begun:
         """Yield the records of rows that continue the table above."""
-        yield from self._let_go()
+        yield from self._release_waiting()
         table = replace(table, part=self._part)  # another table beside it may continue the one above
         lead = caption_of(above)
         if len(lead) > MOST_CAPTION // 2:
@@ -240,7 +240,7 @@ class _Layout:
     def _pairs(self, rows: Sequence[TableRow], top: int) -> Found:
         """Yield names and values as one record."""
         caption = self._caption(rows[:top])
-        yield from self._let_go()
+        yield from self._release_waiting()
         pairs = [row for row in rows[top:] if len(filled_columns(row)) == 2]
         self._texts.add(*(line for row in rows[top:] if len(filled_columns(row)) != 2 for line in cell_texts(row)))
         place = self._place
@@ -261,7 +261,7 @@ class _Layout:
 
     def _wait(self, rows: Sequence[TableRow], top: int) -> Found:
         """Keep a row that may be the head of what follows."""
-        yield from self._let_go()
+        yield from self._release_waiting()
         self._lines += [line for row in rows[:top] for line in cell_texts(row)]
         for row in rows[top:-1]:
             self._texts.add(" | ".join(cell_texts(row)))
@@ -279,8 +279,8 @@ class _Layout:
         self._noted([head])
         return names_of(head.cells)
 
-    def _let_go(self) -> Found:
-        """Yield or keep as text what waited for rows that did not come."""
+    def _release_waiting(self) -> Found:
+        """Yield, or keep as text, waiting rows whose table did not follow."""
         lines, self._lines = self._lines, []
         head, self._head = self._head, None
         if head is not None and len(filled_columns(head)) == 2:
@@ -300,8 +300,8 @@ class _Layout:
         last = max(filled_columns(row), default=-1)
         if names and place.row == "line" and last >= len(names):
             problem = (
-                f"{place.at(row.number)} has {last + 1} cells, the head has {len(names)}: the others go by their "
-                "letters; a separator or quote may be amiss"
+                f"{place.at(row.number)} has {last + 1} cells, the head has {len(names)}: the others are named "
+                "by their letters; a separator or quote may be wrong"
             )
             place.notices.add(file_notice(NoticeCode.RECORD_REPAIRED, problem))
         record = self._row(row, table, names)
@@ -313,7 +313,7 @@ class _Layout:
             place.seen.add(known)
             yield record
             return
-        problem = f"{place.at(row.number)} repeats an id from above: it is known by its {place.row}"
+        problem = f"{place.at(row.number)} repeats an id from above: it is identified by its {place.row}"
         place.notices.add(file_notice(NoticeCode.ID_REPEATED, problem))
         yield from self._record_or_text(self._row(row, table, without_ids(names)), [row])
 

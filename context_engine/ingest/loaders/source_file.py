@@ -1,4 +1,4 @@
-"""Open a file safely: only regular files, and only if the first bytes fit the suffix."""
+"""Open files safely: only regular files, and only if the first bytes fit the suffix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS: Final = (
 )
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 EMPTY: Final = "is empty"
-"""Reported for a file of no bytes; not an error."""
+"""The reason for a file without bytes; not an error."""
 _OLD: Final = {".doc": ".docx", ".ppt": ".pptx", ".xls": ".xlsx"}
 _SIGNS: Final[tuple[tuple[bytes, str, frozenset[str]], ...]] = (
     (b"PK\x05\x06", "an empty zip archive", frozenset()),
@@ -50,7 +50,7 @@ class UnreadableFile(Exception):
 
 
 def kind_of(mode: int) -> str | None:
-    """Return what kind of file a mode denotes; None for a regular file.
+    """Return the kind of a special file by its mode; None for a regular file.
 
     >>> kind_of(0o010644), kind_of(0o100644)
     ('a named pipe (FIFO)', None)
@@ -86,17 +86,17 @@ class SourceFile:
             return stream.read()
 
     def open(self) -> BinaryIO:
-        """Open the content for streaming; the stream ends at the present size even if the file grows.
+        """Open the content for streaming; the stream ends at the current size even if the file grows.
 
         Raises:
-            UnreadableFile: it is not a regular file, or has content although its size is 0.
+            UnreadableFile: not a regular file, or content although the size is 0.
         """
         self.state()  # before opening, because opening a device may have an effect
         raw = io.FileIO(self.path, opener=lambda path, _flags: os.open(path, _OPEN))
         try:
             size = _regular(os.fstat(raw.fileno())).st_size
             if size == 0 and raw.read(1):
-                raise UnreadableFile("is no ordinary file: its size is 0 and yet it has content")
+                raise UnreadableFile("is not an ordinary file: its size is 0, but it has content")
         except BaseException:
             raw.close()
             raise
@@ -106,7 +106,7 @@ class SourceFile:
 def _regular(state: os.stat_result) -> os.stat_result:
     kind = kind_of(state.st_mode)
     if kind:
-        raise UnreadableFile(f"is {kind}, which is not read: only files are")
+        raise UnreadableFile(f"is {kind}, which is not read: only regular files are")
     return state
 
 
@@ -148,7 +148,7 @@ Loader = Callable[[SourceFile], Iterator[LoadedDocument | Skipped]]
 
 
 def mismatch(start: bytes, suffix: str, *, zipped: bool) -> str | None:
-    """Return why a file cannot be what its suffix says; None if its first bytes do not contradict the suffix.
+    """Return why a file's first bytes contradict its suffix; None if they do not.
 
     Args:
         start: the first bytes, at least 1024 if the file has them.
@@ -188,11 +188,11 @@ def _zipped(suffix: str) -> str:
 
 def _no_sign(start: bytes, suffix: str, *, zipped: bool) -> str | None:
     if suffix == ".xls" and not start.startswith(_BEFORE_OLE):
-        return "is no .xls file: it does not begin as one; if it is a table as text, rename it to .csv"
+        return "does not begin like an .xls file; if it is a table as text, rename it to .csv"
     if suffix == ".doc" and not start.startswith(_BEFORE_OLE):
-        return "is no .doc file: it does not begin as one; if it is text, rename it to .txt"
+        return "does not begin like a .doc file; if it is text, rename it to .txt"
     if zipped or suffix in (".rtf", ".ppt"):
-        return f"is no {suffix} file: it does not begin as one"
+        return f"does not begin like a {suffix} file"
     if suffix == ".pdf" and b"%PDF-" not in start[:1024]:
-        return "is no PDF: it does not begin as one"
+        return "does not begin like a PDF"
     return None

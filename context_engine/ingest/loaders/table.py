@@ -19,7 +19,7 @@ Cell = str | int | float | bool | date | datetime | time | timedelta | None
 """The value of a cell; dates of CSV files stay texts."""
 MOST_COLUMNS: Final = 1_000
 PREVIEW: Final = 30
-"""The head is looked for in so many rows."""
+"""The head is searched in this many rows."""
 _MOST_NAME: Final = 120
 MOST_CAPTION: Final = 300
 _WIDE: Final = 0.6  # a head fills at least this share of the cells of the fullest row near it
@@ -28,7 +28,7 @@ _KNOWN: Final = frozenset((*DECLARED_FIELDS, *ID_FIELDS[True], *ALIASES, "name")
 ID_NAMES: Final = frozenset(ID_FIELDS[True])
 _LEAST_WIDTH: Final = 2
 _APART: Final = 2
-"""Two tables side by side end at least so many rows apart; a difference of one may be a row of totals."""
+"""Least difference of rows between the ends of two tables side by side; one more row may be a row of totals."""
 
 
 class TableRow(NamedTuple):
@@ -40,7 +40,7 @@ class TableRow(NamedTuple):
         gap: whether an empty row precedes it.
         notes: comments by column.
         styles: styles of the cells, if known.
-        joined: whether it has cells merged side by side.
+        joined: whether it has horizontally merged cells.
     """
 
     number: int
@@ -71,9 +71,9 @@ def find_head(rows: Sequence[TableRow]) -> Head:
     """Return the head of a table.
 
     The head is the first row that is nearly as full as the fullest row near it; the rows above are the caption. A row
-    with a number, a date or two equal texts is no head: then the columns are named by their letters or, with two
-    columns and names down the left, the table is one record of pairs. A head with cells merged side by side takes the
-    row below as its second line.
+    with a number, a date or two equal texts is not a head; the columns are then named by their letters. With two
+    columns and names on the left, the table is instead one record of pairs. A head with horizontally merged cells has
+    the row below as its second line.
     """
     cells = [row.cells for row in rows]
     counts = [sum(not empty(cell) for cell in row) for row in cells]
@@ -95,8 +95,8 @@ def find_head(rows: Sequence[TableRow]) -> Head:
 def is_head(rows: Sequence[TableRow]) -> bool | None:
     """Return whether the first row names the columns of the others; None if that is unclear.
 
-    True if its cells are styled differently, have usual column names (`name`, `No.`, `Entity ID`), or stand above
-    numbers and dates; False if one of its texts occurs again in its column.
+    True if its cells are styled differently, have usual column names (`name`, `No.`, `Entity ID`), or are above numbers
+    and dates; False if one of its texts occurs again in its column.
 
     Args:
         rows: a row of names, and the rows below it.
@@ -145,11 +145,10 @@ def row_record(
     The title is made of the columns that identify the rows of the table.
 
     Args:
-        row: a row with a value.
         names: names of the columns; "" if a column has none.
         part: distinguishes the record from others of the same row and file.
         sheet: the sheet, if there are several.
-        telling: names of the identifying columns; empty: they are found in this row alone.
+        telling: names of the identifying columns; empty: found from this row only.
     """
     fields = row_fields(row, names)
     title = row_title(fields, telling or telling_names([fields]))
@@ -180,7 +179,6 @@ def pairs_record(
 
     Args:
         number: the 1-based number of the first row.
-        title: the title of the record.
         part: distinguishes the record from others of the same row and file.
     """
     record: dict[str, Any] = {}

@@ -1,9 +1,9 @@
 """Markdown and plain text: `.md`, `.markdown`, `.txt`.
 
-Read: the text as it stands, in any encoding that can be recognised (see `encoding`), with uniform line ends; YAML front
+Read: the unchanged text, in any encoding that can be recognised (see `encoding`), with uniform line ends; YAML front
 matter between two lines `---` at the start, and labelled lines below the title ("Version: 3.2"). Nothing is rendered or
-left out: HTML inside Markdown stays as it is written. A text that only leads to another place, or holds nothing but
-template tags, gives no document (reported).
+left out: HTML inside Markdown is kept. A text that only links to another place, or holds only template tags, gives no
+document (reported).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _EMPTY: Final = "has no text: write some, or take the file out of the folder"
-LEADS_ELSEWHERE: Final = "is a stub that only leads to another page: no passage is made of it"
-ONLY_TAGS: Final = "holds only template tags: no passage is made of it"
+LEADS_ELSEWHERE: Final = "is a stub that only links to another page: it gives no passage"
+ONLY_TAGS: Final = "holds only template tags: it gives no passage"
 _MOST_STUB: Final = 1_500  # characters
 _HEADING: Final = re.compile(r"^[ \t]{0,3}#{1,6}[ \t].*$|^[^\n]+\n[ \t]{0,3}(?:=+|-{3,})[ \t]*$", re.MULTILINE)
 _PLACE: Final = re.compile(
@@ -38,7 +38,7 @@ _STUB_WORDS: Final = (
     "website will with you your"
 )
 _FORMULA: Final = frozenset(_STUB_WORDS.split())
-"""Words of a stub that points to a text elsewhere; any other word makes it a text in its own right."""
+"""Words of a stub that points to a text elsewhere; any other word makes it a document."""
 _FIELDS: Final = ("redirect_to", "redirect", "redirect_url")
 
 
@@ -77,7 +77,7 @@ def _nothing(body: str, fields: Mapping[str, Any]) -> str | None:
 
 
 def leads_elsewhere(text: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether a text does nothing but refer to one other place; `fields` is its front matter.
+    """Return whether a text only refers to one other place; `fields` is its front matter.
     >>> leads_elsewhere("# Leave\\n\\nThis page has moved to [Absence](absence.md).", {})
     True
     >>> leads_elsewhere("See [Absence](absence.md) for leave of more than ten days.", {})

@@ -1,10 +1,10 @@
 """Excel workbooks: `.xlsx`, transitional and strict. A row of a table is a record, and rows are read one by one.
 
-Read: the tables, pairs and texts of each visible sheet (told apart by `sheet_layout`); numbers, dates and times,
+Read: the tables, pairs and texts of each visible sheet (see `sheet_layout`); numbers, dates and times,
 5 % as "5%", USD 5 as "USD 5"; a formula's saved value, or the formula itself if none was saved (reported); the value of
 merged cells in each of their rows; comments with their cells, text boxes, the text of charts, page headers and footers.
-Hidden sheets, rows and columns as `hidden_cells` says; what is left out is counted and reported. Where several tables
-have a column of ids, a record is known by its sheet and row instead, because one entity may be in each. Not read:
+Hidden sheets, rows and columns as `hidden_cells` says; omitted cells are counted and reported. If several tables have a
+column of ids, records are identified by sheet and row instead, because one entity may be in each. Not read:
 pictures, links to other workbooks (never followed). Refused: macros (`.xlsm`, or a macro part inside), passwords, zip
 bombs, XML with a document type, more shared texts than fit into memory.
 """
@@ -72,7 +72,7 @@ class _Workbook:
         wanted = []
         for sheet in self._sheets:
             if not sheet.path:
-                yield Skipped(self._file.name, f"sheet {sheet.title!r} has no part in the file: nothing of it is read")
+                yield Skipped(self._file.name, f"sheet {sheet.title!r} has no part in the file and cannot be read")
             elif sheet.hidden and not self._read_hidden:
                 self._leave(sheet)
             else:

@@ -26,7 +26,7 @@ class TooManyTexts(ValueError):
 
 
 class SheetPart(NamedTuple):
-    """A sheet as the workbook names it."""
+    """A sheet of the workbook."""
 
     title: str
     path: str
@@ -125,7 +125,7 @@ class Book:
         return formats
 
     def comments(self, sheet: str) -> dict[str, str]:
-        """Return the comments of a sheet by cell; where threads exist, their copy in the old form is left out."""
+        """Return the comments of a sheet by cell, without the old-form copies of threads."""
         threads: dict[str, list[str]] = {}
         for path in self._targets(sheet, "threadedComment"):
             for thread in self._elements(path, "threadedComment"):

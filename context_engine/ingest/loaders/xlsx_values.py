@@ -1,6 +1,7 @@
 """The values of a workbook's cells: text, numbers, dates and times; 5 % as "5%", USD 5 as "USD 5".
 
-XML is read by local names, because the namespace (transitional or strict) differs between workbooks."""
+XML is read by local names, because the namespace (transitional or strict) differs between workbooks.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def _refuse(*_: Any) -> None:
 
 
 class Format(NamedTuple):
-    """What a number format says about its numbers.
+    """The meaning of a number format.
 
     Attributes:
         kind: "number", "percent", "date" or "span".
@@ -144,11 +145,10 @@ class Values:
         self._shared, self._formats, self._from_1904 = shared, formats, from_1904
 
     def value(self, kind: str, stored: str, style: str) -> Cell:
-        """Return the value of a cell, None for an empty one.
+        """Return the value of a cell; None for an empty one.
 
         Args:
             kind: the cell's type in the sheet: "s", "str", "inlineStr", "b", "e", "d", "n" or "".
-            style: number of its style.
         """
         if kind == "s":
             number = int(stored) if stored.strip().isdigit() else -1
@@ -202,7 +202,7 @@ def built_in(number: int) -> Format:
 
 
 def known(form: Format) -> Format:
-    """Return the one plain format for any equal to it, so that identity is enough to recognise it."""
+    """Return the shared plain format for an equal one, so that it can be compared by identity."""
     return _PLAIN if form == _PLAIN else form
 
 

@@ -110,7 +110,7 @@ def test_front_matter_stays_on_every_chunk_as_long_as_it_is_short():
     (warning,) = prepared(long).warnings
     assert warning == (
         "the field 'history' is too long for the metadata of every chunk, and left out; "
-        "what a rule names under fields is kept"
+        "name fields in a rule to keep them"
     )
     named = prepared(long, rule("history", doc_type="default"))
     assert named.warnings == ()

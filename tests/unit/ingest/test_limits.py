@@ -120,8 +120,7 @@ def pages(*numbers):
 def test_a_file_that_takes_too_long_costs_itself_and_no_other(run, sink, jobs):
     report = run({**pages(0, 1, 3, 4, 5), "2.spin": "x", "4.spin": "x"}, jobs=jobs)
     assert [str(one) for one in report.skipped] == [
-        f"{name}: took longer than 1 s to be read: nothing of it is kept. "
-        "Split it, or raise file_timeout_s in ingest.json"
+        f"{name}: took longer than 1 s to be read: none of it is kept. Split it, or raise file_timeout_s in ingest.json"
         for name in ("2.spin", "4.spin")
     ]
     assert [key[1] for key in sink.held] == ["0", "1", "3", "4", "5"]
@@ -132,7 +131,7 @@ def test_a_file_that_takes_too_much_memory_costs_itself_and_no_other(run, sink):
     report = run({**pages(0, 1, 3), "2.eat": "x"}, file_timeout_s=30.0)
     assert [str(one) for one in report.skipped] == [
         (
-            "2.eat: takes more than 64 MB of memory to be read: nothing of it is kept. "
+            "2.eat: takes more than 64 MB of memory to be read: none of it is kept. "
             "Split it, or raise file_memory_mb in ingest.json"
         )
     ]
@@ -144,7 +143,7 @@ def test_a_crash_in_a_library_costs_the_file_and_no_other(run, sink):
     report = run({**pages(0, 1, 3), "2.crash": "x"}, jobs=1)
     [skipped] = report.skipped
     assert skipped.path == "2.crash"
-    assert skipped.reason.startswith("the process that read it ended, perhaps for want of memory")
+    assert skipped.reason.startswith("the process that read it ended, perhaps because of too little memory")
     assert [key[1] for key in sink.held] == ["0", "1", "3"]
 
 
@@ -247,7 +246,7 @@ def test_a_document_of_too_many_chunks_is_refused_whole(run, sink):
     text = "\n\n".join(f"# {number}\n\n" + "word " * 400 for number in range(4))
     report = run({"0.md": text, **pages(1)}, file_max_chunks=3)
     assert [str(one) for one in report.skipped] == [
-        "0.md: gives more than 3 chunks: nothing of it is kept. Split it, or raise file_max_chunks in ingest.json"
+        "0.md: gives more than 3 chunks: none of it is kept. Split it, or raise file_max_chunks in ingest.json"
     ]
     assert [key[1] for key in sink.held] == ["1"]
 

@@ -140,7 +140,7 @@ def test_a_file_is_cut_within_the_limits_of_the_configuration(run, tmp_path):
     (tmp_path / "config/ingest.json").write_text('{"file_max_chunks": 1}')
     result = run("notice.md", "--doc-type", "regulatory_notice")
     assert result.exit_code == 1
-    assert "notice.md: gives more than 1 chunks: nothing of it is kept" in result.stderr
+    assert "notice.md: gives more than 1 chunks: none of it is kept" in result.stderr
 
 
 def test_what_a_file_shows_is_said(run, tmp_path):

@@ -89,6 +89,6 @@ def test_what_decided_how_documents_are_cut_is_one_line(told):
 
 
 def test_files_that_only_lead_elsewhere_are_counted(told):
-    stub = "is a stub that only leads to another page: no passage is made of it"
+    stub = "is a stub that only links to another page: it gives no passage"
     _, lines = told([Skipped(f"old{number}.md", stub, error=False) for number in range(3)])
     assert f"3 skipped: {stub} (e.g. old0.md)" in lines

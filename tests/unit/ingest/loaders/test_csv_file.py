@@ -93,7 +93,7 @@ def test_cells_that_a_row_has_more_than_the_head_go_by_their_letters_and_are_sai
         {"a": "4", "b": "5"},
     ]
     assert second.warnings == (
-        "line 3 has 3 cells, the head has 2: the others go by their letters; a separator or quote may be amiss",
+        "line 3 has 3 cells, the head has 2: the others are named by their letters; a separator or quote may be wrong",
     )
 
 
@@ -112,7 +112,7 @@ def test_a_quote_that_is_amiss_harms_only_its_own_line(read, bad):
         {"a": "3", "b": "4"},
     ]
     said = [line for one in found for line in one.warnings]
-    assert said == ["line 3: a quote is not closed or is inside a cell: read as it stands"]
+    assert said == ["line 3: a quote is not closed or is inside a cell: it is read literally"]
     assert [one.line for one in found] == [2, 3, 4, 5]
 
 
@@ -129,7 +129,7 @@ def test_very_many_quotes_that_are_amiss_end_the_search_for_their_ends(read):
 
 def test_ten_thousand_columns_are_one_error(refused):
     row = ",".join(f"c{number}" for number in range(10_000))
-    assert refused(f"{row}\n{row}\n", "a.csv") == "has over 1,000 columns: it is no table of records"
+    assert refused(f"{row}\n{row}\n", "a.csv") == "has over 1,000 columns: it is not a table of records"
 
 
 @pytest.mark.wording
@@ -184,7 +184,7 @@ def test_a_cell_of_any_length_is_read(read):
 def test_an_id_that_stands_twice_loses_no_row(read):
     first, second = read("Entity ID,Amount\nCP-1,5\nCP-1,7\n", "a.csv")
     assert (first.fields, second.fields) == ({"entity_id": "CP-1", "Amount": "5"}, {"entity id": "CP-1", "Amount": "7"})
-    assert second.warnings == ("line 3 repeats an id from above: it is known by its line",)
+    assert second.warnings == ("line 3 repeats an id from above: it is identified by its line",)
 
 
 def test_columns_named_as_the_fields_of_records_mean_the_same(read):

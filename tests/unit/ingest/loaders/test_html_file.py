@@ -115,7 +115,7 @@ def test_what_is_set_aside_is_said_with_its_words(one):
     assert loaded.warnings == (
         "navigation, page heads and feet set aside: Home Fees / Harbour Bank © 2026",
         "hidden text set aside: draft of May",
-        "text shown in place of something else set aside: Please enable scripts / row {x} / rates",
+        "fallback text set aside: Please enable scripts / row {x} / rates",
         "controls of forms set aside: Send",
         "frames are not read: rates.html",
     )

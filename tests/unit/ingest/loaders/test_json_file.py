@@ -179,13 +179,13 @@ def test_records_before_the_end_of_a_file_that_is_cut_off_are_read(read, start):
     first, cut = read(start + '{"a": 1},\n{"b', "a.json")
     assert first.fields == {"a": 1}
     assert cut.reason.startswith("the file is not JSON: Unterminated string")
-    assert cut.reason.endswith("(line 2): nothing is read behind record 1")
+    assert cut.reason.endswith("(line 2): nothing is read after record 1")
 
 
 def test_what_follows_the_first_value_is_said(read):
     first, said = read('[{"a": 1}] [{"a": 2}]', "a.json")
     assert first.fields == {"a": 1}
-    reason = "the file goes on behind its first value, which is not JSON: nothing is read behind record 1"
+    reason = "the file has more text after its first value, which is not JSON: nothing is read after record 1"
     assert said.reason == reason
 
 

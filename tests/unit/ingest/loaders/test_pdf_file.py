@@ -306,7 +306,7 @@ def test_pages_that_are_pictures_are_told_and_nothing_else_is_an_error(one, refu
     assert refused(made(lambda pdf: (scan(pdf), scan(pdf))), "a.pdf") == reason  # said once for many such files
     loaded = one(made(half), "b.pdf")
     assert loaded.pages == ((0, 2),)
-    assert loaded.warnings == ("page 1 is a picture without text, so nothing of it is read",)
+    assert loaded.warnings == ("page 1 is a picture without text, so it cannot be read",)
 
 
 def test_an_empty_page_is_not_told_as_a_picture(one, made):

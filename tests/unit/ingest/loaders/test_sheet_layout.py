@@ -130,7 +130,7 @@ NAMES = [("Rates", "Anna", "London"), ("Credit", "Ben", "Paris"), ("FX", "Cleo",
 def test_a_first_row_that_nothing_shows_to_be_a_head_is_said():
     found = read(NAMES)
     assert fields(found)[0] == {"Rates": "Credit", "Anna": "Ben", "London": "Paris"}
-    assert said(found) == ["row 1 of sheet 'S' is taken for the column names, though nothing shows whether it is"]
+    assert said(found) == ["row 1 of sheet 'S' is taken for the column names, which is a guess"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from context_engine.ingest.loaders.source_file import SourceFile, UnreadableFile
 from context_engine.ingest.reading import IngestOptions
 from context_engine.ingest.run import ingest
 
-NOT_READ = "which is not read: only files are"
+NOT_READ = "which is not read: only regular files are"
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_file_that_grows_while_it_is_read_comes_to_an_end(root):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_a_file_that_says_it_is_empty_and_is_not_is_no_file(tmp_path):
-    with pytest.raises(UnreadableFile, match="its size is 0 and yet it has content"):
+    with pytest.raises(UnreadableFile, match="its size is 0, but it has content"):
         SourceFile(Path("/proc/self/status"), "status").open()
 
 

@@ -67,7 +67,7 @@ def test_a_template_of_html_is_read_without_its_tags(one, name):
 def test_a_template_of_something_else_is_not_read(read):
     (skipped,) = read("nav:\n  - x\n", "site.yml.tmpl")
     assert (skipped.reason, skipped.error) == (
-        ".yml.tmpl cannot be read; of templates Markdown, text and HTML are",
+        ".yml.tmpl cannot be read; supported templates are Markdown, text and HTML",
         False,
     )
 

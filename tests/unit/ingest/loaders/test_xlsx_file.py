@@ -138,4 +138,4 @@ def test_an_empty_workbook(empty, saved):
 
 def test_ten_thousand_columns_are_one_error(rows):
     (skipped,) = rows({"S": [[f"c{number}" for number in range(10_000)]]})
-    assert skipped.reason == "has a sheet 'S' of over 1,000 columns: it is no table of records"
+    assert skipped.reason == "has a sheet 'S' of over 1,000 columns: it is not a table of records"

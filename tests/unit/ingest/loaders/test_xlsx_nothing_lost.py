@@ -317,7 +317,7 @@ def test_a_sheet_whose_part_is_missing_is_said(workbook):
         return part.replace(b"worksheets/sheet1.xml", b"worksheets/gone.xml")
 
     found = workbook({"S": TABLE, "T": TABLE}, None, {"xl/_rels/workbook.xml.rels": lose})
-    assert said(found) == ["sheet 'S' has no part in the file: nothing of it is read"]
+    assert said(found) == ["sheet 'S' has no part in the file and cannot be read"]
     assert len(fields(found)) == 3
 
 
