@@ -70,7 +70,7 @@ def rezipped(data, edits, pick):
     return out.getvalue()
 
 
-NOTHING_THERE = ("hidden", "has no text", "holds no record", "no cell with a value", "no passage is made of it")
+NOTHING_THERE = ("hidden", "has no text", "holds no record", "no cell with a value", "gives no passage")
 
 
 def check(folder, suffix, data):

@@ -177,4 +177,4 @@ def test_a_file_that_only_leads_elsewhere_is_read_and_gives_no_passage(run, tmp_
     (tmp_path / "old.md").write_text("# Keys\n\nThis page has moved to [Vault](vault.md).\n")
     result = run("old.md")
     assert result.exit_code == 1, "the file gives no document"
-    assert "no passage: old.md: is a stub that only leads to another page" in " ".join(result.stderr.split())
+    assert "no passage: old.md: is a stub that only links to another page" in " ".join(result.stderr.split())
