@@ -572,7 +572,7 @@ def test_top_k_given_twice_must_be_the_same():
     same = SearchRequest(query="q", domain="NPA", top_k=3, overrides={"stage2_top_k": 3, "stage1_top_k": 9})
     assert same.call_settings == {"stage1_top_k": 9, "stage2_top_k": 3}
     for name in ("stage2_top_k", "top_k"):
-        with pytest.raises(InvalidRequest, match=f"top_k is 3, and {name} in overrides is 4: give one of the two"):
+        with pytest.raises(InvalidRequest, match=f"top_k is 3, and {name} in overrides is 4: give only one of them"):
             SearchRequest(query="q", domain="NPA", top_k=3, overrides={name: 4})
     assert replace(same, top_k=None, overrides={}).call_settings == {}
 

@@ -135,7 +135,7 @@ def test_the_setting_overrides_what_is_in_force(bank: Path) -> None:
     run("kb", "adapter", "use", keep(1))
     (bank / "config/rag-pipeline.json").write_text(json.dumps({**PIPELINE, "adapter": "off"}), "utf-8")
     assert scorers() == {plain}
-    assert "the setting adapter = off overrides what is in force" in run("doctor", "--no-query").stdout
+    assert "the setting adapter = off overrides the adapter in force" in run("doctor", "--no-query").stdout
 
 
 def test_doctor_says_where_a_learnt_blend_is_for_other_cosines_as_the_search_does(bank: Path) -> None:

@@ -1,4 +1,4 @@
-"""Admission: a source's answer is validated before anything trusts it."""
+"""Admission: validates the answer of a source before anything trusts it."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ _MOST_MS: Final = 3_600_000.0
 _MOST_LISTED: Final = 1000
 _MOST_LETTERS: Final = 300
 _MOST_WHOLE: Final = 2**1023
-"""A larger number is not valid JSON, and Python refuses to write it."""
+"""A larger integer may not fit a double, as which many JSON readers read numbers."""
 
 
 class ValidatedAnswer(NamedTuple):
-    """A checked answer: its chunks cut at top_k, how many were cut, how many were refused, and notices.
+    """The usable part of an answer.
 
     Attributes:
-        cut: chunks past top_k that were left out.
-        rejected: what was refused: not a chunk, or without text.
-        retrieved_at: when the source says it answered, aware; None if it does not say.
-        failures: what parts of the source could not get.
+        cut: number of chunks past top_k that were left out.
+        rejected: number of items that were not chunks or had no text.
+        retrieved_at: when the source says it answered, timezone-aware; None if it does not say.
+        failures: errors of single parts of the source.
         by_keywords, statistics, calibration, unknown_words, filter_fields, embedding: as in `SourceAnswer`.
-        withheld: what the caller may not read; it is in none of the others.
+        withheld: chunks that the caller may not read; the other fields do not contain them.
     """
 
     chunks: tuple[Chunk, ...]
@@ -84,12 +84,12 @@ class ValidatedAnswer(NamedTuple):
 def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bool = False) -> ValidatedAnswer:
     """Return the usable part of an answer.
 
-    Chunks past top_k are cut and counted, without looking at them. What is not a chunk with text is refused and
-    counted. A field whose value is not what it should be counts as not known, a score that its kind cannot be as
-    absent; text is made valid, metadata bounded. A notice says each of it.
+    Chunks past top_k are cut and counted without being checked. Items that are not chunks with text are refused and
+    counted. An invalid field counts as unknown, and a score outside the range of its kind as absent; text is made
+    valid and metadata bounded. Each change is reported in a notice.
 
     Args:
-        valid_chunks: its chunks are as `valid_chunk` leaves them; their scores alone are looked at.
+        valid_chunks: its chunks have passed `valid_chunk` already, so only their scores are checked.
 
     Raises:
         SourceProtocolError: not a `SourceAnswer`, or its chunks are not a sequence.
@@ -117,7 +117,7 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bo
     retrieved_at = answer.retrieved_at
     if retrieved_at is not None and not _is_aware(retrieved_at):
         value = excerpt(retrieved_at)
-        message = f"retrieved_at {value} is not a moment with a time zone and counts as not known"
+        message = f"retrieved_at {value} is not a time with a time zone and counts as unknown"
         detail = {"field": "retrieved_at", "value": value}
         notices.append(Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, detail))
         retrieved_at = None
@@ -149,15 +149,15 @@ def validate_answer(answer: Any, *, source_id: str, top_k: int, valid_chunks: bo
 
 
 def is_listed(chunks: Any) -> bool:
-    """Return whether what a source hands over is a list of some kind; what is in it is looked at one by one."""
+    """Return whether a value from a source is a list of some kind; its items are not checked."""
     another = isinstance(chunks, str | bytes | Mapping | Set)
     return not another and hasattr(chunks, "__len__") and hasattr(chunks, "__iter__")
 
 
 def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
-    """Return what can be used of a chunk: typed fields, scores their kinds can be, valid text, bounded metadata.
+    """Return a chunk with fields of the right types, scores in range, valid text and bounded metadata.
 
-    Its document_version is written one way, whatever road it came by.
+    Its document_version is normalised as well.
     """
     chunk = _with_version_as_text(chunk)
     valid = sanitized_chunk(_with_valid_scores(_with_valid_fields(chunk, notices), notices), notices)
@@ -167,7 +167,7 @@ def valid_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
 
 
 def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> TermStatistics | None:
-    """Return the term statistics of an answer; what cannot be used counts as not known, and a notice says so."""
+    """Return the term statistics of an answer; unusable ones count as unknown, with a notice."""
     statistics: Any = answer.statistics
     if statistics is None:
         return None
@@ -178,7 +178,7 @@ def _statistics(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> 
 
 
 def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) -> ScopeCalibration | None:
-    """Return the calibration of an answer; one that cannot be used counts as not known, and a notice says so."""
+    """Return the calibration of an answer; an unusable one counts as unknown, with a notice."""
     calibration: Any = answer.calibration
     if calibration is None or (
         isinstance(calibration, ScopeCalibration) and _is_share(calibration.threshold) and _is_share(calibration.strong)
@@ -189,7 +189,7 @@ def _calibration(answer: SourceAnswer, source_id: str, notices: list[Notice]) ->
 
 
 def _embedding(embedding: Any) -> QueryEmbedding | None:
-    """Return what an answer says of the query's vector; None for what cannot be that."""
+    """Return the details of the query's embedding; None if they are missing or invalid."""
     if not isinstance(embedding, QueryEmbedding) or not embedding.model or not is_valid_scorer(embedding.model):
         return None
     return embedding if isinstance(embedding.elapsed_ms, float) and 0.0 <= embedding.elapsed_ms <= _MOST_MS else None
@@ -197,7 +197,7 @@ def _embedding(embedding: Any) -> QueryEmbedding | None:
 
 def _unusable(field: str, value: Any, source_id: str) -> Notice:
     shown = excerpt(value)
-    message = f"{field} {shown} cannot be used: it counts as not known"
+    message = f"{field} {shown} is unusable: it counts as unknown"
     return Notice(NoticeCode.FIELD_UNUSABLE, source_id, message, {"field": field, "value": shown})
 
 
@@ -232,12 +232,12 @@ def _failures(answer: SourceAnswer, source_id: str) -> tuple[SourceError, ...]:
 def _usable(
     answer: SourceAnswer, field: str, is_usable: Callable[[Any], bool], notices: list[Notice]
 ) -> tuple[Any, ...] | None:
-    """Return a tuple of the answer, None if it, or something in it, is not what it should be."""
+    """Return a tuple field of the answer; None if it is missing or has an invalid item."""
     value: Any = getattr(answer, field)
     if value is None or (isinstance(value, tuple | list) and all(map(is_usable, value))):
         return None if value is None else tuple(value[:_MOST_LISTED])
     detail = {"field": field, "value": excerpt(value)}
-    message = f"{field} {detail['value']} is not what it should be and counts as not known"
+    message = f"{field} {detail['value']} is invalid and counts as unknown"
     notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
     return None
 
@@ -251,7 +251,7 @@ def _is_short_text(value: Any) -> bool:
 
 
 def _is_chunk(value: Any) -> bool:
-    """A chunk with text in it; what a source hands over need not be what its annotations say."""
+    """Whether a value is a chunk with text; a source may ignore its type annotations."""
     content: Any = getattr(value, "content", None)
     return isinstance(value, Chunk) and isinstance(content, str) and not content.isspace() and content != ""
 
@@ -259,7 +259,7 @@ def _is_chunk(value: Any) -> bool:
 def _is_aware(value: Any) -> bool:
     try:
         return isinstance(value, datetime) and value.utcoffset() is not None and bool(value.astimezone(UTC))
-    except OverflowError:  # the last evening of the year 9999, west of Greenwich
+    except OverflowError:  # the last evening of the year 9999 west of Greenwich is past datetime.max in UTC
         return False
 
 
@@ -318,12 +318,12 @@ _VALID_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "metadata": (dict, type(NOTHING)),
     "extra": (dict, type(NOTHING)),
 }
-"""Types that pass a field's check whatever the value."""
+"""Types whose every value passes the field's check."""
 
 
 @lru_cache(maxsize=1024)
 def _fields_to_check(types: tuple[type, ...]) -> tuple[_Field, ...]:
-    """Return the fields whose values must be checked where a chunk's values have these types; a source's are alike."""
+    """Return the fields to check for values of these types; cached because the chunks of a source are alike."""
     return tuple(
         (index, name, default, check)
         for index, name, default, check in _FIELDS
@@ -332,7 +332,7 @@ def _fields_to_check(types: tuple[type, ...]) -> tuple[_Field, ...]:
 
 
 def _with_version_as_text(chunk: Chunk) -> Chunk:
-    """A version is often a number where it comes from; no other field that is a text is read from one."""
+    """Turn a numeric version into text: many sources store versions as numbers."""
     version: Any = chunk.document_version
     if type(version) not in (int, float) or not isfinite(version):
         return chunk
@@ -345,14 +345,14 @@ def _with_valid_fields(chunk: Chunk, notices: list[Notice]) -> Chunk:
         value = chunk[index]
         if value is not default and not check(value):
             bad[name] = default
-            message = f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} cannot be used and counts as not known"
+            message = f"chunk {chunk_label(chunk)}: {name} {excerpt(value)} is unusable and counts as unknown"
             detail = {"chunk_id": chunk_id_of(chunk), "field": name, "value": excerpt(value)}
             notices.append(Notice(NoticeCode.FIELD_UNUSABLE, "", message, detail))
     return chunk._replace(**bad) if bad else chunk
 
 
 def _with_valid_scores(chunk: Chunk, notices: list[Notice]) -> Chunk:
-    """Numbers of other libraries become floats; what is no score, or one its kind cannot be, is left out."""
+    """Turn numbers of other libraries into floats; drop invalid scores and those outside the range of their kind."""
     kept = []
     changed = False
     for score in chunk.scores:

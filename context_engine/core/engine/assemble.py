@@ -26,16 +26,16 @@ from context_engine.core.query.spelling import reworded
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import label_of
 from context_engine.core.ranking.exact import phrases_held
-from context_engine.errors import did_you_mean
+from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, did_you_mean
 
 _KEYWORDS_ALONE: Final = (
-    "only sources that are searched by a few keywords of each chunk were asked: that nothing was found does not say "
-    "that nothing is there"
+    "only sources that are searched by a few keywords of each chunk were asked: a relevant text may exist although "
+    "none was found"
 )
 
 
 def assemble(plan: SearchPlan, recalled: Recalled, output: StageTwoOutput) -> SearchResult:
-    """Return the result of a search: status and decision from what the sources did and stage 2 found."""
+    """Return the result of a search, with its status, decision and notices."""
     request, statuses = plan.request, recalled.statuses
     conclusion = conclude(request, recalled, output)
     notices = _notices(statuses, output, conclusion.missing)
@@ -80,33 +80,32 @@ def _notices(statuses: Sequence[SourceStatus], output: StageTwoOutput, missing: 
     notices = [_of_search(status, notice) for status in statuses for notice in status.notices]
     notices += output.notices
     for tier in missing.tiers:
-        message = f"required tier {tier} gave nothing that is returned"
+        message = f"required tier {tier} has no chunk in the answer"
         notices.append(Notice(NoticeCode.REQUIRED_TIER_MISSING, str(tier), message, {"tier": tier}))
     for source in missing.sources:
-        message = f"required source {source!r} gave nothing that is returned"
+        message = f"required source {source!r} has no chunk in the answer"
         notices.append(Notice(NoticeCode.REQUIRED_SOURCE_MISSING, source, message))
     return distinct(notices)
 
 
 def _of_search(status: SourceStatus, notice: Notice) -> Notice:
-    """Return a notice of a source as one of the search: its sentence names the source."""
+    """Return a source's notice as one of the search; its message names the source."""
     message = f"source {status.source_id!r}: {notice.message}"
     return Notice(notice.code, notice.subject, message, notice.detail)
 
 
 class MissingEvidence(NamedTuple):
-    """Required evidence that is not in the answer."""
+    """Required tiers and sources that are not in the answer."""
 
     tiers: tuple[int, ...]
     sources: tuple[str, ...]
 
 
 class Conclusion(NamedTuple):
-    """What may be concluded from an answer.
+    """The status and the decision of a search.
 
     Attributes:
-        missing: required evidence that is not there.
-        by_keywords: every source that answered was searched by a few keywords of each chunk alone.
+        by_keywords: every source that answered was searched only by a few keywords of each chunk.
     """
 
     status: Status
@@ -116,7 +115,7 @@ class Conclusion(NamedTuple):
 
 
 def conclude(request: SearchRequest, recalled: Recalled, output: StageTwoOutput) -> Conclusion:
-    """Return what may be concluded from what the sources did and stage 2 found."""
+    """Return the status and the decision of a search, from the source statuses and the output of stage 2."""
     statuses, answers = recalled.statuses, recalled.answers
     missing = missing_evidence(output.chunks, request.require_tiers, request.require_sources)
     by_keywords = bool(answers) and all(answer.by_keywords for answer in answers)
@@ -125,7 +124,7 @@ def conclude(request: SearchRequest, recalled: Recalled, output: StageTwoOutput)
         in_scope=output.in_scope,
         returned=len(output.chunks),
         any_failed=any(status.state in ("failed", "partial") for status in statuses),
-        found=output.scope_tested,
+        tested=output.scope_tested,
         by_keywords=by_keywords,
     )
     status = overall_status(statuses, rerank_failed=output.rerank_failed is not None)
@@ -133,7 +132,7 @@ def conclude(request: SearchRequest, recalled: Recalled, output: StageTwoOutput)
 
 
 def overall_status(sources: Sequence[SourceStatus], *, rerank_failed: bool = False) -> Status:
-    """Return failed if no source answered, degraded if one did in part or not or the reranker failed, else complete."""
+    """Return failed if no source answered, degraded if a source, a part of it or the reranker failed, else complete."""
     states = [source.state for source in sources]
     if all(state == "failed" for state in states):
         return Status.FAILED
@@ -157,40 +156,71 @@ def missing_evidence(
 
 
 def decide(
-    *, required_missing: bool, in_scope: bool, returned: int, any_failed: bool, found: int, by_keywords: bool = False
+    *, required_missing: bool, in_scope: bool, returned: int, any_failed: bool, tested: int, by_keywords: bool = False
 ) -> Decision:
-    """Return the decision; the first rule that applies.
+    """Return the decision by the first rule that applies.
 
     1. Required evidence is missing: incomplete.
-    2. A source failed, or a part of it, and nothing relevant was found: incomplete, because what is missing might have
-       answered.
-    3. There were candidates and none was relevant enough: out_of_scope; no_match where nothing but keywords was
-       compared, which say what a text is called, not what it is about.
+    2. A source failed wholly or in part, and nothing relevant was found: incomplete, because the missing answer might
+       have been relevant.
+    3. There were candidates and none was relevant enough: out_of_scope; no_match if only keywords were compared,
+       because keywords give the name of a text, not its subject.
     4. Something is returned: answered.
     5. Else: no_match.
 
     Args:
-        required_missing: a required tier or source gave nothing that is returned.
+        required_missing: a required tier or source has no chunk in the answer.
         in_scope: the best candidate reached the scope threshold.
-        any_failed: a source did not answer, or not in full.
-        found: candidates that were tested against the scope threshold.
-        by_keywords: every source that answered was searched by a few keywords of each chunk alone.
+        any_failed: a source failed wholly or in part.
+        tested: number of candidates that were tested against the scope threshold.
+        by_keywords: every source that answered was searched only by a few keywords of each chunk.
     """
     if required_missing:
         return Decision.INCOMPLETE
     relevant = returned > 0 and in_scope
     if any_failed and not relevant:
         return Decision.INCOMPLETE
-    if found and not in_scope:
+    if tested and not in_scope:
         return Decision.NO_MATCH if by_keywords else Decision.OUT_OF_SCOPE
     return Decision.ANSWERED if returned else Decision.NO_MATCH
+
+
+def checked_result(result: SearchResult) -> SearchResult:
+    """Return a result that may be given out.
+
+    Raises:
+        AllSourcesFailed: no source answered.
+        EvidenceIncomplete: `strict` is set and required evidence is missing.
+    """
+    if result.status is Status.FAILED:
+        reasons = "; ".join(map(_reason, result.failed_alike))
+        raise AllSourcesFailed(
+            f"search {result.search_id}: no source of domain {result.domain!r} answered: {reasons}",
+            result=result,
+            statuses=result.sources,
+        ) from next((status.failure for status in result.sources if status.failure is not None), None)
+    if result.decision is Decision.INCOMPLETE and result.request is not None and result.request.strict:
+        known = [str(status.error["message"]) for status in result.sources if status.error]
+        raise EvidenceIncomplete(
+            f"search {result.search_id}: required evidence is missing: " + "; ".join([*result.warnings, *known]),
+            result=result,
+            statuses=result.sources,
+        )
+    return result
+
+
+def _reason(sources: Sequence[SourceStatus]) -> str:
+    """Return why some sources failed, all with the same problem."""
+    if len(sources) == 1 and sources[0].error is not None:
+        return str(sources[0].error["message"])
+    return f"sources {', '.join(repr(source.source_id) for source in sources)}: {sources[0].problem}"
 
 
 _MOST_FIELDS: Final = 40
 
 
 def about_query(plan: SearchPlan, answers: Sequence[RawAnswer], output: StageTwoOutput) -> Iterator[Notice]:
-    """Yield notices of the spelling, of quoted phrases, and of what narrowed the answer."""
+    """Yield notices about the spelling, quoted phrases, filters and dates."""
     if plan.prepared is not None:
         yield from _about_spelling(plan.prepared)
         yield from _about_phrases(plan.prepared, answers)
@@ -219,7 +249,7 @@ def _about_phrases(query: PreparedQuery, answers: Sequence[RawAnswer]) -> Iterat
     phrases = phrases_held(query.phrases, texts, [AnalysedText(label_of(chunk)) for chunk in chunks])
     for phrase in query.phrases:
         if phrase not in phrases:
-            message = f'no text that was found holds the phrase "{phrase}"'
+            message = f'none of the texts found contains the phrase "{phrase}"'
             yield Notice(NoticeCode.PHRASE_NOT_FOUND, "", message, {"phrase": phrase})
 
 
@@ -245,7 +275,7 @@ def _unknown_field(name: str, known: Sequence[str]) -> Notice:
 
 
 def _fields_of(answer: RawAnswer) -> frozenset[str]:
-    """Return the fields that a source says it has, else those of the chunks it gave."""
+    """Return the fields that a source declares, else those of its chunks."""
     if answer.filter_fields is not None:
         return frozenset(answer.filter_fields)
     return frozenset(name for chunk in answer.chunks for name in own_fields(chunk))
@@ -254,6 +284,6 @@ def _fields_of(answer: RawAnswer) -> frozenset[str]:
 def _about_dates(plan: SearchPlan, output: StageTwoOutput) -> Iterator[Notice]:
     as_of, undated = plan.request.as_of, sum("effective_unknown" in chunk.flags for chunk in output.chunks)
     if as_of is not None and undated:
-        message = f"{undated} of the chunks carry no dates: whether they were in force on {as_of} is not known"
+        message = f"{undated} of the chunks have no dates: whether they were in force on {as_of} is unknown"
         detail = {"count": undated, "as_of": as_of.isoformat()}
         yield Notice(NoticeCode.DATES_UNKNOWN, "as_of", message, detail)

@@ -1,4 +1,4 @@
-"""What stage 2 is given, the table of candidates it works on, and what it gives."""
+"""The input of stage 2, the table of candidates it works on, and its output."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from context_engine.core.ranking.relevance import Measured
 
 
 class Reranked(NamedTuple):
-    """What a model reranker gave.
+    """The scores of a model reranker.
 
     Attributes:
-        scores: [0, 1], by identity.
-        adapter: the id of the adapter that it compared vectors under; None for none.
+        scores: [0, 1], by chunk key.
+        adapter: id of the vector adapter that was used; None if none was.
     """
 
     scores: Mapping[Key, float]
@@ -42,16 +42,15 @@ class Reranked(NamedTuple):
 
 
 RerankStep = Callable[[str, Sequence[tuple[Key, Chunk]]], Reranked | None]
-"""Scores candidates in [0, 1] by identity; None for "no opinion"; raises RerankerError."""
+"""Scores candidates; None for "no opinion"; raises RerankerError."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTwoInput:
-    """Everything stage 2 depends on, but for the reranker's scores.
+    """Everything stage 2 depends on, except for the reranker's scores.
 
     Attributes:
-        plan: the request, sources, settings and clock reading of the search.
-        answers: of the sources that gave one.
+        answers: of the sources that answered.
     """
 
     plan: SearchPlan
@@ -68,11 +67,11 @@ class StageTwoOutput:
     """The ranked chunks, and the account of every candidate.
 
     Attributes:
-        scope_tested: candidates that were tested against the scope threshold.
+        scope_tested: number of candidates that were tested against the scope threshold.
         in_scope: whether the best of them reached it.
-        scope: that threshold.
-        rerank_scores: the model reranker's scores by identity; `rerank_adapter`: the adapter that they were made under.
-        rerank_failed: the reranker's failure, None if it ran or was not called.
+        rerank_scores: scores of the model reranker by chunk key.
+        rerank_adapter: id of the vector adapter that the reranker used; None if none.
+        rerank_failed: the reranker's failure; None if it ran or was not called.
     """
 
     chunks: tuple[RankedChunk, ...]
@@ -90,12 +89,11 @@ class StageTwoOutput:
 
 
 class SelectedCandidate(NamedTuple):
-    """A candidate that is returned, with every number it has.
+    """A returned candidate with all its scores.
 
     Attributes:
-        relevance, absolute, recalled: its cluster's best.
-        flags: what the steps noted.
-        members: the candidates merged into it, each with its own relevance and its similarity to this one.
+        relevance, absolute, recalled: the best of its cluster of near-duplicates.
+        members: the candidates merged into it, each with its relevance and its similarity to this one.
     """
 
     candidate: Candidate
@@ -110,25 +108,24 @@ class SelectedCandidate(NamedTuple):
 
 
 class CandidateTable:
-    """The candidates of a search. A row is a candidate's place in the order of identity.
+    """The candidates of a search. A row is the index of a candidate in the list sorted by chunk key.
 
     Args:
-        answers: stage 1, each with the source's declaration.
-        analyse: gives a text its analysis.
+        answers: of stage 1, each with the source's declaration.
+        analyse: analyses a text; may be a cache.
 
     Attributes:
-        analyse: as given.
-        tiers: the tier each row ranks by: its source's, 5 where it is not trusted or was demoted.
-        relevance, absolute: of each row; 0 until they are measured, a cluster's best once texts are merged.
-        recalled: the relevance as it was before the reranker and the learnt blend.
-        measured_by: the kind of score that measured it.
-        text, coverage: the engine's own lexical score over the best of it, and how much of the question's information a
-            text holds, [0, 1]; 0 where a source declared relevance.
-        flags: what the steps noted, by row.
-        notices: what a reader should know of the ranking.
+        tiers: the tier by which each row ranks: that of its source, or 5 if it is untrusted or was demoted.
+        relevance, absolute: by row; 0 until measured; the best of the cluster once texts are merged.
+        recalled: the relevance before the reranker and the learnt blend.
+        measured_by: the kind of score that `relevance` comes from.
+        text: the engine's lexical score divided by the best one; 0 if a source declared relevance.
+        coverage: the share of the question's information that a text contains, [0, 1]; 0 likewise.
+        flags: by row.
         members: the rows merged into a row, each with its similarity to it.
-        rerank_scores: the model reranker's, by identity; `rerank_adapter`: the adapter that they were made under.
-        fates: what became of a row.
+        rerank_scores: scores of the model reranker by chunk key.
+        rerank_adapter: id of the vector adapter that the reranker used; None if none.
+        fates: the outcome of each row.
     """
 
     def __init__(self, answers: Sequence[tuple[SourceSpec, RawAnswer]], analyse: Callable[[str], AnalysedText]) -> None:
@@ -152,11 +149,11 @@ class CandidateTable:
     def drop(
         self, row: int, stage: str, reason: str, value: float | str | None = None, limit: float | str | None = None
     ) -> None:
-        """Record why a row goes no further."""
+        """Record why a row is dropped."""
         self.fates[row] = Fate(*self.keys[row], Outcome.DROPPED, stage, reason, value, limit)
 
     def take_words(self, rows: Sequence[int], measured: Measured) -> None:
-        """Keep by what relevance is measured, and the lexical scores of the wording that suits each row best."""
+        """Keep the kind of score that was measured, and for each row the lexical scores of its best wording."""
         self.measured_by = measured.by
         best = max(measured.lexical, default=0.0) or 1.0
         for row, score, coverage in zip(rows, measured.lexical, measured.coverage):
@@ -164,7 +161,7 @@ class CandidateTable:
             self.coverage[row] = max(self.coverage[row], coverage)
 
     def trusted(self, row: int) -> bool:
-        """Return whether a row's text is trusted; one that is not gets no boost."""
+        """Return whether a row's text is trusted; untrusted text gets no boost."""
         return self.candidates[row].authority.trust is TrustClass.TRUSTED
 
     def flag(self, row: int, flag: str) -> None:
@@ -172,11 +169,11 @@ class CandidateTable:
         self.flags[row] = (*self.flags.get(row, ()), flag)
 
     def merge(self, rows: Sequence[int], matches: Sequence[Match | None], limit: float) -> list[int]:
-        """Merge near-duplicates into the row they match, which takes the best of their relevance; return those left.
+        """Merge near-duplicates into the row they match, which takes their best relevance; return the remaining rows.
 
         Args:
-            matches: of each row, an index into `rows`; None if it matches no row before it.
-            limit: the least similarity of a near-duplicate.
+            matches: for each row, an index into `rows`; None if it matches no earlier row.
+            limit: the lowest similarity of a near-duplicate.
         """
         relevance, absolute, left = self.relevance.copy(), self.absolute.copy(), []
         for row, match in zip(rows, matches):
@@ -193,7 +190,7 @@ class CandidateTable:
         return left
 
     def best_score(self, row: int, kind: ScoreKind) -> float | None:
-        """Return the highest score of a kind in the row's cluster, None if its own text has none."""
+        """Return the highest score of a kind in the row's cluster; None if its own text has no such score."""
         value = self.chunks[row].score(kind)
         if value is None:
             return None
@@ -201,7 +198,7 @@ class CandidateTable:
         return max([value, *(score for score in merged if score is not None)])
 
     def selected(self, row: int, boost: float, final: float) -> SelectedCandidate:
-        """Return a row with every number it has, and record that it is returned."""
+        """Return a row with all its scores, and record that it is returned."""
         self.fates[row] = Fate(*self.keys[row], Outcome.RETURNED, "select", "returned", final)
         return SelectedCandidate(
             candidate=self.candidates[row],

@@ -1,12 +1,11 @@
-"""An answer beside its baseline: what it would be were the pool ordered by relevance alone, and why it is another.
+"""Comparison of an answer with its baseline, the same pool ordered by relevance only.
 
-The baseline has the same candidates: what the caller may not read, what the filter excludes, what is not in force on
-the day asked about and what is refused as expired is in neither. It leaves out dedup, thresholds and scope, the
-reranker, exact matches first, authority, and the limits on likeness and on chunks of one document.
+Both have the same candidates: neither contains chunks that the caller may not read, that the filter excludes, that are
+not in force on the requested day or that are refused as expired. The baseline omits dedup, thresholds and scope, the
+reranker, exact matches first, authority, and the limits on similarity and on chunks of one document.
 
-From baseline to answer each of these is put back, one after another in the order of the engine, and the pool is ranked
-anew each time. So every chunk has a way of ranks that begins in the baseline and ends in the answer, and the steps on
-it say why.
+These steps are added to the baseline one after another, in the order of the engine, and the pool is ranked again each
+time. The sequence of ranks of a chunk from baseline to answer shows which step moved it.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ BASELINE: Final[Mapping[str, Any]] = {
     "max_per_document": None,
     "mmr_lambda": None,
 }
-"""The settings of the baseline where they are not the answer's own; and no score of a reranker."""
+"""The settings in which the baseline differs from the answer; it also has no reranker scores."""
 
 Turn = Literal["same", "moved", "entered", "left"]
 
 
 class Step(StrEnum):
-    """What stands between baseline and answer, in the order of the engine."""
+    """The steps from baseline to answer, in the order of the engine."""
 
     DEDUP = "dedup"
     FILTER = "filter"
@@ -57,11 +56,11 @@ _PUT_BACK: Final[Mapping[Step, tuple[str, ...]]] = {
     Step.EXACT_MATCH: ("exact_first",),
     Step.AUTHORITY: ("authority_weight",),
 }
-"""The settings that come back with each step; with the last, LIMITS, it is the answer itself."""
+"""The settings that each step restores; LIMITS, the last step, gives the answer itself."""
 
 
 class StepEffect(NamedTuple):
-    """What one step did to a chunk: its rank before and after, None if it is not among the ranked any more."""
+    """The rank of a chunk before and after a step; None if it is not ranked."""
 
     step: Step
     before: int | None
@@ -70,15 +69,15 @@ class StepEffect(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkChange:
-    """One chunk that the baseline or the answer shows.
+    """A chunk of the baseline or the answer.
 
     Attributes:
-        before: its rank in the pool by relevance; above `stage2_top_k` the baseline does not show it.
+        before: its rank by relevance; the baseline does not show it if that is above `stage2_top_k`.
         after: its rank in the answer, likewise; None if it is merged or dropped.
-        steps: those that changed its rank, each going on from where the last one left it.
-        cause: the step that did most of it; None if it has the same place in both.
-        fate: its end in the answer.
-        because: the chunks that stand behind it: into which it was merged, which made room, which it outranks.
+        steps: the steps that changed its rank, in order.
+        cause: the step with the largest effect; None if it has the same place in both.
+        fate: its outcome in the answer.
+        because: the chunks that explain the change: those it was merged into, that made room, or that it swapped with.
     """
 
     key: Key
@@ -93,10 +92,10 @@ class ChunkChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineComparison:
-    """Baseline and answer, and every chunk of either once.
+    """Baseline and answer, with the change of every chunk.
 
     Attributes:
-        changes: the chunks of the answer by rank, then those that only the baseline shows, by theirs.
+        changes: the chunks of the answer by rank, then those that only the baseline shows, by baseline rank.
     """
 
     baseline: SearchResult
@@ -104,32 +103,32 @@ class BaselineComparison:
     changes: tuple[ChunkChange, ...]
 
     def of(self, turn: Turn) -> tuple[ChunkChange, ...]:
-        """Return the changes of one kind, in their order."""
+        """Return the changes of one kind, in order."""
         return tuple(change for change in self.changes if change.turn == turn)
 
 
 def compare(result: SearchResult, analyse: Callable[[str], AnalysedText] | None = None) -> BaselineComparison:
-    """Compare an answer with its baseline; from the result alone, so a recorded one will do. No source is asked.
+    """Compare an answer with its baseline. No source is called, so a recorded result can be compared too.
 
     Args:
-        analyse: a cache of analysed texts; one of its own where left out.
+        analyse: analyses a text, usually from a cache; default: a new cache.
 
     Raises:
         InvalidRequest: the result does not hold its request.
     """
     rankings = list(_rankings(result, analyse or TextCache().analysed))
     baseline = rankings[0][1]
-    ways = _Ways(rankings, result)
+    history = _RankHistory(rankings, result)
     shown = [_key(chunk) for chunk in result.chunks]
     only_before = [key for key in map(_key, baseline.chunks) if key not in set(shown)]
-    changes = tuple(ways.change(key) for key in (*shown, *only_before))
+    changes = tuple(history.change(key) for key in (*shown, *only_before))
     return BaselineComparison(baseline=baseline, enhanced=result, changes=changes)
 
 
 def _rankings(
     result: SearchResult, analyse: Callable[[str], AnalysedText]
 ) -> Iterator[tuple[Step | None, SearchResult]]:
-    """Yield the baseline, then the answer with one step more each time; steps that this answer has not are left out."""
+    """Yield the baseline, then the ranking after each further step; steps that this answer did not use are skipped."""
     settings, match = result.settings.values, _Remembered()
     plain = replace(
         with_settings(result, **BASELINE),
@@ -149,7 +148,7 @@ def _rankings(
 
 
 class _Remembered:
-    """Finds near-duplicates once: the steps after dedup are given the same texts in the same order."""
+    """Finds near-duplicates only once: the steps after dedup get the same texts in the same order."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, list[Match | None]] = {}
@@ -157,7 +156,7 @@ class _Remembered:
     def __call__(
         self, texts: Sequence[AnalysedText], *, method: Literal["near", "exact", "off"], threshold: float
     ) -> list[Match | None]:
-        """Return what `deduplicate` does."""
+        """Return the result of `deduplicate`."""
         key = (method, threshold, tuple(text.text for text in texts))
         if key not in self._found:
             self._found[key] = deduplicate(texts, method=method, threshold=threshold)
@@ -165,12 +164,12 @@ class _Remembered:
 
 
 def _matters(step: Step, result: SearchResult) -> bool:
-    """Whether a step can change the order of this answer: where a question names nothing exactly, one cannot."""
+    """Whether a step can change the order: exact matches need a prepared query."""
     return step is not Step.EXACT_MATCH or result.prepared is not None
 
 
-class _Ways:
-    """The way of each chunk through the rankings."""
+class _RankHistory:
+    """The ranks of each chunk from ranking to ranking."""
 
     def __init__(self, rankings: Sequence[tuple[Step | None, SearchResult]], result: SearchResult) -> None:
         self._steps = [step for step, _ in rankings if step is not None]
@@ -179,7 +178,7 @@ class _Ways:
         self._top_k, self._result = result.settings.values.stage2_top_k, result
 
     def change(self, key: Key) -> ChunkChange:
-        """Return what became of a chunk that baseline or answer shows."""
+        """Return the change of a chunk of the baseline or the answer."""
         ranks = [places.get(key) for places in self._places]
         steps = tuple(
             StepEffect(step, before, after)
@@ -203,7 +202,7 @@ class _Ways:
         return rank if rank is not None and rank <= self._top_k else None
 
     def _because(self, key: Key, cause: Step) -> tuple[Key, ...]:
-        """Return the chunks that stand behind a change, those that ranked best first."""
+        """Return the chunks that explain a change, by rank."""
         into = self._fates[key].into
         if into is not None:
             return (into,)
@@ -226,7 +225,7 @@ class _Ways:
 
 
 def _places(result: SearchResult) -> dict[Key, int]:
-    """Return the rank of every chunk that was ranked, those beyond `stage2_top_k` included."""
+    """Return the rank of every ranked chunk, including those beyond `stage2_top_k`."""
     places = {_key(chunk): chunk.rank for chunk in result.chunks}
     for fate in result.fates:
         if fate.outcome is Outcome.DROPPED and fate.reason == "beyond_top_k" and isinstance(fate.value, int | float):
@@ -243,7 +242,7 @@ def _turn(before: int | None, after: int | None) -> Turn:
 
 
 def _cause(steps: Sequence[StepEffect]) -> Step | None:
-    """Return the step that ended a chunk's way, else the one that carried it furthest where it went; the later one."""
+    """Return the step that removed a chunk, else the (last) one that moved it furthest in its overall direction."""
     if not steps:
         return None
     if steps[-1].after is None:

@@ -1,4 +1,4 @@
-"""The engine: search every source of a domain, rank what they answer, account for all of it."""
+"""The engine: searches the sources of a domain, ranks their answers and accounts for every candidate."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 from zoneinfo import ZoneInfo
 
+from context_engine.core.engine.assemble import checked_result
 from context_engine.core.engine.events import hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
@@ -31,7 +32,6 @@ from context_engine.core.models import (
     AccessRecord,
     Chunk,
     Context,
-    Decision,
     DomainSpec,
     EffectiveSettings,
     FetchRequest,
@@ -41,8 +41,6 @@ from context_engine.core.models import (
     SearchRequest,
     SearchResult,
     Settings,
-    SourceStatus,
-    Status,
     WithheldChunk,
 )
 from context_engine.core.policy.access import OPEN_ACCESS, AccessViews, OpenAccess, RegistryView
@@ -57,14 +55,14 @@ from context_engine.core.protocols import (
     Reranker,
     TokenCounter,
 )
-from context_engine.errors import AllSourcesFailed, EvidenceIncomplete, InvalidRequest
+from context_engine.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from context_engine.core.context.render import Form
 
 logger = logging.getLogger(__name__)
 _FETCHES: Final = 4
-"""Most parallel calls of a source when chunks are fetched: searches go before."""
+"""Most parallel calls of a source when chunks are fetched; lower than for searches, which have priority."""
 
 Resolve = Callable[[DomainSpec, SearchRequest], EffectiveSettings]
 
@@ -73,17 +71,14 @@ class Engine:
     """Two-stage retrieval over the sources of a registry. Safe for many threads; a context manager, `async with` too.
 
     Args:
-        registry: the domains and their sources, all of them.
-        open_source: opens a source, called once per source on its first use; it must not wait for the network.
-        resolve: the settings of a search; the built-in defaults and the call's overrides where left out.
-        reranker: a model reranker; None for none.
-        rerankers: more of them, by the names that `rerank_by` has for them.
-        refiner: a query refiner; None for none.
-        clock, ids: the time and the search ids; passed in so that a search can be repeated.
-        recorder: takes every result, every request that came to none, every context that is read of a result, and every
-            fetch.
-        access: decides who may search what, before any source is asked.
-        mask: masks personal data where a domain says so; pass it on to `from_result`. None: such domains are refused.
+        registry: all domains and their sources.
+        open_source: opens a source on its first use; it must not wait for the network.
+        resolve: returns the settings of a search; default: the built-in defaults and the call's overrides.
+        rerankers: further model rerankers, by their name in `rerank_by`.
+        clock, ids: the time and the search ids; injected so that a search can be repeated.
+        recorder: records every result, refused request, context and fetch.
+        access: decides who may search what, before any source is called.
+        mask: masks personal data in domains that require it; without one such domains are refused.
     """
 
     def __init__(
@@ -143,7 +138,7 @@ class Engine:
         self._pool.close()
 
     def reranker_name(self, settings: Settings) -> str | None:
-        """Return the name of the model reranker that runs under the settings of a search; None if none does."""
+        """Return the name of the model reranker that the settings of a search choose, or None."""
         reranker = chosen(self._rerankers, settings) if settings.reranking_enabled else None
         return None if reranker is None else reranker.name
 
@@ -154,7 +149,7 @@ class Engine:
         return await asyncio.to_thread(self.search, request)
 
     def visible(self, principal: Principal) -> Registry:
-        """Return the registry as a principal may know it.
+        """Return the part of the registry that a principal may know.
 
         Raises:
             PolicyError: the access policy failed.
@@ -162,17 +157,17 @@ class Engine:
         return self._views.of(principal).registry
 
     def search(self, request: SearchRequest) -> SearchResult:
-        """Answer a request with what its principal may search; the rest looks as if it did not exist.
+        """Search everything that the request's principal may search; the rest appears not to exist.
 
         Raises:
             UnknownDomain: the domain is not registered.
             PolicyError: the access policy failed.
-            InvalidRequest: a source or option that does not exist, or a threshold no source can be tested on.
-            ConfigError: the domain's configuration cannot be used.
-            AuditUnavailable: the answer could not be recorded, and must not be given without.
+            InvalidRequest: an unknown source or option, or a threshold for a score that no source gives.
+            ConfigError: the domain's configuration is unusable.
+            AuditUnavailable: the answer could not be recorded and is therefore not given.
             AllSourcesFailed: no source answered; carries the result with every status. Its cause is the first source's
-                error, and the cause of that is what the adapter raised.
-            EvidenceIncomplete: `strict`, and required evidence is missing.
+                error, whose cause is the adapter's exception.
+            EvidenceIncomplete: `strict` is set and required evidence is missing.
         """
         if not isinstance(request, SearchRequest):
             raise InvalidRequest(f"search takes a SearchRequest(query=..., domain=...), got {type(request).__name__}")
@@ -187,7 +182,7 @@ class Engine:
             self._record(lambda recorder: recorder.refuse(self._as_kept(request), access, cause), "a refused request")
             raise
         self._report(result, AccessRecord(principal=principal, decision=decision, withheld=withheld))
-        return _answered(result)
+        return checked_result(result)
 
     def context(
         self,
@@ -199,13 +194,13 @@ class Engine:
         nonce: str | None = None,
         part: int = 1,
     ) -> Context:
-        """Return what a model is given to read of a result of this engine, and record that it was.
+        """Return the context for a model from a result of this engine, and record it.
 
         Args:
             budget, form, nonce, part: see `context_engine.core.context.from_result`.
 
         Raises:
-            AuditUnavailable: it could not be recorded, and must not be given without.
+            AuditUnavailable: it could not be recorded and is therefore not given.
             InvalidRequest, MaskingError: see `from_result`.
         """
         from context_engine.core.context import from_result  # a search alone does not need it
@@ -215,10 +210,10 @@ class Engine:
         return made
 
     def read(self, result: SearchResult, context: Context) -> None:
-        """Record that a model is given a context that `from_result` made of a result of this engine.
+        """Record a context that `from_result` made from a result of this engine.
 
         Raises:
-            AuditUnavailable: it could not be recorded, and must not be given without.
+            AuditUnavailable: it could not be recorded and must not be used.
         """
         self._record(lambda recorder: recorder.assembled(result, context), f"a context of search {result.search_id}")
         log_context(result, context)
@@ -235,12 +230,12 @@ class Engine:
         """Run stage 2 over chunks that were retrieved elsewhere, with the reranker and the settings of this engine.
 
         Args:
-            domain: its only source is the one that the chunks count as.
-            notices: what a reader should know about the chunks.
+            domain: has one source, to which the chunks are attributed.
+            notices: about the chunks; added to the result.
 
         Raises:
-            InvalidRequest: an option that cannot be used.
-            AuditUnavailable: the result could not be recorded, and must not be given without.
+            InvalidRequest: an invalid option.
+            AuditUnavailable: the result could not be recorded and is therefore not given.
         """
         settings = self._resolve(domain, request)
         return rank_chunks(
@@ -257,21 +252,19 @@ class Engine:
         )
 
     def fetch(self, source_id: str, request: FetchRequest, principal: Principal = NOBODY) -> tuple[Chunk, ...]:
-        """Return chunks of a source by their ids, as they are now; what a principal may not read is not there.
-
-        Which chunks it was given is recorded.
+        """Return the current chunks of a source by their ids, without those the principal may not read; record the ids.
 
         Args:
-            source_id: of the domain; one that may not be searched is one that there is not.
-            request: what is wanted; its `access` is settled here.
+            source_id: a source of the domain; one that the principal may not search counts as unknown.
+            request: its `access` is set here.
 
         Raises:
             UnknownDomain: the domain is not registered.
             PolicyError: the access policy failed.
-            ConfigError: the source's configuration cannot be used.
-            AuditUnavailable: it could not be recorded, and must not be given without.
-            FetchUnsupported: its adapter cannot give chunks by their ids.
-            SourceError: the domain has no such source, or it cannot give them now.
+            ConfigError: the source's configuration is unusable.
+            AuditUnavailable: the fetch could not be recorded, so nothing is returned.
+            FetchUnsupported: the adapter cannot fetch chunks by id.
+            SourceError: the domain has no such source, or the source failed.
         """
         view = self._views.of(principal)
         source = self._pool.source(view.registry.domain(request.domain), source_id)
@@ -287,7 +280,7 @@ class Engine:
     def _searched(
         self, request: SearchRequest, view: RegistryView[Registry], started: float
     ) -> tuple[SearchResult, tuple[WithheldChunk, ...]]:
-        """Return the result of a search, and which chunks the caller may not know of."""
+        """Return the result of a search, and the chunks withheld from the caller."""
         domain = view.registry.domain(request.domain)
         effective = self._resolve(domain, request)
         if self._restricts:
@@ -299,7 +292,7 @@ class Engine:
         return self._pipeline(plan, domain, calls, started).run(plan), calls.withheld
 
     def _as_kept(self, request: SearchRequest) -> SearchRequest:
-        """Return a refused request as it may be kept."""
+        """Return a refused request in the form to be recorded."""
         if self.mask is None or not masks_refused(self.registry, self._resolve):
             return request
         return masked_request(request, self.mask)
@@ -311,7 +304,7 @@ class Engine:
         effective: EffectiveSettings,
         sources: list[OpenedSource],
     ) -> SearchPlan:
-        """Settle what the search runs with; a query refiner is called here."""
+        """Return the plan of a search; this calls the query refiner."""
         domain, decision = view.registry.domain(request.domain), view.decisions[request.domain]
         now = self._clock.now()
         return SearchPlan(
@@ -326,15 +319,15 @@ class Engine:
         )
 
     def _calls(self, plan: SearchPlan, sources: list[OpenedSource], started: float) -> SourceCalls:
-        """Return the calls of the live sources, all of them due at the search's deadline."""
+        """Return the calls of the sources, all due at the search's deadline."""
         clock, deadline_s = self._clock, plan.settings.deadline_s
         due = started + deadline_s
-        # Without a refiner the sources have all the time there is, however long they took to open.
+        # Without a refiner, opening the sources does not count against their time.
         seconds = deadline_s if self._timed_refiner is None else due - clock.monotonic()
         return SourceCalls(sources, clock, started=started, due=due, seconds=seconds)
 
     def _pipeline(self, plan: SearchPlan, domain: DomainSpec, calls: SourceCalls, started: float) -> SearchPipeline:
-        """Return the pipeline over live sources and the live reranker, which is due at the search's deadline."""
+        """Return the pipeline over the sources and the reranker, which is due at the search's deadline."""
         clock, settings = self._clock, plan.settings
         due = started + settings.deadline_s
         step = rerank_step(
@@ -353,7 +346,7 @@ class Engine:
         )
 
     def _report(self, result: SearchResult, access: AccessRecord) -> None:
-        """Log the funnel, in one line and as events, and hand the result to the recorder."""
+        """Log the numbers of each stage, in one line and as events, and record the result."""
         scores = [chunk.relevance for chunk in result.chunks]
         left = {stage.name: stage.left for stage in result.stages}
         reranker = self.reranker_name(result.settings.values) or "noop"
@@ -375,29 +368,3 @@ class Engine:
 
     def _record(self, keep: Callable[[Recorder], None], subject: str) -> None:
         hand_over(self._recorder, keep, subject)
-
-
-def _answered(result: SearchResult) -> SearchResult:
-    """Return the result unless no source answered, or `strict` evidence is missing."""
-    if result.status is Status.FAILED:
-        reasons = "; ".join(map(_reason, result.failed_alike))
-        raise AllSourcesFailed(
-            f"search {result.search_id}: no source of domain {result.domain!r} answered: {reasons}",
-            result=result,
-            statuses=result.sources,
-        ) from next((status.failure for status in result.sources if status.failure is not None), None)
-    if result.decision is Decision.INCOMPLETE and result.request is not None and result.request.strict:
-        known = [str(status.error["message"]) for status in result.sources if status.error]
-        raise EvidenceIncomplete(
-            f"search {result.search_id}: required evidence is missing: " + "; ".join([*result.warnings, *known]),
-            result=result,
-            statuses=result.sources,
-        )
-    return result
-
-
-def _reason(sources: Sequence[SourceStatus]) -> str:
-    """Return why some sources failed, which failed in the same way."""
-    if len(sources) == 1 and sources[0].error is not None:
-        return str(sources[0].error["message"])
-    return f"sources {', '.join(repr(source.source_id) for source in sources)}: {sources[0].problem}"

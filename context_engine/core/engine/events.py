@@ -1,4 +1,4 @@
-"""What a search leaves behind: log records without text, and what is handed to the recorder."""
+"""Log events of a search, which contain no text, and the call of the recorder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _LIMITS: Final = ("threshold", "scope", "relevance")
 
 
 def log_search(result: SearchResult, reranker: str) -> None:
-    """Log what was retrieved, what the filter left and what the reranker did.
+    """Log the retrieval, filter and rerank events of a search.
 
     Args:
-        reranker: name of the one that could be called; "noop" for none.
+        reranker: name of the reranker that the settings choose; "noop" for none.
     """
     if not EVENTS.isEnabledFor(logging.INFO):
         return
@@ -52,7 +52,7 @@ def log_search(result: SearchResult, reranker: str) -> None:
 
 
 def log_context(result: SearchResult, context: Context) -> None:
-    """Log how much a model is given to read of a result."""
+    """Log the size of a context that was made from a result."""
     if EVENTS.isEnabledFor(logging.INFO):
         _log(
             result,
@@ -69,7 +69,7 @@ def _log(result: SearchResult, event: str, **fields: Any) -> None:
 
 
 def _ranges(result: SearchResult) -> dict[str, list[float]]:
-    """Return the lowest and the highest score of each kind that the sources gave."""
+    """Return the lowest and the highest source score of each kind."""
     values: defaultdict[str, list[float]] = defaultdict(list)
     for answer in result.raw:
         for chunk in answer.chunks:
@@ -90,10 +90,10 @@ logger = logging.getLogger(__name__)
 
 
 def hand_over(recorder: Recorder | None, keep: Callable[[Recorder], None], subject: str) -> None:
-    """Have something recorded, where there is a recorder.
+    """Call the recorder, if there is one; log any failure except AuditUnavailable.
 
     Raises:
-        AuditUnavailable: it could not be recorded, and must not be given out without.
+        AuditUnavailable: the recorder failed, and the subject must not be given out without a record.
     """
     if recorder is None:
         return

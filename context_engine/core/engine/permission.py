@@ -1,4 +1,4 @@
-"""What a caller may be given: permitted settings, readable chunks, masked text, chunks by id."""
+"""Permissions of the caller: permitted settings, readable chunks, required masks, chunks by id."""
 
 from __future__ import annotations
 
@@ -29,18 +29,16 @@ from context_engine.core.protocols import Fetchable, Mask, Source
 from context_engine.errors import ConfigError, ContextEngineError, FetchUnsupported, SourceProtocolError
 
 _OF_THE_CALLER: Final = ("call", "pipeline config")
-_SAID: Final = "some sources were not searched for you"
+_DENIED: Final = "some sources were not searched for you"
 
 
 def permitted_settings(settings: EffectiveSettings, domain: DomainSpec) -> EffectiveSettings:
-    """Return settings that name only sources which the principal may know, but for what the caller names itself.
+    """Return the settings without `sources` that the principal may not know.
 
-    What an operator's files name beyond those acts as if it were not there; a caller's own unknown name is refused as
-    one that there is not.
+    Names from an operator's files are dropped silently; names from the call stay, and are refused later as unknown.
 
     Args:
-        settings: of a search under an access policy.
-        domain: as the principal may know it.
+        domain: the part that the principal may know.
     """
     named, origin = settings.values.sources, settings.origins.get("sources")
     known = {source.id for source in domain.sources}
@@ -55,36 +53,36 @@ def permitted_settings(settings: EffectiveSettings, domain: DomainSpec) -> Effec
 
 
 def denial_notices(domain: DomainSpec, decision: AccessDecision) -> tuple[Notice, ...]:
-    """Return the notice that some sources were not searched, where the domain lets it be said; never which or why."""
+    """Return the notice that some sources were not searched, unless the domain hides it; it never says which or why."""
     if domain.denials == "hidden" or not decision.denied:
         return ()
-    return (Notice(NoticeCode.SOURCES_NOT_SEARCHED, "", _SAID),)
+    return (Notice(NoticeCode.SOURCES_NOT_SEARCHED, "", _DENIED),)
 
 
 def check_mask(mask: Mask | None, settings: Settings, domain: DomainSpec) -> None:
-    """Refuse a search whose passages or question must be masked and cannot be.
+    """Refuse a search whose passages or question must be masked but cannot be.
 
     Raises:
-        ConfigError: there is no mask, or it cannot be opened.
+        ConfigError: the mask is missing or fails.
     """
     if not (settings.mask_contexts or settings.mask_stored_queries):
         return
     if mask is None:
         key = "mask_contexts" if settings.mask_contexts else "mask_stored_queries"
         raise ConfigError(f"domain {domain.domain!r} sets {key}, and this engine has no mask: build it with one")
-    mask("")
+    mask("")  # a mask that opens its key on first use fails here, before anything is searched
 
 
 def masks_refused(registry: Registry, resolve: Callable[[DomainSpec, SearchRequest], EffectiveSettings]) -> bool:
-    """Whether a request that is refused is kept with its question masked: where any domain's are.
+    """Whether the question of a refused request is recorded masked: if any domain masks stored questions.
 
-    Which domain it was meant for is not known.
+    The domain of the request may be unknown, so all of them count.
     """
     for name, domain in registry.domains.items():
         try:
             if resolve(domain, SearchRequest(query="-", domain=name)).values.mask_stored_queries:
                 return True
-        except ContextEngineError:  # a domain that cannot be searched keeps no question
+        except ContextEngineError:  # a domain that cannot be searched stores no question
             continue
     return False
 
@@ -105,14 +103,15 @@ _OF_CHUNKS: Final = frozenset(
         NoticeCode.TEXT_REPAIRED,
     }
 )
-"""What tells of a single chunk or document, counts chunks, or says what only its source knows."""
+"""Notices about single chunks or documents, counts of chunks, and free text of the source: they may tell of unreadable
+chunks."""
 
 _IDS: Final = ("chunk_id", "document_id")
 A = TypeVar("A")
 
 
 class Readable(NamedTuple, Generic[A]):
-    """What of an answer the caller may read, and what was taken out."""
+    """The part of an answer that the caller may read, and the chunks that were taken out."""
 
     answer: A
     withheld: tuple[WithheldChunk, ...] = ()
@@ -126,15 +125,15 @@ def readable(
     scope: AccessScope | None,
     keeps_classes: bool = False,
 ) -> Readable[A]:
-    """Return an answer without what its caller may not read.
+    """Return an answer without the chunks its caller may not read.
 
-    Of the notes about chunks those stay that name a chunk or document which stays. A caller who is cleared for
-    everything gets the answer as it is.
+    A note about chunks stays only if it names a chunk or document that stays. Term statistics, unknown words and the
+    calibration go too, since unreadable chunks count in them. A caller with the highest clearance gets everything.
 
     Args:
-        answer: of a source, not yet validated; what is no answer is left to `validate_answer`.
+        answer: of a source, not yet validated; anything but an answer is left to `validate_answer`.
         scope: which classes the caller may read; None: all.
-        keeps_classes: what the caller may not read changes nothing of what the source says beside the chunks.
+        keeps_classes: the source already excludes unreadable chunks from its notes and statistics, so they stay.
     """
     if scope is None or scope.clearance is Classification.RESTRICTED:
         return Readable(answer)
@@ -151,12 +150,12 @@ def readable(
     if keeps_classes:
         return Readable(replace(answer, chunks=kept), tuple(withheld))
     notes = _notes((sanitized_notice(note, source_id) for note in answer.notes), kept)
-    unsaid = replace(answer, chunks=kept, notes=notes, statistics=None, unknown_words=None, calibration=None)
-    return Readable(unsaid, tuple(withheld))
+    reduced = replace(answer, chunks=kept, notes=notes, statistics=None, unknown_words=None, calibration=None)
+    return Readable(reduced, tuple(withheld))
 
 
 def _claimed(chunk: Any) -> Classification | None:
-    """Return the classification that a chunk claims; one that is none counts as restricted."""
+    """Return the classification that a chunk claims; an invalid one counts as restricted."""
     claimed: Any = chunk.classification if isinstance(chunk, Chunk) else None
     return claimed if claimed is None or isinstance(claimed, Classification) else Classification.RESTRICTED
 
@@ -172,16 +171,15 @@ def _names_one_of(notice: Notice, ids: Set[tuple[str, str]]) -> bool:
 
 
 def fetched_chunks(source: Source, request: FetchRequest, declared: Classification) -> tuple[Chunk, ...]:
-    """Return what a source gives of what was asked for, each chunk once; nothing that may not be read.
+    """Fetch the requested chunks from a source in this thread: each chunk once, unreadable ones omitted.
 
     Args:
-        source: asked in this thread.
-        request: its `access` is what the caller may read.
+        request: its `access` says what the caller may read.
 
     Raises:
-        FetchUnsupported: the source cannot give chunks by their ids.
-        SourceProtocolError: what it gives is no list of chunks.
-        SourceError: whatever else the source raises.
+        FetchUnsupported: the source cannot fetch chunks by id.
+        SourceProtocolError: it did not return a list.
+        SourceError: it failed.
     """
     if not isinstance(source, Fetchable):
         raise FetchUnsupported("its adapter cannot give chunks by their ids", source_id=source.source_id)

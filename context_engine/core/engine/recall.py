@@ -1,9 +1,8 @@
-"""Stage 1: every source called at once, each with a time limit; what one does never holds up the others.
+"""Stage 1: all sources are called at once, each with a time limit; a slow or failing source does not affect the others.
 
-Sources that one store holds are searched together where they can be, in one call; what comes of it is each one's own.
-Each source is behind a bulkhead that bounds its parallel calls; while a call of a source is overdue the source is
-busy at once, so one that never returns costs one search its time limit, and neither the next searches nor process exit
-wait for it.
+Sources of one store are searched in one call if the adapter can; each still gets its own reply. Every source is behind
+a bulkhead that bounds its parallel calls. While a call is overdue, its source refuses new calls at once: a call that
+never returns costs one search its time limit, and neither later searches nor process exit wait for it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class SourceReply(NamedTuple):
-    """What came of one call for `requested_top_k` candidates: a validated answer or an error, never both."""
+    """The outcome of one call for `requested_top_k` candidates: a validated answer or an error, never both."""
 
     answer: ValidatedAnswer | None
     error: SourceError | None
@@ -35,7 +34,7 @@ class SourceReply(NamedTuple):
 
     @property
     def failures(self) -> Sequence[SourceError]:
-        """Its error, or those of the parts of the source that failed."""
+        """Its error, or the errors of single parts of the source."""
         if self.error is not None:
             return (self.error,)
         return () if self.answer is None else self.answer.failures
@@ -49,7 +48,7 @@ class SourceCall(NamedTuple):
 
 
 class _Entered(NamedTuple):
-    """A source that a call of several has begun to ask, and what is to be called when that has ended."""
+    """A source in a call of several, its reply, and the function that ends its part in the bulkhead."""
 
     source: SourceBulkhead
     future: Future[SourceReply]
@@ -57,13 +56,10 @@ class _Entered(NamedTuple):
 
 
 class SourceBulkhead:
-    """A source, and the calls to it that are under way.
+    """A source and its running calls.
 
     Args:
-        source_id: the id of the manifest's source.
-        source: the source.
-        clock: the time.
-        declared: the classification of the source.
+        declared: the classification of the source in its manifest.
     """
 
     def __init__(self, source_id: str, source: Source, clock: Clock, declared: Classification) -> None:
@@ -90,28 +86,28 @@ class SourceBulkhead:
 
     @property
     def is_preparable(self) -> bool:
-        """Whether its first answer may wait for something to be loaded (`Preparable`)."""
+        """Whether it is `Preparable`: its first answer may have to wait until something is loaded."""
         return self._preparable is not None
 
     def prepare(self, query_text: str, seconds: float) -> None:
-        """Have a source that `is_preparable` load what its first answer waits for; a failure is passed over."""
+        """Let a source that `is_preparable` load what its first answer needs; failures are ignored."""
         assert self._preparable is not None
         try:
             self._preparable.prepare(query_text, seconds)
-        except Exception as error:  # the search itself says what is wrong
+        except Exception as error:  # the search itself will report the problem
             logger.debug("source %s could not be prepared", self.source_id, exc_info=error)
 
     @property
     def store(self) -> object | None:
-        """What holds the source, where it can be searched together with others; else None."""
+        """The store of the source if its sources can be searched together, else None."""
         return None if self._joint is None else self._joint.store
 
     def enter(self, left: Callable[[], float], limit: int) -> Callable[[], None]:
-        """Count a call of several sources as one of this; see `Bulkhead.enter`."""
+        """Count a call of several sources as a call of this source; see `Bulkhead.enter`."""
         return self._bulkhead.enter(left, limit=limit)
 
     def search_together(self, others: Sequence[SourceBulkhead], query: SourceQuery) -> list[SourceReply]:
-        """Search this source and others of its store, in this thread; where that fails, each by itself."""
+        """Search sources of this store together, in this thread; if that fails, each separately."""
         assert self._joint is not None
         started = self._clock.monotonic()
         try:
@@ -123,7 +119,7 @@ class SourceBulkhead:
         return [call.reply(answer, query, started) for call, answer in answers]
 
     def refused(self, busy: Busy) -> SourceReply:
-        """Return the reply of a source that was not called."""
+        """Return the reply of a source that was too busy to be called."""
         return SourceReply(None, SourceBusy(str(busy), source_id=self.source_id, retryable=True), 0.0)
 
     def fetch(self, request: FetchRequest, limit: int) -> tuple[Chunk, ...]:
@@ -133,7 +129,7 @@ class SourceBulkhead:
             limit: most parallel calls of the source, searches included.
 
         Raises:
-            SourceError: it cannot give them, or not now.
+            SourceError: it failed, cannot fetch by id, is busy or too slow.
         """
         left = countdown(request.timeout_s, self._clock.monotonic)
         try:
@@ -152,25 +148,25 @@ class SourceBulkhead:
             raise as_source_error(error, self.source_id) from error
 
     def search(self, query: SourceQuery) -> SourceReply:
-        """Search the source in this thread; whatever it raises is the reply's error."""
+        """Search the source in this thread; any exception becomes the reply's error."""
         started = self._clock.monotonic()
         try:
             outcome: Any = self.source.search(query)
-        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own outcome
+        except BaseException as error:  # noqa: BLE001  any exception of an adapter becomes the reply of its source
             outcome = as_source_error(error, self.source_id)
         return self.reply(outcome, query, started)
 
-    def reply(self, found: SourceAnswer | SourceError, query: SourceQuery, started: float) -> SourceReply:
-        """Return the reply for what the source answered or raised.
+    def reply(self, outcome: SourceAnswer | SourceError, query: SourceQuery, started: float) -> SourceReply:
+        """Return the reply for the source's answer or error.
 
         Args:
-            started: when it was called.
+            started: monotonic time of the call.
         """
-        if isinstance(found, SourceError):
-            return SourceReply(None, as_source_error(found, self.source_id), self._ms(started))
+        if isinstance(outcome, SourceError):
+            return SourceReply(None, as_source_error(outcome, self.source_id), self._ms(started))
         try:
             answer, withheld = readable(
-                found,
+                outcome,
                 source_id=self.source_id,
                 declared=self._declared,
                 scope=query.access,
@@ -181,7 +177,7 @@ class SourceBulkhead:
             )
             validated = validated._replace(withheld=withheld)
             return SourceReply(validated, None, self._ms(started), validated.retrieved_at or self._clock.now())
-        except BaseException as error:  # noqa: BLE001  whatever an adapter raises is its own failure
+        except BaseException as error:  # noqa: BLE001  an answer may raise while it is read
             return SourceReply(None, as_source_error(error, self.source_id), self._ms(started))
 
     def _ms(self, started: float) -> float:
@@ -189,22 +185,22 @@ class SourceBulkhead:
 
 
 def as_source_error(error: BaseException, source_id: str) -> SourceError:
-    """Return an error of a source for whatever an adapter raised, its message such that every output can hold it."""
+    """Return a source error for any exception of an adapter, with a message that is valid in every output."""
     return sanitized_error(source_error_from(error, source_id))
 
 
 def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> list[SourceReply]:
-    """Make all calls at once and return one reply each, in the order given, when the last is in or its time is up.
+    """Make all calls at once; return their replies in order when each is in or overdue.
 
     Args:
-        calls: each query has a time limit of its own, which begins now.
+        calls: the time limit of each query begins now.
         limit: most parallel calls of one source, those of other searches included.
     """
     left = [countdown(call.query.timeout_s, clock.monotonic) for call in calls]
     replies = [Future[SourceReply]() for _ in calls]
     for places in _joint(calls):
-        some = [calls[place] for place in places]
-        begun = _submitted(some, [left[place] for place in places], limit)
+        group = [calls[place] for place in places]
+        begun = _submitted(group, [left[place] for place in places], limit)
         for place, reply in zip(places, begun, strict=True):
             replies[place] = reply
     in_time = wait_all(replies, [of_call() for of_call in left])
@@ -214,10 +210,10 @@ def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> li
 
 
 def _joint(calls: Sequence[SourceCall]) -> list[list[int]]:
-    """Return the places of the calls that are made together: of sources of one store, with one query."""
+    """Group the calls, by index, that are made together: those to sources of one store with the same query."""
     groups: list[list[int]] = []
     of_store: dict[int, list[list[int]]] = {}
-    stores = [call.source.store for call in calls]  # held, so that no two have one id
+    stores = [call.source.store for call in calls]  # kept alive, since ids of collected objects are reused
     for place, (store, (_, query)) in enumerate(zip(stores, calls, strict=True)):
         same = of_store.setdefault(id(store), []) if store is not None else []
         group = next((member for member in same if calls[member[0]].query == query), None)
@@ -232,7 +228,7 @@ def _joint(calls: Sequence[SourceCall]) -> list[list[int]]:
 def _submitted(
     calls: Sequence[SourceCall], left: Sequence[Callable[[], float]], limit: int
 ) -> list[Future[SourceReply]]:
-    """Begin some calls of one query that are made together; the futures never raise."""
+    """Start calls that share one query together; the futures never raise."""
     if len(calls) == 1:
         return [calls[0].source.submit(calls[0].query, left[0], limit)]
     futures = [Future[SourceReply]() for _ in calls]
@@ -252,7 +248,7 @@ def _submitted(
 
 
 def _search_together(entered: Sequence[_Entered], query: SourceQuery) -> None:
-    """Make the calls whose replies are still waited for, and hand each its reply."""
+    """Make the calls whose replies are still awaited, and set their results."""
     wanted = [call for call in entered if call.future.set_running_or_notify_cancel()]
     replies = wanted[0].source.search_together([call.source for call in wanted], query) if wanted else []
     for call in entered:

@@ -1,4 +1,4 @@
-"""Stage 2 without stage 1: over a recorded result, or over chunks that were retrieved elsewhere."""
+"""Stage 2 without stage 1: over a recorded result or over chunks that were retrieved elsewhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from context_engine.core.ranking.dedup import Deduplicate, deduplicate
 from context_engine.core.ranking.learnt_blend import BlendPool, contributions, features, why_not
 from context_engine.errors import InvalidRequest, RerankerError
 
-_OF_THE_PLAN: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED)
+_PLAN_NOTICES: Final = (NoticeCode.MANIFEST_UNUSABLE, NoticeCode.SOURCES_NOT_SEARCHED)
 
 
 def recompute(
@@ -53,14 +53,13 @@ def recompute(
     analyse: Callable[[str], AnalysedText] = AnalysedText,
     match: Deduplicate = deduplicate,
 ) -> SearchResult:
-    """Compute stage 2 from a result's raw answers, clock reading, settings and reranker scores.
+    """Compute stage 2 again from a result's raw answers, clock reading, settings and reranker scores.
 
-    Every field of what comes out equals that of the result, but for the `elapsed_ms` of its `stages`, which are 0; the
-    statuses of the sources, their times included, are those recorded. The published form is the same to the byte
-    (`stage_two_bytes`).
+    All fields equal those of the result, except that the `elapsed_ms` of its `stages` are 0; the statuses of the
+    sources, with their times, are copied. `stage_two_bytes` is the same for both.
 
     Args:
-        analyse: gives a text its analysis: a cache of them where one result is computed many times, or each anew.
+        analyse: analyses a text; pass a cache to compute one result many times.
 
     Raises:
         InvalidRequest: the result does not hold its request.
@@ -71,7 +70,7 @@ def recompute(
 
 
 def recorded_pool(result: SearchResult, analyse: Callable[[str], AnalysedText] = AnalysedText) -> BlendPool:
-    """Return what a learnt blend reads of a result's candidates, or could learn from.
+    """Return the features of a result's candidates that a learnt blend reads or is trained on.
 
     Args: as `recompute`.
     """
@@ -80,7 +79,7 @@ def recorded_pool(result: SearchResult, analyse: Callable[[str], AnalysedText] =
 
 
 def blend_terms(result: SearchResult) -> Mapping[Key, Mapping[BlendFeature, float]]:
-    """Return what each term of the learnt blend adds to each candidate; empty where none was used."""
+    """Return the contribution of each term of the learnt blend to each candidate; empty if no blend was used."""
     blend = result.settings.values.learnt_blend
     if blend is None or result.request is None:
         return {}
@@ -91,7 +90,7 @@ def blend_terms(result: SearchResult) -> Mapping[Key, Mapping[BlendFeature, floa
 
 
 def stage_two_bytes(result: SearchResult) -> bytes:
-    """Return everything stage 2 decides, as canonical JSON: the published form without the times."""
+    """Return everything that stage 2 decides as canonical JSON: the published form without times."""
     published = result.to_dict()
     for name in ("stages", "sources"):
         published[name] = [{**entry, "elapsed_ms": 0} for entry in published[name]]
@@ -99,7 +98,7 @@ def stage_two_bytes(result: SearchResult) -> bytes:
 
 
 def with_settings(result: SearchResult, **values: Any) -> SearchResult:
-    """Return a result with other settings, to be computed again; whoever calls knows that they are valid."""
+    """Return a result with other settings, for `recompute`; the values are not validated."""
     changed = result.settings.values.model_copy(update=values)
     return replace(result, settings=result.settings.model_copy(update={"values": changed}))
 
@@ -118,7 +117,7 @@ class _RecordedReranking:
 
 
 def _recorded_reranking(result: SearchResult) -> _RecordedReranking | None:
-    """Return the reranker of a result; None if it had none, or one without an opinion."""
+    """Return a reranker that gives the recorded scores or failure; None if there are neither."""
     failures = [notice.detail["problem"] for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED]
     if not (failures or result.rerank_scores):
         return None
@@ -136,7 +135,7 @@ def _recorded_plan(result: SearchResult) -> SearchPlan:
         prepared=result.prepared,
         clock=ClockReading(result.now, result.as_of, result.today),
         search_id=result.search_id,
-        notices=tuple(notice for notice in result.notices if notice.code in _OF_THE_PLAN),
+        notices=tuple(notice for notice in result.notices if notice.code in _PLAN_NOTICES),
     )
 
 
@@ -161,15 +160,15 @@ def rank_chunks(
     """Rank chunks as if a source had just answered with them, however many they are.
 
     Args:
-        request: its query ranks, read as in a search of a domain without glossary: whose chunks these are, no domain
-            says. Its filters, day and requirements apply.
-        spec: the source they count as; with `trust_document_metadata` each chunk speaks for itself.
-        notices: what a reader should know about them.
-        mask: masks personal data that a reranker would read, where the settings say so.
+        request: its query is prepared without a glossary, since the chunks belong to no domain. Its filters, day and
+            requirements apply.
+        spec: the source to which the chunks are attributed; with `trust_document_metadata` their own claims count.
+        notices: about the chunks; added to the result.
+        mask: masks personal data before a reranker reads it, if the settings require it.
 
     Raises:
-        ConfigError: the settings mask contexts, a reranker reads them, and there is no mask.
-        AuditUnavailable: the result could not be recorded, and must not be given without.
+        ConfigError: the settings require a mask for the reranker, and there is none.
+        AuditUnavailable: the result could not be recorded and is therefore not given.
     """
     clock, ids = clock or SystemClock(), ids or TimeSortedIds()
     now = clock.now()
@@ -190,7 +189,7 @@ def rank_chunks(
 
 
 def _outcome(spec: SourceSpec, chunks: Sequence[Chunk], notices: Sequence[Notice], now: datetime) -> SourceOutcome:
-    """What a source would have done that answered with these chunks."""
+    """Return the outcome of a source that answered with these chunks."""
     all_notices = list(notices)
     valid = tuple(valid_chunk(chunk, all_notices) for chunk in chunks)
     answer = ValidatedAnswer(valid, cut=0, rejected=0, notices=about(spec.id, all_notices))

@@ -1,4 +1,4 @@
-"""The reranker as a step of stage 2, and its scores blended with the relevance of stage 1."""
+"""The reranker as a step of stage 2, and the blend of its scores with the relevance of stage 1."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ R = TypeVar("R")
 
 
 class TimedReranker:
-    """A reranker that is called with a deadline.
-
-    Args:
-        reranker: the reranker.
-        clock: the time.
-    """
+    """A reranker that is called with a deadline."""
 
     def __init__(self, reranker: Reranker, clock: Clock) -> None:
         self.name, self._reranker = reranker.name, reranker
@@ -33,13 +28,13 @@ class TimedReranker:
     def scores(
         self, query: str, chunks: Sequence[Chunk], seconds: float, adapter: VectorAdapter | None = None
     ) -> tuple[list[Any] | None, str | None]:
-        """Return what the reranker gives, a list of all of it, and the id of the adapter that it was made under.
+        """Return the reranker's scores, and the id of the vector adapter that it used.
 
         Args:
-            adapter: of the search; a reranker that makes nothing of one is called as it is.
+            adapter: of the search; ignored if the reranker does not support adapters.
 
         Raises:
-            RerankerError: it failed, gave nothing in time, or is stuck in an overdue call.
+            RerankerError: it failed, was too slow, or is stuck in an overdue call.
         """
 
         def call() -> tuple[list[Any] | None, str | None]:
@@ -52,13 +47,13 @@ class TimedReranker:
 
 
 def chosen(rerankers: Mapping[str | None, R], settings: Settings) -> R | None:
-    """Return what reranks a search; None if nothing does.
+    """Return the reranker of a search, or None.
 
     Args:
-        rerankers: by the names that `rerank_by` has for them; under None what reranks where it names none.
+        rerankers: by their name in `rerank_by`; the default reranker under None.
 
     Raises:
-        InvalidRequest: it names one that there is not.
+        InvalidRequest: `rerank_by` names an unknown reranker.
     """
     name = settings.rerank_by if settings.reranking_enabled else None
     if name is not None and name not in rerankers:
@@ -77,12 +72,12 @@ def rerank_step(
     """Return the step that calls a reranker; None if there is none or `reranking_enabled` is off.
 
     Args:
-        left: seconds until its deadline, which counts where it is sooner.
-        mask: what question and passages pass before the model reads them, where `mask_contexts` is on.
-        adapter: what vectors were compared under when the candidates were found.
+        left: seconds until the search's deadline; `rerank_timeout_s` applies too.
+        mask: masks question and passages before the model reads them, if `mask_contexts` is on.
+        adapter: the vector adapter that the sources used in this search.
 
     Raises:
-        ConfigError: it is on, and there is no mask.
+        ConfigError: `mask_contexts` is on and there is no mask.
     """
     if reranker is None or not settings.reranking_enabled:
         return None
@@ -106,7 +101,7 @@ def rerank_step(
 
 
 def _all(scores: Any) -> list[Any] | None:
-    """Return the scores as a list: a generator does its work here, in the reranker's time."""
+    """Return the scores as a list, so that a generator does its work within the reranker's time limit."""
     return None if scores is None else list(scores)
 
 
@@ -120,13 +115,13 @@ def _checked(name: str, values: Sequence[float], keys: Sequence[Key]) -> Mapping
 
 
 def blend_relevance(table: CandidateTable, rows: Sequence[int], best: Sequence[int], settings: Settings) -> None:
-    """Set the relevance of the candidates: a learnt blend where the domain has one, else w * stage 1 + (1 - w) * model.
+    """Set the relevance of the candidates: a learnt blend if the domain has one, else w * stage 1 + (1 - w) * model.
 
-    A blend that was learnt with other scorers is not used, and a notice says so; nor is it for a single candidate,
-    which it could compare with nothing.
+    A blend that was learnt with other scorers is not used, and a notice says so. Nor is it used for a single
+    candidate, which there is nothing to compare with.
 
     Args:
-        best: of these the ones shown to the reranker; the others stay below them.
+        best: the rows that the reranker read; the others stay below them.
     """
     if not table.rerank_scores:
         best = rows
@@ -147,7 +142,7 @@ def _with_model(table: CandidateTable, row: int, settings: Settings) -> float:
 
 
 def _learnt(table: CandidateTable, rows: Sequence[int], settings: Settings) -> list[float] | None:
-    """Return relevance by the learnt blend; None if there is none or it does not cover these."""
+    """Return the relevance by the learnt blend; None if there is none or it does not apply."""
     blend = settings.learnt_blend
     if blend is None or len(rows) < 2:
         return None
@@ -161,13 +156,13 @@ def _learnt(table: CandidateTable, rows: Sequence[int], settings: Settings) -> l
 
 def _not_used(problem: str) -> Notice:
     message = (
-        f"the domain's learnt_blend was not used: {problem}. Learn it anew with 'context-engine eval tune --blend'"
+        f"the domain's learnt_blend was not used: {problem}. Learn it again with 'context-engine eval tune --blend'"
     )
     return Notice(NoticeCode.LEARNT_BLEND_NOT_USED, "learnt_blend", message, {"problem": problem})
 
 
 def blend_pool(table: CandidateTable, rows: Sequence[int], settings: Settings) -> BlendPool:
-    """Return what a blend may read of some candidates, once they are reranked."""
+    """Return the features of reranked candidates that a blend may read."""
     keys = [table.keys[row] for row in rows]
     chunks = [table.chunks[row] for row in rows]
     declared = any(chunk.score(ScoreKind.RELEVANCE) is not None for chunk in chunks)
@@ -186,8 +181,7 @@ def blend_pool(table: CandidateTable, rows: Sequence[int], settings: Settings) -
 
 
 def reranker_id(settings: Settings, adapter: str | None = None) -> str:
-    """Return what names the reranker of a search: its kind, its model and its power where the options name one, and the
-    adapter that it compared vectors under.
+    """Return the id of a search's reranker: its kind, model and power if the options name them, and its vector adapter.
 
     >>> reranker_id(Settings(reranker="cross_encoder", reranker_options={"model": "small"}))
     'cross_encoder small'

@@ -1,6 +1,6 @@
-"""Sanitising: chunks, notices and errors of a source, made such that every output can hold them.
+"""Sanitising: makes chunks, notices and errors of a source valid in every output.
 
-Text becomes valid, short texts stay short, metadata is bounded. Ids are changed so that they still differ.
+Text becomes valid, ids and titles are cut to a maximum length, metadata is bounded. Changed ids still differ.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _TEXTS: Final = tuple((Chunk._fields.index(name), name) for name in (*sorted(_ID
 
 
 def sanitized_chunk(chunk: Chunk, notices: list[Notice]) -> Chunk:
-    """Return a chunk of valid text and bounded metadata; itself where there is nothing to change."""
+    """Return the chunk with valid text and bounded metadata; the same object if nothing changes."""
     return _with_bounded_data(_with_valid_text(chunk, notices), notices)
 
 
 def is_valid_scorer(value: Any) -> bool:
-    """Return whether a value may name who computed a score."""
+    """Return whether a value is a valid scorer name."""
     return value is None or (isinstance(value, str) and len(value) <= _MOST_FIELD and is_valid_text(value))
 
 
 def sanitized_notice(note: Any, source_id: str) -> Notice:
-    """Return a note of a source as a notice: texts of bounded length without secrets, values that JSON can hold.
+    """Return a note of a source as a notice with texts of bounded length, without secrets, and with JSON values.
 
     Args:
-        note: a notice; a text becomes one of code `source_note`.
-        source_id: the subject where the source names none.
+        note: a notice, or a text, which becomes a notice of code `source_note`.
+        source_id: the subject if the source names none.
     """
     if not isinstance(note, Notice):
         return Notice(NoticeCode.SOURCE_NOTE, source_id, _bounded_text(note))
@@ -63,27 +63,27 @@ def _without_keys(value: Any) -> Any:
 
 
 def _bounded_text(note: Any) -> str:
-    """Return words of a source as a text of bounded length without keys."""
+    """Return a text of a source with bounded length and without keys."""
     text = note if isinstance(note, str) else excerpt(note)
     return sanitized_text(hide_in_error(text[:_MOST_FIELD]))
 
 
 def excerpt(value: Any) -> str:
-    """Return an excerpt of a value's text, for a notice; a value may refuse to be written."""
+    """Return an excerpt of a value's repr for a notice; the type if repr fails."""
     try:
         return sanitized_text(repr(value)[:60])
-    except Exception:  # noqa: BLE001  whatever an object of another does when it is asked for its text
+    except Exception:  # noqa: BLE001  the repr of a foreign object may raise anything
         return f"of type {type(value).__name__}"
 
 
 def sanitized_error(error: SourceError) -> SourceError:
-    """Return an error of a source whose message every output can hold."""
+    """Return a source's error with a message that is valid in every output."""
     error.args = tuple(_bounded_text(arg) for arg in error.args)
     return error
 
 
 def _with_valid_text(chunk: Chunk, notices: list[Notice]) -> Chunk:
-    """Make every text valid and every short one short: ids so that they still differ."""
+    """Make every text valid and cut long fields; ids still differ afterwards."""
     changed: dict[str, Any] = {}
     if not is_valid_text(chunk.content):
         changed["content"] = sanitized_text(chunk.content)
@@ -100,8 +100,8 @@ def _with_valid_text(chunk: Chunk, notices: list[Notice]) -> Chunk:
         return chunk
     chunk = chunk._replace(**changed)
     message = (
-        f"chunk {chunk_label(chunk)}: {', '.join(changed)} held characters that are not valid Unicode, or NUL, or too "
-        "many: they were replaced or cut"
+        f"chunk {chunk_label(chunk)}: {', '.join(changed)} contained invalid Unicode or NUL, or were too long: "
+        "they were repaired or cut"
     )
     detail = {"chunk_id": chunk.chunk_id, "fields": list(changed)}
     notices.append(Notice(NoticeCode.TEXT_REPAIRED, "", message, detail))
@@ -109,7 +109,7 @@ def _with_valid_text(chunk: Chunk, notices: list[Notice]) -> Chunk:
 
 
 def _with_bounded_data(chunk: Chunk, notices: list[Notice]) -> Chunk:
-    """Bound metadata and extra, and make what they hold valid."""
+    """Bound metadata and extra, and make their values valid."""
     metadata, of_metadata = sanitized_mapping(chunk.metadata) if chunk.metadata else (chunk.metadata, ())
     extra, of_extra = sanitized_mapping(chunk.extra) if chunk.extra else (chunk.extra, ())
     for field, changes in (("metadata", of_metadata), ("extra", of_extra)):
@@ -123,18 +123,18 @@ def _with_bounded_data(chunk: Chunk, notices: list[Notice]) -> Chunk:
 
 
 def _short_id(text: str) -> str:
-    """Return an id as it is, or its beginning with a digest of the whole of one that is too long."""
+    """Return an id; one that is too long becomes its beginning and a digest of all of it."""
     if len(text) <= _MOST_FIELD:
         return text
     return f"{text[:200]}…{sha256(text.encode()).hexdigest()[:16]}"
 
 
 def chunk_label(chunk: Chunk) -> str:
-    """Return what a chunk is called in a message."""
+    """Return the name of a chunk in messages."""
     return chunk_id_of(chunk) or "without id"
 
 
 def chunk_id_of(chunk: Chunk) -> str:
-    """Return the id of a chunk that was not looked at yet, or its beginning; "" where it has none."""
+    """Return the (shortened) id of an unchecked chunk; "" if it has none."""
     name: Any = chunk.chunk_id
     return sanitized_text(name[:200]) if isinstance(name, str) else ""

@@ -1,4 +1,4 @@
-"""What a search runs with: settings, clock, ids, the prepared query; and where its answers come from."""
+"""The plan of a search: settings, clock, ids and prepared query; and the protocol of stage 1."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class ClockReading(NamedTuple):
     """The time of a search, read once.
 
     Attributes:
-        now: the moment, aware.
-        as_of: the day the answer must be true for.
-        today: whether that day is not past in the domain's time zone.
+        now: the current time, timezone-aware.
+        as_of: the day for which the answer must be valid.
+        today: whether that day is today or later in the domain's time zone.
     """
 
     now: datetime
@@ -49,11 +49,11 @@ class ClockReading(NamedTuple):
 
     @classmethod
     def at(cls, now: datetime, zone: tzinfo, as_of: date | None) -> ClockReading:
-        """Return the reading at a moment.
+        """Return the reading at a given time.
 
         Args:
-            now: the moment, aware.
-            as_of: the day the request names; None is the current day in that zone.
+            now: timezone-aware.
+            as_of: the day that the request names; None: today in that zone.
         """
         current = now.astimezone(zone).date()
         day = as_of or current
@@ -66,10 +66,8 @@ class SearchPlan:
 
     Attributes:
         specs: the sources to search, in the order of the manifest.
-        effective: the settings with their origins.
-        prepared: how the query was understood; None if nothing was made of it.
-        clock: the time of the search.
-        notices: what the reader of any answer should know of the registry.
+        prepared: the prepared query; None if the query is searched as written.
+        notices: about the registry; added to every answer.
         access: which classes of chunks the caller may read; None: all.
     """
 
@@ -84,7 +82,7 @@ class SearchPlan:
 
     @property
     def query(self) -> str:
-        """The words that rank: the user's own, corrected where nothing was found for them."""
+        """The query text used for ranking: the user's, or the corrected one if nothing was found for it."""
         return self.prepared.text if self.prepared is not None and self.prepared.corrected else self.request.query
 
     @property
@@ -94,7 +92,7 @@ class SearchPlan:
 
 
 class SourceOutcome(NamedTuple):
-    """What one source did, and its answer: None if it failed."""
+    """The status of a source, and its answer: None if it failed."""
 
     status: SourceStatus
     answer: RawAnswer | None
@@ -108,12 +106,12 @@ class Recalled(NamedTuple):
 
     @property
     def statuses(self) -> tuple[SourceStatus, ...]:
-        """What each source did."""
+        """The status of each source."""
         return tuple(outcome.status for outcome in self.outcomes)
 
     @property
     def answers(self) -> tuple[RawAnswer, ...]:
-        """The answers of the sources that gave one."""
+        """The answers of the sources that did not fail."""
         return tuple(outcome.answer for outcome in self.outcomes if outcome.answer is not None)
 
 
@@ -121,8 +119,8 @@ class RefillRequest(NamedTuple):
     """A call for more candidates.
 
     Attributes:
-        places: of the sources to call again, in the order of the manifest.
-        top_k: candidates requested of each.
+        places: indices of the sources to call again, in the order of the manifest.
+        top_k: candidates to request from each.
     """
 
     places: tuple[int, ...]
@@ -133,30 +131,30 @@ class Retriever(Protocol):
     """Stage 1 of a search."""
 
     def recall(self, plan: SearchPlan) -> Recalled:
-        """Return what every source of the plan answers."""
+        """Return the answers of all sources of the plan."""
         ...
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
-        """Return stage 1 with longer answers of some sources; None if no more can be had."""
+        """Return stage 1 with longer answers of some sources; None if no more are available."""
         ...
 
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
-        """Return what every source answers to another wording; None if no time is left, or no source is called."""
+        """Return the answers to another wording; None if no time is left or the answers are fixed."""
         ...
 
 
 class FixedAnswers:
-    """Answers that are at hand, recorded or retrieved elsewhere: no source is called."""
+    """A `Retriever` of given answers, recorded or retrieved elsewhere; it calls no source."""
 
     def __init__(self, outcomes: Sequence[SourceOutcome]) -> None:
         self._recalled = Recalled(tuple(outcomes), 0.0)
 
     def recall(self, plan: SearchPlan) -> Recalled:
-        """Return them."""
+        """Return the given answers."""
         return self._recalled
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
-        """Return None: there are no more."""
+        """Return None: there are no more answers."""
         return None
 
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
@@ -165,19 +163,14 @@ class FixedAnswers:
 
 
 class TimedRefiner:
-    """A query refiner that is called with a deadline.
-
-    Args:
-        refiner: the refiner.
-        clock: the time.
-    """
+    """A query refiner that is called with a deadline."""
 
     def __init__(self, refiner: QueryRefiner, clock: Clock) -> None:
         self._refiner = refiner
         self._caller = DeadlineCaller(refiner.name, "refine", clock.monotonic, RefinerError)
 
     def refined(self, query: PreparedQuery, *, seconds: float, weight: float) -> PreparedQuery:
-        """Return the query with what the refiner adds to it, or with a note on why there is nothing."""
+        """Return the query with the refiner's additions, or with a notice of the failure."""
         name = self._refiner.name
         try:
             answer = self._caller.call(
@@ -191,12 +184,10 @@ class TimedRefiner:
 def prepared_query(
     query: str, glossary: Mapping[str, Sequence[str]], settings: Settings, refiner: TimedRefiner | None
 ) -> PreparedQuery:
-    """Return what is searched for.
+    """Return the prepared query.
 
     Args:
-        settings: of the search.
-        refiner: the query refiner; called where `query_refinement` is on, for at most half of the search's time: the
-            sources get what it leaves.
+        refiner: called if `query_refinement` is on, for at most half of the search's time; the sources get the rest.
     """
     weight = settings.query_expansion_weight if settings.query_expansion else 0.0
     prepared = prepare(
@@ -215,14 +206,13 @@ def prepared_query(
 
 
 def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSettings:
-    """Return the defaults with the domain's settings and the call's own over them.
+    """Return the default settings, overridden by those of the domain and then those of the call.
 
     Raises:
-        InvalidRequest: a persona, an unknown setting, one that a domain or a call cannot set, or a value that cannot be
-            used.
+        InvalidRequest: a persona, an unknown setting, one that a domain or a call cannot set, or an invalid value.
     """
     if request.persona is not None:
-        raise InvalidRequest(f"persona {request.persona!r} is not known: this engine was made without a configuration")
+        raise InvalidRequest(f"persona {request.persona!r} is unknown: this engine was made without a configuration")
     _check_keys(domain.settings, DomainSettings)
     _check_keys(request.call_settings, SearchSettings)
     try:
@@ -234,14 +224,14 @@ def default_settings(domain: DomainSpec, request: SearchRequest) -> EffectiveSet
 
 
 def _check_keys(keys: Iterable[str], allowed: type[SettingsGroup]) -> None:
-    """Refuse settings of other groups than those allowed; unknown ones are found when they are validated."""
+    """Refuse settings of other groups; unknown settings are found by the validation."""
     for key in keys:
         if key in Settings.model_fields and key not in allowed.model_fields:
             raise InvalidRequest(f"setting {key} {lifetime(key)}: give the engine a `resolve` that sets it")
 
 
 def _message(error: ValidationError) -> str:
-    """Return the first problem as a sentence; one of several settings together names them itself."""
+    """Return the first problem as a sentence; a problem between several settings names them itself."""
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "value_error":
@@ -256,7 +246,7 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """Return the current moment, UTC."""
+        """Return the current time, UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:

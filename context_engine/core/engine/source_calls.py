@@ -1,4 +1,4 @@
-"""The calls of stage 1: a query and its sub-queries to every source at once, one outcome for each source."""
+"""The calls of stage 1: the query and its sub-queries go to all sources at once; each source has one outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from context_engine.core.text import segmented
 from context_engine.errors import SourceError
 
 _PREPARING_SHARE: Final = 0.5
-"""Of the time that is left; the calls need the rest, also where nothing came of it."""
+"""Share of the remaining time for loading; the calls need the rest, even if loading failed."""
 
 
 class SourceCalls:
@@ -40,10 +40,9 @@ class SourceCalls:
 
     Args:
         sources: in the order of the manifest.
-        clock: the time.
-        started: when the search began.
-        due: when its time is up.
-        seconds: for the first calls, all together; each source has its own limit too.
+        started: monotonic time at which the search began.
+        due: monotonic time of its deadline.
+        seconds: for the first round of calls; each source has its own limit too.
     """
 
     def __init__(
@@ -56,22 +55,22 @@ class SourceCalls:
 
     @property
     def withheld(self) -> tuple[WithheldChunk, ...]:
-        """What the sources gave so far and the caller may not read, each chunk once."""
+        """Chunks of the sources so far that the caller may not read, each once."""
         return tuple(self._withheld)
 
     @property
     def adapter(self) -> VectorAdapter | None:
-        """What vectors were compared under so far; None: as their model has them, or not all of them alike."""
+        """The vector adapter that all sources used so far; None if there is none or they differ."""
         return next(iter(self._adapters.values())) if len(self._adapters) == 1 else None
 
     def recall(self, plan: SearchPlan) -> Recalled:
-        """Call every source, once what it has to load first is there."""
+        """Call every source, after it has loaded what it needs."""
         replies = self._replies(plan, self._sources, plan.settings.stage1_top_k, self._prepared(plan))
         outcomes = tuple(source_outcome(spec, reply) for (spec, _), reply in zip(self._sources, replies))
         return Recalled(outcomes, self._ms_since(self._started))
 
     def _prepared(self, plan: SearchPlan) -> float:
-        """Have the sources load what they need; return the seconds that are left for the calls."""
+        """Let the sources load what they need; return the seconds left for the calls."""
         seconds = self._seconds
         for _, source in self._sources:
             if isinstance(source, SourceBulkhead) and source.is_preparable:
@@ -81,7 +80,7 @@ class SourceCalls:
         return seconds
 
     def recall_more(self, plan: SearchPlan, first: Recalled, refill: RefillRequest) -> Recalled | None:
-        """Call some sources again in the time that is left; None if none is."""
+        """Call some sources again within the remaining time; None if no time is left."""
         begun = self._clock.monotonic()
         if begun >= self._due:
             return None
@@ -94,7 +93,7 @@ class SourceCalls:
         return Recalled(outcomes, first.elapsed_ms + self._ms_since(begun))
 
     def recall_again(self, plan: SearchPlan, first: Recalled) -> Recalled | None:
-        """Call every source with another wording, in the time that is left; None if none is."""
+        """Call every source with another wording within the remaining time; None if no time is left."""
         begun = self._clock.monotonic()
         if begun >= self._due:
             return None
@@ -156,12 +155,12 @@ def _query(plan: SearchPlan, spec: SourceSpec, text: str, words: str, top_k: int
 
 
 def _refilled(spec: SourceSpec, first: SourceOutcome, second: SourceReply) -> SourceOutcome:
-    """The second outcome, with the time of both calls; where the source failed, the first with a notice of that."""
+    """Return the second outcome with the time of both calls, or the first with a notice if the second call failed."""
     outcome = _with_time_of(source_outcome(spec, second), first)
     if not second.failures:
         return outcome
     problem = "; ".join(map(str, second.failures))
-    message = f"asked for more candidates, it failed: {problem}"
+    message = f"the call for more candidates failed: {problem}"
     notice = Notice(NoticeCode.REFILL_FAILED, spec.id, message, {"problem": problem})
     notices = (*first.status.notices, notice)
     elapsed_ms, embedding = outcome.status.elapsed_ms, outcome.status.embedding
@@ -176,14 +175,14 @@ def _with_time_of(outcome: SourceOutcome, first: SourceOutcome) -> SourceOutcome
 
 
 def _both(first: QueryEmbedding | None, second: QueryEmbedding | None) -> QueryEmbedding | None:
-    """Return the vector of the second call, with the time of both."""
+    """Return the embedding of the second call, with the time of both."""
     if first is None or second is None:
         return second or first
     return second._replace(elapsed_ms=first.elapsed_ms + second.elapsed_ms)
 
 
 def source_outcome(spec: SourceSpec, reply: SourceReply) -> SourceOutcome:
-    """Return what a source did and what it answered."""
+    """Return the status and the answer of a source from its reply."""
     return SourceOutcome(_status(spec, reply), _answer(spec, reply))
 
 
@@ -232,25 +231,26 @@ def _state(reply: SourceReply) -> str:
 
 
 def _error(failures: Sequence[SourceError]) -> dict[str, Any] | None:
-    """Return the error of a source, or of its parts: the first one's fields, the messages of all."""
+    """Return the error of a source or its parts: the fields of the first, the messages of all."""
     if not failures:
         return None
     return {**failures[0].to_dict(), "message": "; ".join(dict.fromkeys(map(str, failures)))}
 
 
 _K: Final = 10
-"""On 367 questions of several parts, against the whole question alone: R@10 +.005, MAP -.010; the textbook's 60 loses
-more of the order at the top."""
+"""Measured on 367 questions of several parts against the whole question only: recall@10 +0.005, MAP -0.010. The usual
+60 loses more of the order at the top."""
 
 
 def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -> SourceReply:
     """Return the reply to the whole query, fused with those to its sub-queries by reciprocal rank fusion.
 
-    The whole query counts as much as all its sub-queries together. A chunk that only a sub-query found keeps no score:
-    its score was for another text. If the whole query failed, so did the source; sub-queries that failed are noted.
+    The whole query counts as much as all its sub-queries together. A chunk that only a sub-query found keeps no score,
+    because it was scored against another text. If the whole query failed, so did the source; failed sub-queries are
+    noted.
 
     Args:
-        replies: to the whole query first.
+        replies: that to the whole query first.
         top_k: most chunks kept; the others count as cut.
     """
     main, *parts = replies
@@ -279,7 +279,7 @@ def fused_reply(replies: Sequence[SourceReply], *, source_id: str, top_k: int) -
 
 
 def _fused(lists: Sequence[Sequence[Chunk]], source_id: str, top_k: int) -> tuple[tuple[Chunk, ...], int]:
-    """Return the best chunks of all lists, that of the whole query first among them, and how many were left out."""
+    """Return the best chunks of all lists, the first of which belongs to the whole query, and the number left out."""
     main, *parts = lists
     chunks = {_identity(chunk): chunk._replace(scores=()) for part in parts for chunk in part}
     chunks |= {_identity(chunk): chunk for chunk in main}
@@ -294,7 +294,7 @@ def _fused(lists: Sequence[Sequence[Chunk]], source_id: str, top_k: int) -> tupl
 
 
 def _statistics(main: ValidatedAnswer, parts: Sequence[ValidatedAnswer]) -> TermStatistics | None:
-    """Return how common the terms of the whole query and of its parts are in the collection of the whole."""
+    """Return the term statistics of the whole query and of its parts, in the collection of the whole query."""
     statistics = main.statistics
     for part in parts:
         if (
@@ -311,5 +311,5 @@ def _with_score(chunk: Chunk, score: Score) -> Chunk:
 
 
 def _identity(chunk: Chunk) -> tuple[str, str, str]:
-    """An id with its text: two texts under one id stay two candidates."""
+    """Identify a chunk by id and text, so that two texts under one id stay two candidates."""
     return chunk.source_id or "", chunk.chunk_id, chunk.content

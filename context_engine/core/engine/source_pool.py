@@ -1,4 +1,4 @@
-"""The sources of an engine: each is opened once, on its first use, and closed with the engine."""
+"""The sources of an engine: each is opened on its first use and closed with the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_engine.errors import ConfigError, ContextEngineError, InvalidReques
 logger = logging.getLogger(__name__)
 OpenSource = Callable[[DomainSpec, SourceSpec], Source]
 OpenedSource = tuple[SourceSpec, SourceBulkhead | SourceError]
-"""A source ready to be called, or why it could not be opened."""
+"""A source ready to be called, or the error if it could not be opened."""
 
 
 class SourcePool:
@@ -23,7 +23,6 @@ class SourcePool:
 
     Args:
         open_source: opens a source; it must not wait for the network.
-        clock: the time.
     """
 
     def __init__(self, open_source: OpenSource, clock: Clock) -> None:
@@ -36,13 +35,12 @@ class SourcePool:
     def sources(self, domain: DomainSpec, settings: Settings, request: SearchRequest) -> list[OpenedSource]:
         """Return the sources of a search, in the order of the manifest: all of the domain, or those the settings name.
 
-        One that cannot be opened is tried again the next time.
+        A source that could not be opened is tried again the next time.
 
         Raises:
-            ConfigError: the configuration of a source cannot be used.
+            ConfigError: the configuration of a source is unusable.
             ContextEngineError: the pool is closed.
-            InvalidRequest: a source that the domain does not have, or a threshold of the call that no source can be
-                tested on.
+            InvalidRequest: a source that the domain does not have, or a threshold for a score that no source gives.
         """
         sources = [(spec, self._source(domain, spec)) for spec in _chosen(domain, settings, request)]
         in_call = "similarity_threshold" in request.overrides
@@ -54,7 +52,7 @@ class SourcePool:
         """Return one source of a domain.
 
         Raises:
-            ConfigError: its configuration cannot be used.
+            ConfigError: its configuration is unusable.
             ContextEngineError: the pool is closed.
             SourceError: the domain has no such source, or it cannot be opened.
         """
@@ -86,7 +84,7 @@ class SourcePool:
                 source = SourceBulkhead(spec.id, self._open_source(domain, spec), self._clock, spec.classification)
             except ConfigError:
                 raise
-            except Exception as error:  # noqa: BLE001  one source that cannot be opened never takes the others down
+            except Exception as error:  # noqa: BLE001  the other sources are searched nevertheless
                 return as_source_error(error, spec.id)
             return self._keep(key, source)
 
@@ -113,21 +111,21 @@ def _chosen(domain: DomainSpec, settings: Settings, request: SearchRequest) -> t
 
 
 def _check_threshold(opened: Sequence[SourceBulkhead], settings: Settings, *, in_call: bool) -> None:
-    """Refuse a threshold that no source (or, strictly, that some source) can be tested on.
+    """Refuse a call's threshold for a score that no source gives, and with `strict_thresholds` any that a source lacks.
 
-    Unless strictly, one that is not of the call but of a persona, a domain or a file is not refused: the candidates
-    pass, marked, and a notice says what is missing.
+    Otherwise a threshold from a persona, a domain or a file is not refused: the candidates pass, flagged, with a
+    notice.
     """
     if settings.similarity_threshold is None or not opened:
         return
     kind = ScoreKind(settings.similarity_kind)
     without = [source.source_id for source in opened if kind not in source.source.score_kinds]
     if without and (settings.strict_thresholds or (in_call and len(without) == len(opened))):
-        given = sorted({str(kind) for source in opened for kind in source.source.score_kinds})
-        kinds = f" (they give {', '.join(given)})" if given else ""
+        kinds_given = sorted({str(kind) for source in opened for kind in source.source.score_kinds})
+        listed = f" (they give {', '.join(kinds_given)})" if kinds_given else ""
         raise InvalidRequest(
             f"similarity_threshold is a {kind} threshold, and source(s) {', '.join(without)} give no {kind} score"
-            f"{kinds}: {how_to_get(kind, settings)}, or leave the threshold out and use min_relevance_score"
+            f"{listed}: {how_to_get(kind, settings)}, or leave the threshold out and use min_relevance_score"
         )
 
 

@@ -1,8 +1,8 @@
 """Stage 2 in reading order: from the sources' answers to a ranked, tagged, accounted-for answer.
 
 identity -> filter re-check -> as-of, supersession, refused expiry -> measure -> dedup -> threshold -> scope ->
-relevance -> rerank -> authority -> select -> tag. Every removal is a fate, under the name its stage has in the trace.
-Pure: the same inputs give the same bytes.
+relevance -> rerank -> authority -> select -> tag. Every removed candidate gets a fate with the name of its stage in
+the trace. Pure: the same inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ def rank(
     """Rank the answers of stage 1.
 
     Args:
-        inputs: the plan of the search and the answers.
-        rerank: gives the model reranker's scores, or recorded ones; None for no reranking.
+        rerank: gives the scores of the model reranker, or recorded ones; None for no reranking.
         timer: seconds for the stage times; the default measures nothing.
-        analyse: gives a text its analysis: an engine's cache of them, or each anew.
+        analyse: analyses a text; an engine passes its cache.
     """
     if rerank is not None:
         output = _StageTwo(inputs, rerank, timer, analyse, match).run()
         if output.rerank_scores or output.rerank_failed is not None:
-            return output  # else it had no opinion, as if it were not there
+            return output  # otherwise it had no opinion: rank as without it
     stage_two = _StageTwo(inputs, None, timer, analyse, match, shortlisting=True)
     output = stage_two.run()
     return output if stage_two.is_decided else _StageTwo(inputs, None, timer, analyse, match).run()
@@ -54,7 +53,7 @@ def pool_of(
     analyse: Callable[[str], AnalysedText] = AnalysedText,
     match: Deduplicate = deduplicate,
 ) -> BlendPool:
-    """Return what a learnt blend reads, or could learn from: the candidates that are left when relevance is blended.
+    """Return the features that a learnt blend reads or is trained on, of the candidates left at that step.
 
     Args: as `rank`.
     """
@@ -65,11 +64,11 @@ def pool_of(
 
 
 class _StageTwo:
-    """One run of the steps. Each takes the rows that are left, records the fate of those it drops, returns the rest.
+    """One run of the steps: each takes the remaining rows, records the fate of those it drops and returns the rest.
 
     Args:
-        shortlisting: set rows aside that are most likely not in the answer (`shortlist`); where the run turns out not
-            to be decided without them (`is_decided`), another one must look at all.
+        shortlisting: set rows aside that are unlikely to be in the answer (`shortlist`); if the answer could
+            depend on them after all (not `is_decided`), a second run must analyse all rows.
     """
 
     def __init__(
@@ -95,13 +94,15 @@ class _StageTwo:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the answer would be the same had no row been set aside: none of them came into it, and what was
-        looked at was in scope and needed no `min_chunks`."""
+        """Whether the answer does not depend on the rows set aside.
+
+        None of them is returned, and the analysed rows were in scope and not kept only for `min_chunks`.
+        """
         returned = any(self.table.fates[row].outcome is Outcome.RETURNED for row in self.aside)
         return not self.aside or (self.limits.in_scope and not self.limits.kept and not returned)
 
     def run(self) -> StageTwoOutput:
-        """Run all steps; the rows set aside are ranked with the others by what is known of them."""
+        """Run all steps; the rows set aside are ranked with the others by their scores."""
         rows = [*self.measured_rows(), *self.aside]
         started = self.timer()
         selection = select(self.table, rows, self.plan, self.scope)
@@ -122,7 +123,7 @@ class _StageTwo:
         )
 
     def measured_rows(self) -> list[int]:
-        """Run the steps until every candidate that is left has its relevance; return these, without those set aside."""
+        """Run the steps up to the final relevance; return the remaining rows without those set aside."""
         rows = list(range(len(self.table.keys)))
         before = len(rows)
         steps = (
@@ -147,7 +148,7 @@ class _StageTwo:
         self.stages.append(StageTrace(name, before, left, round((self.timer() - started) * 1000.0, 3)))
 
     def matching_filters(self, rows: list[int]) -> list[int]:
-        """The filters again, whatever the source made of them."""
+        """Apply the filters again: a source may have ignored them."""
         table = self.table
         if self.plan.request.filters is None:
             return rows
@@ -169,7 +170,7 @@ class _StageTwo:
         return left
 
     def in_force(self, rows: list[int]) -> list[int]:
-        """In force on the day asked about, and not superseded by a newer version that is."""
+        """Keep chunks that are in force on the requested day and not superseded by a newer version in force."""
         table = self.table
         chunks = table.chunks
         if not any(chunk.effective_from or chunk.effective_to or chunk.superseded_by for chunk in chunks):
@@ -188,7 +189,7 @@ class _StageTwo:
         return [row for index, row in enumerate(current) if index not in outdated]
 
     def not_expired(self, rows: list[int]) -> list[int]:
-        """Expired content is flagged; under `refuse` it is dropped, under `demote` it ranks as tier 5 from here on."""
+        """Flag expired content; drop it under `refuse`, rank it as tier 5 under `demote`."""
         table = self.table
         now = self.plan.clock.now
         expired = {row for row in rows if is_expired(table.chunks[row], table.candidates[row].spec, now=now)}
@@ -203,7 +204,7 @@ class _StageTwo:
         return [row for row in rows if row not in expired] if self.settings.expired == "refuse" else rows
 
     def with_relevance(self, rows: list[int]) -> list[int]:
-        """Relevance and absolute signal over what is left, by the wording of the question that suits each best."""
+        """Set the relevance and the absolute signal of the remaining rows, each by its best wording of the question."""
         table, prepared = self.table, self.plan.prepared
         known = None
         if self.shortlisting and (best := shortlist(table, rows, self.plan, self.statistics)) is not None:
@@ -220,9 +221,9 @@ class _StageTwo:
         return rows
 
     def deduplicated(self, rows: list[int]) -> list[int]:
-        """Near-duplicates join the first text kept, in survivor order; a cluster has the relevance of its best.
+        """Merge near-duplicates into the first kept text, by tier and then relevance; a cluster has its best relevance.
 
-        Where all are kept, a copy has at least the relevance of those in lower tiers.
+        With `dedup_method` off all are kept, and a copy has at least the relevance of its copies in lower tiers.
         """
         table = self.table
         limit, method = self.settings.dedup_threshold, self.settings.dedup_method
@@ -237,9 +238,9 @@ class _StageTwo:
         return table.merge(rows, clusters, limit)
 
     def above_threshold(self, rows: list[int]) -> list[int]:
-        """A threshold applies to candidates that carry its kind of score, a cluster's best; the others pass, marked.
+        """Apply the threshold to the best score of its kind in each cluster; candidates without one pass, flagged.
 
-        The limits of the next step are decided here, as `min_chunks` keeps candidates below either of the two.
+        The limits of the next steps are decided here too, because `min_chunks` keeps candidates below any of them.
         """
         table, limit, kind = self.table, self.settings.similarity_threshold, ScoreKind(self.settings.similarity_kind)
         scores = {} if limit is None else {row: table.best_score(row, kind) for row in rows}
@@ -270,7 +271,7 @@ class _StageTwo:
             self.table.notices.append(notice)
 
     def _refuse_sources_without(self, kind: ScoreKind) -> None:
-        """Refuse the search where a source gave chunks and none of them has a score of the threshold's kind."""
+        """Refuse the search if no chunk of some source has a score of the threshold's kind."""
         scored = {key[0]: False for key in self.table.keys}
         for key, chunk in zip(self.table.keys, self.table.chunks):
             scored[key[0]] = scored[key[0]] or chunk.score(kind) is not None
@@ -282,15 +283,15 @@ class _StageTwo:
             )
 
     def within_scope(self, rows: list[int]) -> list[int]:
-        """All where the best absolute signal reaches the scope threshold; else those that `min_chunks` keeps."""
+        """Keep all rows if the best absolute signal reaches the scope threshold, else those for `min_chunks`."""
         return rows if self.limits.in_scope else self._reaching(rows, "scope", "out_of_scope")
 
     def relevant_enough(self, rows: list[int]) -> list[int]:
-        """Those in scope that reach min_relevance_score, and those that `min_chunks` keeps."""
+        """Keep rows that reach min_relevance_score, and those for `min_chunks`."""
         return self._reaching(rows, "relevance", "below_min_relevance") if self.limits.in_scope else rows
 
     def _reaching(self, rows: list[int], stage: str, reason: str) -> list[int]:
-        """Those that reach the least absolute signal, and those that `min_chunks` keeps."""
+        """Keep rows that reach the least absolute signal, and those for `min_chunks`."""
         absolute, least = self.table.absolute, self.limits.least_absolute
         dropped = {row for row in rows if absolute[row] < least[row]} - self.limits.kept
         for row in dropped:
@@ -298,16 +299,16 @@ class _StageTwo:
         return [row for row in rows if row not in dropped]
 
     def _scope_of(self, row: int) -> float:
-        """Return the scope threshold of a row. A calibration is of the engine's own signal: where the source declares
-        relevance, `auto` is min_relevance_score."""
+        """Return the scope threshold of a row. Calibrations are for the engine's own signal: for declared relevance,
+        `auto` means min_relevance_score."""
         declared = self.scope.origin and self.table.chunks[row].score(ScoreKind.RELEVANCE) is not None
         return self.settings.min_relevance_score if declared else self.scope.value
 
     def reranked(self, rows: list[int]) -> list[int]:
-        """Blend stage 1's relevance with the reranker's scores. A failure leaves them out, with a warning.
+        """Blend the relevance of stage 1 with the reranker's scores; without them, and with a notice, if it fails.
 
-        With `rerank_top_n` the reranker sees the best alone, and the others stay below them. Each chunk it sees carries
-        stage 1's relevance as its score of that kind.
+        With `rerank_top_n` the reranker reads only the best rows, and the others stay below them. Each chunk it reads
+        has the relevance of stage 1 as its relevance score.
         """
         self.table.recalled = self.table.relevance.copy()
         best = rows
@@ -318,7 +319,7 @@ class _StageTwo:
         return rows
 
     def _score(self, best: list[int], rerank: RerankStep) -> None:
-        """Take the reranker's scores."""
+        """Call the reranker and keep its scores."""
         table = self.table
         candidates = [(table.keys[row], _with_relevance(table.chunks[row], table.relevance[row])) for row in best]
         try:

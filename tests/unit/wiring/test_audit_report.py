@@ -44,7 +44,7 @@ def test_off_says_so_and_opens_nothing(tmp_path: Path) -> None:
     report = audit_report(setup_of(tmp_path, {}))
     assert (report.mode, report.ledger, report.problem) == ("off", None, None)
     assert audit_summary(report) == "off"
-    assert [line.plain for line in audit_lines(report)] == ["searches are not recorded (audit_mode)"]
+    assert [line.plain for line in audit_lines(report)] == ["searches are not recorded (setting audit_mode)"]
 
 
 def test_before_the_first_record_there_is_no_file_and_none_is_made(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_ledger_that_is_down_is_a_problem_and_shows_no_password(tmp_path: Path
     report = audit_report(setup)
     assert report.problem is not None
     text = json.dumps(report.to_dict()) + "".join(line.plain for line in audit_lines(report))
-    assert "no answer is given" in text
+    assert "searches are refused" in text
     assert "s3cret" not in text
 
 

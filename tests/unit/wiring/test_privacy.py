@@ -212,10 +212,10 @@ def test_a_domains_mask_holds_for_functions_and_dicts_of_that_domain_too(bank, m
 @pytest.mark.wording
 def test_doctor_says_where_it_is_on_and_what_is_missing(bank, monkeypatch):
     said = " ".join(doctor(bank(), monkeypatch).output.split())
-    assert "personal data is masked nowhere" in said
+    assert "personal data is not masked" in said
     folder = bank({}, {"mask_contexts": True, "mask_stored_queries": True})
     said = " ".join(doctor(folder, monkeypatch).output.split())
-    assert "is masked in contexts of NPA; kept questions of NPA; a random key of each process" in said
+    assert "is masked in contexts of NPA; stored questions of NPA; a random key for each process" in said
     without_extra(monkeypatch)
     result = doctor(folder, monkeypatch, "--json")
     published = json.loads(result.output[result.output.index("{") :])

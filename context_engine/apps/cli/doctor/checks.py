@@ -1,9 +1,10 @@
-"""What `doctor` checks beside the sources: models, adapters, privacy, audit and service."""
+"""Checks of `doctor` other than sources: models, adapters, privacy, audit and service."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -27,17 +28,14 @@ if TYPE_CHECKING:
     from context_engine.wiring.privacy import Masking
     from context_engine.wiring.setup import Setup
 
-
 logger = logging.getLogger(__name__)
-MODEL_S: Final = 120.0
-"""Large models take their time to load."""
-
+MODEL_S: Final = 120.0  # large models load slowly
 _WORD: Final = "approval"
 _PASSAGES: Final = ("The committee approves a new product.", "Lunch is at noon.")
 
 
 class ModelReport(NamedTuple):
-    """What came of trying one model."""
+    """The test of one model; `problem` is None if it works."""
 
     kind: str
     name: str
@@ -45,7 +43,7 @@ class ModelReport(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether it can be used."""
+        """Whether the model works."""
         return self.problem is None
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,13 +52,15 @@ class ModelReport(NamedTuple):
 
 
 def model_reports(setup: Setup, models: Models) -> Iterator[ModelReport]:
-    """Try the embedder and the rerankers that the settings name; nothing is yielded where they name none."""
+    """Test the embedder and the rerankers that the settings name."""
     values = setup.resolver.base().values
     if values.embedder is not None:
         yield ModelReport("embedder", values.embedder, _tried(lambda: _embeds(models)))
-    if values.reranker != "noop" and values.reranking_enabled:
+    if not values.reranking_enabled:
+        return
+    if values.reranker != "noop":
         yield ModelReport("reranker", values.reranker, _tried(lambda: _reranks(models.reranker())))
-    for name in values.rerankers if values.reranking_enabled else ():
+    for name in values.rerankers:
         yield ModelReport("reranker", name, _tried(partial(_reranks_named, models, name)))
 
 
@@ -84,15 +84,15 @@ def _reranks(reranker: Reranker | None) -> str | None:
     return None if len(scored) == len(_PASSAGES) else f"gave {len(scored)} scores for {len(_PASSAGES)} passages"
 
 
-def _tried(try_it: Callable[[], str | None]) -> str | None:
-    """Return what is wrong, None if nothing is; a model that hangs holds up neither the next nor the end."""
+def _tried(test: Callable[[], str | None]) -> str | None:
+    """Return the problem that a test finds, or None; a model that hangs is given up after `MODEL_S`."""
 
     def problem() -> str | None:
         try:
-            return try_it()
+            return test()
         except ContextEngineError as error:
             return str(error)
-        except BaseException as error:  # its text may hold secrets
+        except BaseException as error:  # its text may contain secrets
             logger.debug("a model raised", exc_info=error)
             return f"failed with {type(error).__name__} (its text is in the debug log)"
 
@@ -104,37 +104,35 @@ def _tried(try_it: Callable[[], str | None]) -> str | None:
         return str(busy)
 
 
-def adapter_report(context: CliContext, only: str | None) -> list[StoredAdapter]:
-    """Return the adapters that the embedded base keeps for the domains that there are; of one that cannot be read none.
+def stored_adapters(context: CliContext, only: str | None) -> tuple[list[StoredAdapter], str | None]:
+    """Return the adapters stored for registered domains, and the id of the base's embedding model.
+
+    An unreadable base counts as empty.
 
     Args:
-        only: of this domain alone; None: of all.
+        only: this domain only; None: all domains.
     """
     from context_engine.wiring.embedded_base import base_as_it_is, base_path
 
+    stored: Sequence[StoredAdapter] = ()
+    model_id = None
+    with suppress(StoreError), base_as_it_is(base_path(context.data_dir)) as base:  # its sources report the error
+        if base.exists():
+            stored = base.adapters()
+            model_id = base.stats().model_id
     names = context.setup.registry.domains
-    try:
-        with base_as_it_is(base_path(context.data_dir)) as base:
-            stored = base.adapters() if base.exists() else []
-    except StoreError:  # its sources have said so
-        return []
-    return [adapter for adapter in stored if adapter.domain in names and only in (None, adapter.domain)]
+    return [adapter for adapter in stored if adapter.domain in names and only in (None, adapter.domain)], model_id
 
 
-def blend_notes(context: CliContext, adapters: Sequence[StoredAdapter], only: str | None) -> Iterator[str]:
-    """Yield the domains whose learnt blend is not used, for the base has its cosines from other scorers.
+def blend_notes(
+    context: CliContext, adapters: Sequence[StoredAdapter], model_id: str | None, only: str | None
+) -> Iterator[str]:
+    """Yield a note for each domain whose learnt blend is unused because other scorers computed the cosines.
 
     Args:
-        found: from `adapter_report`.
-        only: of this domain alone; None: of all.
+        adapters, model_id: from `stored_adapters`.
+        only: this domain only; None: all domains.
     """
-    from context_engine.wiring.embedded_base import base_as_it_is, base_path
-
-    try:
-        with base_as_it_is(base_path(context.data_dir)) as base:
-            model_id = base.stats().model_id if base.exists() else None
-    except StoreError:  # its sources have said so
-        return
     choice = context.setup.resolver.base().values.adapter
     for name, spec in sorted(context.setup.registry.domains.items()):
         blend = context.setup.resolver.base(spec).values.learnt_blend
@@ -155,16 +153,16 @@ def blend_notes(context: CliContext, adapters: Sequence[StoredAdapter], only: st
 
 
 def adapter_text(context: CliContext, adapters: Sequence[StoredAdapter]) -> Iterator[Text]:
-    """Yield a line for each domain that has adapters, and what the settings make of them."""
+    """Yield a line for each domain with adapters, and a warning if a setting overrides them."""
     choice = context.setup.resolver.base().values.adapter
     for name, state in adapter_lines(adapters):
         yield Text(clean(f"{name}: {state}"), "dim")
     if adapters and choice != "auto":
-        yield Text(clean(f"! the setting adapter = {choice} overrides what is in force"), "yellow")
+        yield Text(clean(f"! the setting adapter = {choice} overrides the adapter in force"), "yellow")
 
 
 class PrivacyReport(NamedTuple):
-    """What is masked where; `problem` says why nothing can be, so that the domains concerned are not searched."""
+    """Where personal data is masked; `problem` says why masking fails, which blocks searches of these domains."""
 
     masking: Masking
     problem: str | None = None
@@ -175,7 +173,7 @@ class PrivacyReport(NamedTuple):
 
 
 def privacy_report(setup: Setup) -> PrivacyReport:
-    """Return what is masked where; where anything is, whether it can be is tried."""
+    """Return where personal data is masked, and test the masking if it is on anywhere."""
     masking = setup.masking()
     try:
         if masking.on:
@@ -186,60 +184,60 @@ def privacy_report(setup: Setup) -> PrivacyReport:
 
 
 def privacy_lines(report: PrivacyReport) -> Iterator[Text]:
-    """Yield what a person should know, a line each."""
+    """Yield the lines that `doctor` prints about masking."""
     masking = report.masking
     if not masking.on:
-        yield Text("personal data is masked nowhere", "dim")
+        yield Text("personal data is not masked (settings mask_contexts, mask_stored_queries, mask_logs)", "dim")
         return
     outputs = (
         f"contexts of {', '.join(map(clean, masking.contexts))}" if masking.contexts else "",
-        f"kept questions of {', '.join(map(clean, masking.stored_queries))}" if masking.stored_queries else "",
+        f"stored questions of {', '.join(map(clean, masking.stored_queries))}" if masking.stored_queries else "",
         "logs" if masking.logs else "",
     )
-    where = "; ".join(one for one in outputs if one)
-    key = f"key of {masking.key}" if masking.key else "a random key of each process"
+    where = "; ".join(filter(None, outputs))
+    key = f"key from {masking.key}" if masking.key else "a random key for each process"
     yield Text(f"personal data ({', '.join(map(clean, masking.kinds))}) is masked in {where}; {key}", "dim")
     if report.problem is not None:
-        yield Text(f"✗ personal data cannot be masked, so what should be is refused: {clean(report.problem)}", "red")
+        yield Text(f"✗ masking does not work, so texts to be masked are withheld: {clean(report.problem)}", "red")
 
 
 def audit_summary(report: AuditReport) -> str:
-    """Return in one line whether searches are recorded, and where."""
+    """Return in one line whether and where searches are recorded."""
     if report.ledger is None:
         return report.mode if report.problem is None else f"{report.mode}: {report.problem}"
     return f"{report.mode}, in {report.ledger}, " + (f"signed by {report.key}" if report.key else "not signed")
 
 
 def audit_lines(report: AuditReport) -> Iterator[Text]:
-    """Yield what a person should know, a line each."""
+    """Yield the lines that `doctor` prints about the record of searches."""
     if report.ledger is None and report.problem is None:
-        yield Text("searches are not recorded (audit_mode)", "dim")
+        yield Text("searches are not recorded (setting audit_mode)", "dim")
         return
-    state = "nothing is recorded yet" if report.state is None else _held(report.state)
+    state = "no records yet" if report.state is None else _ledger_state(report.state)
     if report.problem is None:
         yield Text(f"audit: {clean(audit_summary(report))}; {state}", "dim")
     else:
-        consequence = "no answer is given" if report.mode == "required" else "answers are given unrecorded"
-        yield Text(f"✗ nothing can be recorded, so {consequence}: {clean(report.problem)}", "red")
-    for one in report.notices:
-        yield Text(f"! {clean(one.message)}", "yellow")
+        consequence = "searches are refused" if report.mode == "required" else "searches are not recorded"
+        yield Text(f"✗ the audit ledger cannot be used, so {consequence}: {clean(report.problem)}", "red")
+    for notice in report.notices:
+        yield Text(f"! {clean(notice.message)}", "yellow")
 
 
-def _held(state: LedgerState) -> str:
+def _ledger_state(state: LedgerState) -> str:
     records = counted(state.records, "record") + (f" and {state.pending} waiting" if state.pending else "")
     if state.checkpoint is None:
         return f"{records}, no checkpoint"
     written = utc_text(datetime.fromtimestamp(int(state.checkpoint.written), UTC))
-    return f"{records}, the last checkpoint at {state.checkpoint.size} of {written}"
+    return f"{records}, last checkpoint at record {state.checkpoint.size} ({written})"
 
 
 class ServiceReport(NamedTuple):
-    """What opens the service.
+    """Who may use the HTTP service.
 
     Attributes:
-        opened: what does; None where it cannot be told.
-        problem: why the service would not start.
-        keys_problem: why the keys of the identity provider cannot be had now; None where they can, or there is none.
+        opened: the tokens that it accepts; None if the service would not start.
+        problem: why it would not start.
+        keys_problem: why the identity provider's keys cannot be fetched; None if they can, or without a provider.
     """
 
     opened: Openings | None
@@ -247,13 +245,13 @@ class ServiceReport(NamedTuple):
     keys_problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it, ready for JSON."""
+        """Return the published form."""
         opened = None if self.opened is None else self.opened._asdict()
         return {"opened_by": opened, "problem": self.problem, "keys_problem": self.keys_problem}
 
 
 def service_report(context: CliContext) -> ServiceReport:
-    """Return what opens the service of a configuration; an identity provider is asked for its keys."""
+    """Return which tokens the service accepts, and try to fetch the keys of the identity provider."""
     from context_engine.wiring.callers import openings, unreachable_keys
 
     try:
@@ -264,22 +262,20 @@ def service_report(context: CliContext) -> ServiceReport:
 
 
 def service_lines(report: ServiceReport) -> Iterator[Text]:
-    """Yield what a person should know, a line each."""
-    if report.opened is None:
+    """Yield the lines that `doctor` prints about the service."""
+    opened = report.opened
+    if opened is None:
         yield Text(f"✗ the service would not start: {clean(report.problem or '')}", "red")
         return
-    yield Text(f"service: {clean(_opened_by(report.opened))}", "dim")
-    if report.keys_problem is not None:
-        warning = f"the keys of the identity provider cannot be had, so its tokens open nothing: {report.keys_problem}"
-        yield Text(f"! {clean(warning)}", "yellow")
-
-
-def _opened_by(opened: Openings) -> str:
     tokens = opened.stored + opened.in_file
-    means = [
+    accepted = [
         *(["the API token"] if opened.api_token else []),
         *([counted(tokens, "token")] if tokens else []),
         *([f"access tokens of {opened.issuer}"] if opened.issuer is not None else []),
     ]
     expired = f" ({counted(opened.expired, 'token')} expired)" if opened.expired else ""
-    return ("opened by " + ", ".join(means) if means else "nothing opens it") + expired
+    text = f"accepts {', '.join(accepted)}" if accepted else "no token yet; 'context-engine token add NAME' makes one"
+    yield Text(f"HTTP service: {clean(text)}{expired}", "dim")
+    if report.keys_problem is not None:
+        warning = f"the identity provider's keys cannot be fetched, so its tokens are refused: {report.keys_problem}"
+        yield Text(f"! {clean(warning)}", "yellow")

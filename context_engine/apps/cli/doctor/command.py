@@ -13,7 +13,6 @@ from context_engine.apps.cli.console import clean, out, print_json, show, table
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, with_location
 from context_engine.apps.cli.doctor.checks import (
     ModelReport,
-    adapter_report,
     adapter_text,
     audit_lines,
     blend_notes,
@@ -22,8 +21,10 @@ from context_engine.apps.cli.doctor.checks import (
     privacy_report,
     service_lines,
     service_report,
+    stored_adapters,
 )
 from context_engine.apps.cli.doctor.external import external_is_good
+from context_engine.apps.cli.words import counted
 from context_engine.core.models import Examination, Notice
 from context_engine.errors import InvalidRequest
 
@@ -31,11 +32,8 @@ if TYPE_CHECKING:
     from context_engine.core.models import ScopeThreshold
     from context_engine.wiring.examine import ExaminedSource
 
-
 SAMPLE: Final = "approval limit policy"
-EXAMINE_S: Final = 20.0
-"""For an examination, which may ask several things of each dataset; a search has the time of its domain beside."""
-
+EXAMINE_S: Final = 20.0  # longer than a search: an examination may send several requests per dataset
 EPILOG: Final = """\b
 Examples:
   context-engine doctor
@@ -43,19 +41,19 @@ Examples:
   context-engine doctor --external https://dify.example.com/e/abc --domain NPA --token-file token.txt
 
 \b
-Exit code: 0 every source can be searched, every model used, personal data masked and searches recorded where they
-should be, and no token keeps the service from starting; 1 one cannot, 2 usage or configuration.
-With --external: 0 Dify would register it and find something to show, 1 it would not.
+Exit codes: 0 all checks passed; 2 usage or configuration; 1 a source cannot be searched, a model does not work,
+masking or the audit ledger is set up but does not work, or a token keeps the service from starting.
+With --external: 0 if Dify would accept the endpoint and find chunks, else 1.
 """
 
 
 @click.command(epilog=EPILOG)
-@click.option("--domain", "-d", metavar="NAME", help="This domain alone.")
-@click.option("--no-query", is_flag=True, help="Ask no sample query and try no model.")
-@click.option("--query", metavar="TEXT", default=SAMPLE, show_default=True, help="The sample query.")
-@click.option("--external", metavar="URL", help="Play Dify's questions to an External Knowledge API instead.")
-@click.option("--token-env", metavar="NAME", help="The variable that holds its access token.")
-@click.option("--token-file", metavar="FILE", help="The file that holds its access token.")
+@click.option("--domain", "-d", metavar="NAME", help="Check this domain only.")
+@click.option("--no-query", is_flag=True, help="Skip the sample query and the test of the models.")
+@click.option("--query", metavar="TEXT", default=SAMPLE, show_default=True, help="Send this sample query.")
+@click.option("--external", metavar="URL", help="Check an External Knowledge API instead: send what Dify would send.")
+@click.option("--token-env", metavar="NAME", help="Read its access token from this environment variable.")
+@click.option("--token-file", metavar="FILE", help="Read its access token from this file.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def doctor(
@@ -68,13 +66,13 @@ def doctor(
     token_file: str | None,
     as_json: bool,
 ) -> None:
-    """Ask every source of every domain whether it can be searched, and as its manifest says.
+    """Check that every source can be searched and matches its manifest.
 
-    The embedder and the reranker of the configuration are tried once: without its model a search goes on, but worse.
-    What opens the service is said, and the keys of its identity provider are fetched.
+    Also tests the embedder and the rerankers once, and reports masking, the audit ledger, and which tokens the HTTP
+    service accepts. The keys of an identity provider are fetched.
 
-    With --external: ask an External Knowledge API, such as the plugin's endpoint, what Dify asks when it is
-    registered and when it is searched, and say what Dify would make of the answers. Its address is the one given to
+    With --external: send an External Knowledge API, such as the plugin's endpoint, the requests that Dify sends on
+    registration and on a search, and report what Dify would make of the answers. The URL is the one registered in
     Dify, without /retrieval.
     """
     if not query.strip():
@@ -87,27 +85,32 @@ def doctor(
         click.get_current_context().exit(0 if good else FAILURE)
     if token_env is not None or token_file is not None:
         raise InvalidRequest("--token-env and --token-file belong to --external")
+    from context_engine.wiring.access_advice import access_notices
     from context_engine.wiring.audit_report import audit_report
+    from context_engine.wiring.examine import adapter_advice
 
     context = open_context(location, operator=True)
     reports = list(_reports(context, domain, None if no_query else query))
     setup = context.setup
     models = [] if no_query else list(model_reports(setup, setup.models(context.data_dir)))
-    scope, adapters = _scope(context, domain), adapter_report(context, domain)
-    notes = [*_notes(reports), *blend_notes(context, adapters, domain)]
-    access, privacy = _access(context), privacy_report(setup)
+    scope = _scope(context, domain)
+    adapters, model_id = stored_adapters(context, domain)
+    notes = [*adapter_advice(reports), *blend_notes(context, adapters, model_id, domain)]
+    access, privacy = access_notices(setup), privacy_report(setup)
     audit, service = audit_report(setup, context.data_dir), service_report(context)
-    ok = all(one.ok for one in reports) and all(one.ok for one in models)
+    ok = all(report.ok for report in (*reports, *models))
     ok = ok and privacy.problem is None and audit.problem is None and service.problem is None
     if as_json:
         published = {
             "ok": ok,
-            "sources": [_published(one) for one in reports],
-            "models": [one.to_dict() for one in models],
+            "sources": [_published(report) for report in reports],
+            "models": [model.to_dict() for model in models],
             "notes": notes,
-            "scope": {name: one._asdict() for name, one in scope.items()},
-            "adapters": [one._asdict() for one in adapters],
-            "access": [{"code": one.code, "subject": one.subject, "message": one.message} for one in access],
+            "scope": {name: threshold._asdict() for name, threshold in scope.items()},
+            "adapters": [adapter._asdict() for adapter in adapters],
+            "access": [
+                {"code": notice.code, "subject": notice.subject, "message": notice.message} for notice in access
+            ],
             "privacy": privacy.to_dict(),
             "audit": audit.to_dict(),
             "service": service.to_dict(),
@@ -115,11 +118,10 @@ def doctor(
         print_json(published)
     else:
         _show(reports, notes)
-        _show_models(models)
-        _show_scope(scope)
-        for one in access:
-            show(out(), Text(f"! {clean(one.message)}", "yellow"))
         for line in (
+            *map(_model_line, models),
+            *_scope_lines(scope),
+            *(Text(f"! {clean(notice.message)}", "yellow") for notice in access),
             *adapter_text(context, adapters),
             *privacy_lines(privacy),
             *audit_lines(audit),
@@ -127,18 +129,6 @@ def doctor(
         ):
             show(out(), line)
     click.get_current_context().exit(0 if ok else FAILURE)
-
-
-def _notes(reports: list[ExaminedSource]) -> list[str]:
-    from context_engine.wiring.examine import adapter_advice
-
-    return list(adapter_advice(reports))
-
-
-def _access(context: CliContext) -> tuple[Notice, ...]:
-    from context_engine.wiring.access_advice import access_notices
-
-    return access_notices(context.setup)
 
 
 def _reports(context: CliContext, only: str | None, sample: str | None) -> Iterator[ExaminedSource]:
@@ -160,7 +150,7 @@ def _reports(context: CliContext, only: str | None, sample: str | None) -> Itera
 
 
 def _published(report: ExaminedSource) -> dict[str, Any]:
-    """Return the JSON form of a report; what a source says of itself as a whole stands in it where it says any."""
+    """Return the JSON form of a report; empty facts about the whole source are left out."""
     examination = report.examination or Examination()
     summary = {
         "kind": examination.kind,
@@ -204,24 +194,26 @@ def _show(reports: list[ExaminedSource], notes: list[str]) -> None:
     columns = ("", "domain", "source", "dataset", "index", ">documents", ">sample", "search")
     show(console, table(columns, (cells for report in reports for cells in _rows(report))))
     console.print()
-    problems = (line for one in reports for line in _problems(one))
-    remarks = (*_search_only(reports), *(Text(clean(note), "dim") for note in notes))
-    for line in (*problems, *_warnings(reports), *remarks):
+    problems = (line for report in reports for line in _problems(report))
+    searched_only = (
+        Text(f"{clean(report.source_id)}: searches only; cannot be examined", "dim")
+        for report in reports
+        if report.examinable is False
+    )
+    for line in (*problems, *_warnings(reports), *searched_only, *(Text(clean(note), "dim") for note in notes)):
         show(console, line)
-    bad = sum(not one.ok for one in reports)
-    total = f"{len(reports)} source{'s' * (len(reports) != 1)}"
+    bad = sum(not report.ok for report in reports)
+    total = counted(len(reports), "source")
     show(console, Text(f"{bad} of {total} cannot be searched", "bold red") if bad else Text(f"{total} good", "green"))
 
 
-def _show_models(models: list[ModelReport]) -> None:
-    for one in models:
-        about = f"{one.kind} {clean(one.name)}"
-        good = Text(f"{about} good", "green")
-        show(out(), good if one.problem is None else Text(f"✗ {about}: {clean(one.problem)}", "red"))
+def _model_line(model: ModelReport) -> Text:
+    name = f"{model.kind} {clean(model.name)}"
+    return Text(f"{name} good", "green") if model.problem is None else Text(f"✗ {name}: {clean(model.problem)}", "red")
 
 
 def _scope(context: CliContext, only: str | None) -> dict[str, ScopeThreshold]:
-    """Return the scope threshold of each domain in force."""
+    """Return the scope threshold in force for each domain."""
     from context_engine.wiring.scope import scope_in_force
 
     domains = context.setup.registry.domains
@@ -232,10 +224,10 @@ def _scope(context: CliContext, only: str | None) -> dict[str, ScopeThreshold]:
     }
 
 
-def _show_scope(scope: dict[str, ScopeThreshold]) -> None:
+def _scope_lines(scope: dict[str, ScopeThreshold]) -> Iterator[Text]:
     for name, threshold in scope.items():
-        text = f"scope threshold of {clean(name)}: {threshold.value:.2f}"
-        show(out(), Text(f"{text}, {threshold.origin}" if threshold.origin else f"{text}, as set", "dim"))
+        text = f"scope threshold of {clean(name)}: {threshold.value:.2f}, {threshold.origin or 'from the settings'}"
+        yield Text(text, "dim")
 
 
 def _rows(report: ExaminedSource) -> Iterator[list[Text]]:
@@ -268,29 +260,21 @@ def _problems(report: ExaminedSource) -> Iterator[Text]:
 
 
 def _warnings(reports: list[ExaminedSource]) -> Iterator[Text]:
-    """Yield each warning once, with the sources and datasets that it is given for."""
+    """Yield each warning once, with the sources and datasets that it concerns."""
     places: dict[tuple[str, str, str], list[str]] = {}
-    for one in reports:
-        examination = one.examination or Examination()
-        for warning in examination.warnings:
-            places.setdefault(_without_subject(warning), []).append(one.source_id)
+
+    def add(warnings: tuple[Notice, ...], place: str) -> None:
+        for warning in warnings:
+            places.setdefault((warning.code, str(warning.detail), warning.message), []).append(place)
+
+    for report in reports:
+        examination = report.examination or Examination()
+        add(examination.warnings, report.source_id)
         for part in examination.parts:
-            for warning in part.warnings:
-                places.setdefault(_without_subject(warning), []).append(_part_name(one, part))
+            add(part.warnings, _part_name(report, part))
     for (_, _, message), where in places.items():
         first = where[0] if len(where) == 1 else f"{len(where)} datasets, such as {where[0]}"
         yield Text(f"! {clean(first)}: {clean(message)}", "yellow")
-
-
-def _without_subject(notice: Notice) -> tuple[str, str, str]:
-    return notice.code, str(notice.detail), notice.message
-
-
-def _search_only(reports: list[ExaminedSource]) -> Iterator[Text]:
-    """Yield which sources were tried with a search alone, because their adapters cannot examine them."""
-    for one in reports:
-        if one.examinable is False:
-            yield Text(f"{clean(one.source_id)}: searches only; cannot be examined", "dim")
 
 
 def _part_name(report: ExaminedSource, part: Examination) -> str:

@@ -1,4 +1,4 @@
-"""`doctor --external`: ask an External Knowledge API what Dify would ask."""
+"""`doctor --external`: send an External Knowledge API the requests that Dify would send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from context_engine.errors import InvalidRequest
 if TYPE_CHECKING:
     from context_engine.apps.dify.registration import SimulatedCall
 
-
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 
 
@@ -29,16 +28,16 @@ def external_is_good(
     query: str | None,
     as_json: bool,
 ) -> bool:
-    """Play Dify's questions and show what it would make of the answers; return whether all is good.
+    """Simulate Dify's requests, show what Dify would make of the answers, and return whether all are good.
 
     Args:
-        address: as it is registered in Dify.
-        token_env, token_file: the variable, or the file, that holds the access token: one of them.
+        address: the URL registered in Dify.
+        token_env, token_file: the variable or the file with the access token; exactly one of them.
         domain: the External Knowledge ID.
-        query: of the retrieval; None plays the registration alone.
+        query: the query of the retrieval; None: simulate the registration only.
 
     Raises:
-        InvalidRequest: an option that cannot be used.
+        InvalidRequest: an option is invalid.
     """
     from context_engine.apps.dify.credentials import Redactor
     from context_engine.apps.dify.registration import simulate_calls
@@ -47,14 +46,13 @@ def external_is_good(
         raise InvalidRequest("--external needs --domain, the External Knowledge ID to ask for; or --no-query")
     _check_address(address)
     token = _token(token_env, token_file)
-    played = simulate_calls(address, token, domain=None if query is None else domain, query=query or "")
+    calls = simulate_calls(address, token, domain=None if query is None else domain, query=query or "")
     hide = Redactor((token,)).hide
-    steps = [one._replace(verdict=hide(one.verdict)) for one in played]
+    steps = [call._replace(verdict=hide(call.verdict)) for call in calls]
     notes = _notes(address, token)
-    ok = all(one.ok for one in steps)
+    ok = all(step.ok for step in steps)
     if as_json:
-        published = {"ok": ok, "external": {"steps": [one._asdict() for one in steps], "notes": notes}}
-        print_json(published)
+        print_json({"ok": ok, "external": {"steps": [step._asdict() for step in steps], "notes": notes}})
     else:
         _show(steps, notes)
     return ok
@@ -70,27 +68,23 @@ def _check_address(address: str) -> None:
     if not usable:
         raise InvalidRequest("--external must be an http or https URL, as it is registered in Dify")
     if password is not None:
-        raise InvalidRequest("--external holds a password: Dify would send it along with every search; take it out")
+        raise InvalidRequest("--external holds a password, which Dify would send with every search: remove it")
 
 
 def _token(token_env: str | None, token_file: str | None) -> str:
     if (token_env is None) == (token_file is None):
-        raise InvalidRequest("--external needs its access token: --token-env NAME or --token-file FILE, one of them")
+        raise InvalidRequest("--external needs an access token: give either --token-env NAME or --token-file FILE")
     if token_env is not None:
         token, place = os.environ.get(token_env, ""), f"the variable {token_env}"
     else:
-        token, place = _read(Path(str(token_file))), f"the file {token_file}"
+        try:
+            token, place = Path(str(token_file)).read_text("utf-8"), f"the file {token_file}"
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest(f"--token-file {token_file} cannot be read ({type(error).__name__})") from None
     token = token.strip()
     if not _TOKEN.fullmatch(token):
-        raise InvalidRequest(f"{place} holds no access token: printable ASCII characters without spaces")
+        raise InvalidRequest(f"{place} holds no access token (printable ASCII characters without spaces)")
     return token
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"--token-file {path} cannot be read ({type(error).__name__})") from None
 
 
 def _notes(address: str, token: str) -> list[str]:
@@ -110,9 +104,9 @@ def _notes(address: str, token: str) -> list[str]:
 
 def _show(steps: list[SimulatedCall], notes: list[str]) -> None:
     console = out()
-    for one in steps:
-        sign = Text("✓ ", "green") if one.ok else Text("✗ ", "bold red")
-        status = "no answer" if one.status is None else str(one.status)
-        show(console, sign + Text(f"{one.step} ({status}, {one.elapsed_s:.2f} s): {clean(one.verdict)}"))
+    for step in steps:
+        sign = Text("✓ ", "green") if step.ok else Text("✗ ", "bold red")
+        status = "no answer" if step.status is None else str(step.status)
+        show(console, sign + Text(f"{step.step} ({status}, {step.elapsed_s:.2f} s): {clean(step.verdict)}"))
     for note in notes:
         show(console, Text(f"! {note}", "yellow"))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -23,17 +23,13 @@ from context_engine.apps.cli.context import (
     with_domain,
     with_location,
 )
-from context_engine.apps.cli.search.places import Places
+from context_engine.apps.cli.search.places import Places, open_place
 from context_engine.core.models import And, Caller, Context, Decision, Filter, SearchRequest, SearchResult, Status
 from context_engine.core.models.request import checked_query
 from context_engine.errors import InvalidFilter, InvalidRequest, RetrievalFailed
 
-if TYPE_CHECKING:
-    from context_engine.settings import Layer
-
-
+F = TypeVar("F", bound=Callable[..., Any])
 _MOST_BYTES: Final = 1_000_000
-
 EPILOG: Final = """\b
 Examples:
   context-engine search "NPA classification criteria" --domain NPA
@@ -42,11 +38,6 @@ Examples:
   cat question.txt | context-engine search - -d ORM --context --budget 2000
   context-engine search "default fund" -d DCE --json | jq '.chunks[]._provenance'
 """
-
-SET: Final = (
-    "A setting of this search; 'config show' lists them under 'search'. Those under index, limits and models are set "
-    "in the configuration or by CONTEXT_ENGINE_... variables."
-)
 
 if TYPE_CHECKING:
     _DayType = click.ParamType[date]
@@ -60,42 +51,86 @@ class Day(_DayType):
     name = "date"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        """Return the day, or say how one is written."""
+        """Return the day; fail with the expected form if it is not one."""
         try:
             return value if isinstance(value, date) else date.fromisoformat(value)
         except ValueError:
             self.fail(f"{value!r} is not a day: write it as 2025-06-30", param, ctx)
 
 
+_SET: Final = (
+    "Change a setting for this search; 'config show' lists them under 'search'. Settings under index, limits and "
+    "models are set in the configuration or by CONTEXT_ENGINE_... variables."
+)
+_SHARED_OPTIONS: Final = (
+    with_domain("Search this domain; 'domains' lists them"),
+    click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Return N chunks [default: 8]."),
+    click.option(
+        "--filter",
+        "-f",
+        "filters",
+        multiple=True,
+        metavar="FILTER",
+        help='Search only chunks that match, e.g. "version=3.2; year>=2024".',
+    ),
+    click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today]."),
+    click.option("--persona", metavar="NAME", help="Use this profile of settings from personas.json."),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=_SET),
+    click.option(
+        "--min-relevance",
+        type=float,
+        metavar="X",
+        help="Drop chunks whose absolute relevance, 0 to 1, is lower [default: 0.15].",
+    ),
+    click.option(
+        "--budget",
+        type=click.IntRange(min=1),
+        metavar="TOKENS",
+        help="Limit a context to this many tokens [default: 6000].",
+    ),
+)
+
+
+def with_search(command: F) -> F:
+    """Give a command the options that `search` and `compare` share."""
+    for option in reversed(_SHARED_OPTIONS):
+        command = option(command)
+    return command
+
+
 @click.command(epilog=EPILOG)
 @click.argument("query")
-@with_domain("Domain to search; 'domains' lists them")
-@click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks returned [default: 8].")
-@click.option("--filter", "-f", "filters", multiple=True, metavar="FILTER", help='e.g. "version=3.2; year>=2024".')
-@click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day, e.g. 2025-06-30 [default: today].")
-@click.option("--require-tier", type=click.IntRange(1, 5), multiple=True, metavar="TIER", help="Evidence needed.")
-@click.option("--require-source", multiple=True, metavar="ID", help="A source that must be among the evidence.")
-@click.option("--strict", is_flag=True, help="Fail when required evidence is missing.")
-@click.option("--persona", metavar="NAME", help="Profile of settings from personas.json.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
-@click.option("--min-relevance", type=float, metavar="X", help="Least absolute relevance, 0 to 1 [default: 0.15].")
-@click.option("--explain", is_flag=True, help="Show funnel, sources, scores, fates, swaps, settings and warnings.")
-@click.option("--context", is_flag=True, help="Write what a language model would read.")
-@click.option("--budget", type=click.IntRange(min=1), metavar="TOKENS", help="Length of the context [default: 6000].")
-@click.option("--form", type=click.Choice(["markdown", "text", "full"]), default="markdown", help="Of the context.")
+@with_search
+@click.option(
+    "--require-tier",
+    type=click.IntRange(1, 5),
+    multiple=True,
+    metavar="TIER",
+    help="Require evidence from a source of this tier.",
+)
+@click.option("--require-source", multiple=True, metavar="ID", help="Require evidence from this source.")
+@click.option("--strict", is_flag=True, help="Fail if required evidence is missing.")
+@click.option("--explain", is_flag=True, help="Also show funnel, sources, scores, fates, swaps, settings and warnings.")
+@click.option("--context", is_flag=True, help="Write the context that a language model would read.")
+@click.option(
+    "--form",
+    type=click.Choice(["markdown", "text", "full"]),
+    default="markdown",
+    help="Write the context in this form.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write the whole result as one JSON object.")
-@click.option("--full", is_flag=True, help="With --json: all it was computed from, for 'audit replay --file'.")
-@click.option("--jsonl", is_flag=True, help="Write one chunk a line as JSON.")
-@click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage of this rank.")
+@click.option("--full", is_flag=True, help="With --json: add everything that 'audit replay --file' needs.")
+@click.option("--jsonl", is_flag=True, help="Write each chunk as one line of JSON.")
+@click.option("--open", "opened", type=click.IntRange(min=1), metavar="RANK", help="Open the passage with this rank.")
 @click.option(
     "--html",
     "page",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the answer as a page.",
+    help="Also write the answer as an HTML page.",
 )
-@click.option("--principal", metavar="ID", help="Who asks, as you say; kept for the record, it grants nothing.")
-@click.option("--request-id", metavar="ID", help="Your own id of this call; returned in the result.")
+@click.option("--principal", metavar="ID", help="Record this name as the caller; it grants nothing.")
+@click.option("--request-id", metavar="ID", help="Return your own id of this call in the result.")
 @with_acting
 @with_location
 def search(query: str, location: ConfigLocation, **options: Any) -> None:
@@ -111,9 +146,11 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
     if options["full"]:
         require_operator(context.setup.config.principals)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
+    from context_engine.core.context import ApproxTokenCounter
     from context_engine.wiring.audit_writers import close_writers
     from context_engine.wiring.build import build_engine
 
+    read: Context | None = None
     with build_engine(context.setup, data_dir=context.data_dir) as engine:
         try:
             result = engine.search(request)
@@ -121,15 +158,23 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
             if options["as_json"] and error.result is not None:
                 _write_json(error.result, demo=context.demo, full=options["full"])
             raise
-        # What is read of the answer is recorded, so the engine makes it.
-        read = engine.context(result, **_reading(options)) if options["context"] else None
+        if options["context"]:  # made by the engine, which records what is read of an answer
+            form = {"budget": options["budget"], "form": options["form"]}
+            read = engine.context(result, counter=ApproxTokenCounter(), **form)
     places = Places(result, context.base)
-    _writer(options, places, read, demo=context.demo)(result)
+    if options["as_json"]:
+        _write_json(result, demo=context.demo, full=options["full"])
+    elif options["jsonl"]:
+        _write_lines(result)
+    elif read is not None:
+        _write_context(result, read)
+    else:
+        _write_table(result, places, explain=options["explain"])
     if options["page"] is not None:
-        _write_page(result, options["page"], demo=context.demo)
-    if options["opened"] is not None:
-        from context_engine.apps.cli.search.places import open_place
+        from context_engine.apps.cli.search.page import answer_page
 
+        written(options["page"], answer_page(result, demo=context.demo))
+    if options["opened"] is not None:
         open_place(result, options["opened"], places)
     for sentence in close_writers():
         note(f"warning: {sentence}", style="yellow")
@@ -137,7 +182,7 @@ def search(query: str, location: ConfigLocation, **options: Any) -> None:
 
 
 def outcome_code(result: SearchResult) -> int:
-    """Return the exit code of a result: what may be concluded first, then what the sources did."""
+    """Return the exit code of a result: the decision counts before failed sources."""
     if result.decision is not Decision.ANSWERED:
         return NOT_ANSWERED
     return 0 if result.status is Status.COMPLETE else DEGRADED
@@ -155,7 +200,7 @@ def _check_forms(options: dict[str, Any]) -> None:
 
 
 def from_stdin() -> str:
-    """Return the question that standard input holds.
+    """Return the question from standard input.
 
     Raises:
         InvalidRequest: it is not UTF-8.
@@ -168,13 +213,13 @@ def from_stdin() -> str:
 
 
 def request_of(query: str, options: dict[str, Any]) -> Callable[..., SearchRequest]:
-    """Return the request to a domain that is known later: what cannot be read is said before anything is opened.
+    """Return the request without its domain and principal, so that bad options fail before anything is opened.
 
     Args:
-        options: of `search`, those that narrow, require or set something.
+        options: values of the options of `search`.
 
     Raises:
-        InvalidRequest: the query or an option cannot be used.
+        InvalidRequest: the query or an option is invalid.
     """
     return partial(
         SearchRequest,
@@ -195,13 +240,13 @@ def _all_of(texts: Sequence[str]) -> Filter | None:
     from context_engine.core.policy.filters import parse_filter
 
     if not all(map(str.strip, texts)):
-        raise InvalidFilter("--filter is empty: say what to narrow to, or leave it out")
+        raise InvalidFilter("--filter is empty: give a condition, or omit it")
     parts = tuple(part for part in map(parse_filter, texts) if part is not None)
     return parts[0] if len(parts) == 1 else And(parts) if parts else None
 
 
 def _overrides(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of this call under their own names, each given once."""
+    """Return the settings of this call by name; refuse one that is set twice."""
     from context_engine.settings import call_layer
     from context_engine.settings.files import Unparsed
 
@@ -213,27 +258,14 @@ def _overrides(options: dict[str, Any]) -> dict[str, Any]:
         if name.strip() in assigned:
             raise click.UsageError(f"--set {name.strip()} is given twice")
         assigned[name.strip()] = Unparsed(value)
+    overrides = {key: setting.value for key, setting in call_layer(assigned).items()}
     options_of = {"top_k": "stage2_top_k", "min_relevance": "min_relevance_score", "budget": "context_max_tokens"}
-    layer: Layer = call_layer(assigned)
-    overrides = {key: setting.value for key, setting in layer.items()}
     for option, key in options_of.items():
         if options[option] is not None:
             if key in overrides:
-                raise click.UsageError(f"--{option.replace('_', '-')} and --set {key} say the same: give one")
+                raise click.UsageError(f"--{option.replace('_', '-')} and --set {key} set the same value: give one")
             overrides[key] = options[option]
     return overrides
-
-
-def _writer(
-    options: dict[str, Any], places: Places, read: Context | None, *, demo: bool
-) -> Callable[[SearchResult], None]:
-    if options["as_json"]:
-        return lambda result: _write_json(result, demo=demo, full=options["full"])
-    if options["jsonl"]:
-        return _write_lines
-    if read is not None:
-        return lambda result: _write_context(result, read)
-    return lambda result: _write_table(result, places, explain=options["explain"])
 
 
 def _write_json(result: SearchResult, *, demo: bool, full: bool) -> None:
@@ -253,7 +285,7 @@ def _write_lines(result: SearchResult) -> None:
 
 
 def _note_beside(result: SearchResult) -> None:
-    """Write what changes how an answer is to be read to stderr: stdout holds the chunks alone."""
+    """Write failures and narrowing to stderr: stdout holds only the chunks."""
     from context_engine.apps.cli.search.result_table import beside_the_answer
 
     for line in beside_the_answer(result):
@@ -269,19 +301,6 @@ def _write_table(result: SearchResult, places: Places, *, explain: bool) -> None
         from context_engine.apps.cli.search.explanation import print_explanation
 
         print_explanation(console, result)
-
-
-def _write_page(result: SearchResult, file: Path, *, demo: bool) -> None:
-    from context_engine.apps.cli.search.page import answer_page
-
-    written(file, answer_page(result, demo=demo))
-
-
-def _reading(options: dict[str, Any]) -> dict[str, Any]:
-    """Return how a context is to be made."""
-    from context_engine.core.context import ApproxTokenCounter
-
-    return {"counter": ApproxTokenCounter(), "budget": options["budget"], "form": options["form"]}
 
 
 def _write_context(result: SearchResult, context: Context) -> None:

@@ -1,8 +1,8 @@
-"""`context-engine compare`: an answer beside its baseline."""
+"""`context-engine compare`: an answer next to its baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,8 +13,8 @@ from rich.text import Text
 
 from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, read_saved, with_ledger
 from context_engine.apps.cli.console import clean, note, out, print_json, show, table
-from context_engine.apps.cli.context import only_domain, open_context, with_acting, with_domain
-from context_engine.apps.cli.search.command import SET, Day, from_stdin, outcome_code, request_of
+from context_engine.apps.cli.context import only_domain, open_context, with_acting
+from context_engine.apps.cli.search.command import from_stdin, outcome_code, request_of, with_search
 from context_engine.apps.cli.search.result_table import beside_the_answer
 from context_engine.apps.cli.words import candidate_names, counted, joined, tier_text
 from context_engine.core.models import Key, SearchResult
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from context_engine.core.protocols import Mask
     from context_engine.service.contract.comparison import Comparison
 
-
-_OF_A_SEARCH: Final = ("principal", "request_id", "require_tier", "require_source", "strict")
-"""What `search` takes beside; a comparison has nothing to do with it."""
-
+_UNUSED: Final = {"principal": None, "request_id": None, "require_tier": (), "require_source": (), "strict": False}
+_STYLES: Final = {"same": "dim", "moved": "cyan", "entered": "green", "left": "yellow"}
 EPILOG: Final = """\b
 Examples:
   context-engine compare "NPA classification criteria" --domain NPA
@@ -43,7 +41,7 @@ _OUT: Final = click.Path(dir_okay=False, path_type=Path)
 
 
 class _ComparedAnswer(NamedTuple):
-    """A result, the context that was made of it where one was, and what masks."""
+    """A result, its context if one was made, the mask and the exit code."""
 
     result: SearchResult
     read: Context | None
@@ -53,27 +51,20 @@ class _ComparedAnswer(NamedTuple):
 
 @click.command(epilog=EPILOG)
 @click.argument("query", required=False)
-@with_domain("Domain to search; 'domains' lists them")
-@click.option("--top-k", "-k", type=click.IntRange(1, 1000), metavar="N", help="Chunks on each side [default: 8].")
-@click.option("--filter", "-f", "filters", multiple=True, metavar="FILTER", help="Conditions, as for 'search'.")
-@click.option("--as-of", type=Day(), metavar="DAY", help="Answer as of this day [default: today].")
-@click.option("--persona", metavar="NAME", help="Profile of settings from personas.json.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=SET)
-@click.option("--min-relevance", type=float, metavar="X", help="Least absolute relevance, 0 to 1 [default: 0.15].")
-@click.option("--budget", type=click.IntRange(min=1), metavar="TOKENS", help="Of each context [default: 6000].")
-@click.option("--record", metavar="ID", help="Compare a recorded answer, in place of QUERY; an operator's.")
-@click.option("--file", type=_IN, metavar="FILE", help="Compare what 'search --json --full' wrote, in place of QUERY.")
-@click.option("--question", metavar="TEXT", help="With --record: the question, where only its digest was recorded.")
+@with_search
+@click.option("--record", metavar="ID", help="Compare a recorded answer instead of QUERY (operators).")
+@click.option("--file", type=_IN, metavar="FILE", help="Compare what 'search --json --full' wrote, instead of QUERY.")
+@click.option("--question", metavar="TEXT", help="With --record: give the question if only its digest was recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Write the comparison as one JSON object, contexts included.")
-@click.option("--save", type=_OUT, metavar="FILE", help="Append the same object to a file, one a line.")
+@click.option("--save", type=_OUT, metavar="FILE", help="Append the JSON object to FILE as one line.")
 @with_acting
 @with_ledger
 def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | None, **options: Any) -> None:
-    """Show an answer beside its baseline, and why they differ.
+    """Show an answer next to its baseline, and why they differ.
 
-    The baseline is the pool of candidates by relevance, before dedup, thresholds, reranker and authority. Filter, day
-    and access rules hold on both sides. QUERY is a question or keywords; "-" reads it from stdin.
-    Exit code: as of 'search'; 0 for --record and --file.
+    The baseline is the candidates sorted by relevance, before deduplication, thresholds, reranker and authority.
+    Filter, day and access rules apply to both. QUERY is a question or keywords; "-" reads it from stdin.
+    Exit code: as for 'search'; 0 with --record and --file.
     """
     answer = _answer(at, query, options)
     from context_engine.service.comparing import append_comparison
@@ -94,7 +85,7 @@ def compare(at: LedgerLocation, query: str | None, as_json: bool, save: Path | N
 def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _ComparedAnswer:
     record, file, question = options["record"], options["file"], options["question"]
     if sum(value is not None for value in (query, record, file)) != 1:
-        raise click.UsageError("Give a QUERY, --record or --file: one of them.")
+        raise click.UsageError("Give exactly one of QUERY, --record and --file.")
     if question is not None and record is None:
         raise click.UsageError("--question is for --record.")
     if at.ledger is not None and record is None:
@@ -106,17 +97,16 @@ def _answer(at: LedgerLocation, query: str | None, options: dict[str, Any]) -> _
 
 
 def _check_nothing_is_searched(options: dict[str, Any]) -> None:
-    """Refuse options of a search beside an answer that was given already."""
+    """Refuse search options together with a recorded answer."""
     names = {"domain": "--domain", "top_k": "--top-k", "filters": "--filter", "as_of": "--as-of", "settings": "--set"}
     names |= {"persona": "--persona", "min_relevance": "--min-relevance"}
     named = [name for key, name in names.items() if options[key] not in (None, ())]
     if named:
-        raise click.UsageError(f"{' and '.join(named)} cannot change an answer that was given: leave it out.")
+        raise click.UsageError(f"{' and '.join(named)} cannot change a recorded answer: omit it.")
 
 
 def _of_search(at: LedgerLocation, query: str, options: dict[str, Any]) -> _ComparedAnswer:
-    wanted = {**dict.fromkeys(_OF_A_SEARCH), "require_tier": (), "require_source": (), "strict": False, **options}
-    request_to: Callable[..., Any] = request_of(from_stdin() if query == "-" else query, wanted)
+    request_to = request_of(from_stdin() if query == "-" else query, {**_UNUSED, **options})
     context = open_context(at.configuration, domain=options["domain"], one_domain=True)
     request = request_to(domain=only_domain(context.registry, options["domain"]), principal=context.principal)
     from context_engine.core.context import ApproxTokenCounter
@@ -150,11 +140,8 @@ def _of_file(at: LedgerLocation, file: Path) -> _ComparedAnswer:
     return _ComparedAnswer(result, None, mask, 0)
 
 
-_STYLES: Final = {"same": "dim", "moved": "cyan", "entered": "green", "left": "yellow"}
-
-
 class _ChunkRow(NamedTuple):
-    """A chunk: what became of it, its rank in the pool and in the answer, and why."""
+    """A chunk's change, its rank in the baseline and in the answer, and the reason."""
 
     turn: str
     key: Key
@@ -164,12 +151,10 @@ class _ChunkRow(NamedTuple):
 
 
 def print_comparison(console: Console, comparison: Comparison, result: SearchResult) -> None:
-    """Print baseline and answer beside each other, what it costs to read either, and one line about the whole.
+    """Print baseline and answer in one table, the size of their contexts, and a summary.
 
     Args:
-        console: where to.
-        comparison: of the result.
-        result: for the names of documents, and what failed.
+        result: the compared answer, for names of documents and failures.
     """
     rows = sorted(_rows(comparison), key=lambda row: (row.turn == "left", row.after or 0, row.before or 0))
     if rows:
@@ -188,13 +173,14 @@ def _rows(comparison: Comparison) -> Iterator[_ChunkRow]:
         if f"{chunk.namespace}/{chunk.chunk_id}" in known:
             yield _ChunkRow("same", (chunk.namespace, chunk.chunk_id), chunk.rank, chunk.rank)
     for turn, changes in (("moved", difference.moved), ("entered", difference.entered), ("left", difference.left)):
-        for one in changes:
-            yield _ChunkRow(turn, (one.namespace, one.chunk_id), one.from_rank, one.to_rank, one.reason)
+        for change in changes:
+            key = (change.namespace, change.chunk_id)
+            yield _ChunkRow(turn, key, change.from_rank, change.to_rank, change.reason)
 
 
 def _table(rows: list[_ChunkRow], comparison: Comparison, names: Mapping[Key, str]) -> Table:
     chunks = (*comparison.baseline.chunks, *comparison.enhanced.chunks)
-    tiers = {(one.namespace, one.chunk_id): one.authority_tier for one in chunks}
+    tiers = {(chunk.namespace, chunk.chunk_id): chunk.authority_tier for chunk in chunks}
     cells = (
         (
             _rank(row.before, shown=row.turn != "entered"),
@@ -210,7 +196,7 @@ def _table(rows: list[_ChunkRow], comparison: Comparison, names: Mapping[Key, st
 
 
 def _rank(rank: int | None, *, shown: bool) -> str:
-    """Return a rank, in parentheses where it is beyond what is shown; "-" where the chunk is not ranked."""
+    """Return a rank, in parentheses if the chunk is not shown; "-" if it has none."""
     return "-" if rank is None else str(rank) if shown else f"({rank})"
 
 

@@ -226,7 +226,7 @@ class TestQuestions:
         report = chunk_document({"text": FAQ.replace("\n\n", "\n\nWelcome, all.\n\n", 1), "structure": "qa"}).json
         assert report["chunks"] == 2
         (said,) = report["set_aside"]
-        assert said.startswith("13 characters stand outside") and "'Welcome, all.'" in said
+        assert said.startswith("13 characters outside of questions") and "'Welcome, all.'" in said
 
     @pytest.mark.wording
     def test_a_record_without_an_answer_is_set_aside_and_said(self, file_server: Any) -> None:
@@ -238,7 +238,7 @@ class TestQuestions:
 
     @pytest.mark.wording
     def test_a_book_in_which_one_heading_asks_is_no_document_of_questions(self) -> None:
-        with pytest.raises(InvalidRequest, match=r"not a document of questions.* 1,295 characters stand outside"):
+        with pytest.raises(InvalidRequest, match=r"not a document of questions.* 1,295 characters outside of"):
             answers(f"# Rules\n\n{SENTENCE * 18}\n\n## Why?\n\nBecause.")
 
     def test_a_document_that_asks_nothing_fails_and_says_what_was_expected(self) -> None:

@@ -160,9 +160,9 @@ def test_notes_and_errors_of_a_source_are_text_too() -> None:
         ({"metadata": {"deep": nested(900)}}, f"metadata is nested deeper than {MOST_DEPTH} levels"),
         ({"metadata": {"a": "x\ud800"}}, "metadata holds characters that are not valid Unicode"),
         ({"metadata": {7: "seven", "huge": 10**5000}}, "metadata holds a number of over 300 digits"),
-        ({"metadata": {"odd": Odd()}}, "metadata holds a Odd, which counts as text"),
-        ({"section": "4\ud800", "heading_path": ("a\ud800", "b")}, "section, heading_path held characters"),
-        ({"title": Odd()}, "title of type Odd cannot be used and counts as not known"),
+        ({"metadata": {"odd": Odd()}}, "metadata holds a Odd, which was converted to text"),
+        ({"section": "4\ud800", "heading_path": ("a\ud800", "b")}, "section, heading_path contained invalid Unicode"),
+        ({"title": Odd()}, "title of type Odd is unusable and counts as unknown"),
         ({"scores": (Odd(),)}, "score of type Odd counts as absent"),
     ],
 )

@@ -55,7 +55,7 @@ def test_the_table_holds_every_combination_once():
 def test_decision_table(required_missing, failed, weighed, in_scope, returned, expected):
     for found, chunks in product([1, 40] if weighed else [0], [1, 8] if returned else [0]):
         decision = decide(
-            required_missing=required_missing, in_scope=in_scope, returned=chunks, any_failed=failed, found=found
+            required_missing=required_missing, in_scope=in_scope, returned=chunks, any_failed=failed, tested=found
         )
         assert decision is expected
 
@@ -63,7 +63,7 @@ def test_decision_table(required_missing, failed, weighed, in_scope, returned, e
 def test_where_keywords_alone_were_compared_nothing_is_out_of_scope():
     for required, failed, weighed, in_scope, returned, expected in ROWS:
         decision = decide(
-            required_missing=required, in_scope=in_scope, returned=returned, any_failed=failed, found=weighed,
+            required_missing=required, in_scope=in_scope, returned=returned, any_failed=failed, tested=weighed,
             by_keywords=True,
         )  # fmt: skip
         assert decision is (Decision.NO_MATCH if expected is Decision.OUT_OF_SCOPE else expected)

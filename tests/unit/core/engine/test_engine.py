@@ -109,7 +109,7 @@ def test_what_is_no_request_is_refused_and_the_request_is_named(make_engine, chu
 
 
 def test_a_persona_is_refused_where_none_is_configured(ask, chunk_of):
-    with pytest.raises(InvalidRequest, match="persona 'educator' is not known"):
+    with pytest.raises(InvalidRequest, match="persona 'educator' is unknown"):
         ask([(1, [chunk_of("a", 0.5)])], persona="educator")
 
 
@@ -799,7 +799,7 @@ def test_a_call_sets_settings_of_a_search_and_a_domain_those_of_ingest_and_limit
     engine = make_engine([(1, [chunk_of("a", 0.9), chunk_of("b", 0.8)])], domain_fields=domain)
     assert len(engine.search(request()).chunks) == 1
     assert len(engine.search(request(stage2_top_k=2)).chunks) == 2
-    with pytest.raises(InvalidRequest, match="setting source_concurrency is a limit that holds for all searches"):
+    with pytest.raises(InvalidRequest, match="setting source_concurrency is a limit for all searches"):
         engine.search(request(source_concurrency=4))
     with pytest.raises(InvalidRequest, match="setting rrf_k is the same for all searches of an engine"):
         make_engine([(1, [])], domain_fields={"settings": {"rrf_k": 10}}).search(request())

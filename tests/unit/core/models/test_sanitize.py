@@ -96,7 +96,7 @@ def test_other_objects_are_their_text():
     given_id = uuid.UUID(int=7)
     sound, said = sanitized_mapping({"id": given_id, "silent": Silent(), "price": Decimal("1.5"), "at": (1, {2})})
     assert sound == {"id": str(given_id), "silent": "Silent", "price": 1.5, "at": [1, [2]]}
-    assert said == ("holds a UUID, which was converted to text", "holds a Silent, which counts as text")
+    assert said == ("holds a UUID, which was converted to text", "holds a Silent, which was converted to text")
 
 
 def test_numbers_and_arrays_of_numpy_are_plain():
