@@ -125,7 +125,7 @@ def plan(body: Any, saved: Mapping[str, Any] | None, *, typed: bool) -> Retrieve
     return _read(query, payload.get("retrieval_model") or saved or DEFAULT_MODEL)
 
 
-def _payload(body: Any, typed: bool) -> Mapping[str, Any]:
+def _payload(body: object, typed: bool) -> Mapping[str, Any]:
     """Return the body with its types checked."""
     if not isinstance(body, dict):
         text = "Input should be a valid dictionary or instance of HitTestingPayload"
