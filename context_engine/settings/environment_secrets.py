@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from context_engine.errors import ConfigError
 from context_engine.secrecy import keep_secret
 from context_engine.settings.files import Interpolator
-from context_engine.settings.values import PREFIX
+from context_engine.settings.layers import PREFIX
 
 API_TOKEN: Final = f"{PREFIX}API_TOKEN"
 _TOKEN_MIN: Final = 32

@@ -209,7 +209,7 @@ def _unread(folder: Path | None) -> Iterator[tuple[Path, str]]:
         return
     for path in files:
         stem, _, suffix = path.name.removesuffix(".txt").partition(".")
-        if stem and "." not in suffix and closest(suffix, _SUFFIXES) is not None:
+        if stem and (suffix in _SUFFIXES or ("." not in suffix and closest(suffix, _SUFFIXES) is not None)):
             yield path, stem
 
 

@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import DomainSettings, DomainSpec, EffectiveSettings, SearchRequest, SearchSettings
 from context_engine.errors import ConfigError, InvalidRequest, nearest
-from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, with_layer
+from context_engine.settings.layers import Layer, call_layer, config_layer, effective_settings, misplaced, with_layer
 from context_engine.settings.messages import unknown_key
-from context_engine.settings.values import misplaced
 
 BUILT_IN: Final = "built-in"
 """The origin of a built-in persona's settings."""

@@ -1,31 +1,77 @@
-"""The audit of a configuration: mode, ledger, keys and destinations of checkpoints."""
+"""The audit of a configuration: mode, ledger, keys and destinations of checkpoints; one ledger writer per process."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
+import os
+import sys
+from collections.abc import Callable
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from context_engine.core.concurrency.forking import Lock
 from context_engine.core.engine import SystemClock, TimeSortedIds
-from context_engine.core.models import AuditSettings, Settings
+from context_engine.core.models import AuditSettings
 from context_engine.errors import ConfigError, MissingExtra
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER, read_audit_keys, read_audit_ledger
-from context_engine.wiring.audit_writers import shared_writer
 
 if TYPE_CHECKING:
     from context_engine.adapters.witnesses import TlogWitness
     from context_engine.audit.formats.keys import Keyring
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.publish import Rhythm
-    from context_engine.audit.recorder import LedgerInUse, LedgerRecorder
+    from context_engine.audit.recorder import LedgerInUse, LedgerRecorder, LedgerWriter
     from context_engine.audit.recorder.jobs import RecordKind
     from context_engine.core.models.deployment_settings import QueryForm
     from context_engine.core.protocols import Clock
     from context_engine.wiring.setup import Setup
+
+
+_AT_EXIT_S: Final = 10.0
+_BEFORE_OTHERS: Final = 100
+_writers: Final[dict[str, LedgerWriter]] = {}
+_lock: Final = Lock()
+_closing_in: Final[set[int]] = set()  # ids of the processes that close their writers at exit
+
+
+def shared_writer(key: str, open_ledger: Callable[[], LedgerInUse], place: str) -> LedgerWriter:
+    """Return the writer of a ledger; the same key gives the same writer.
+
+    Args:
+        key: identifies the ledger and the way of writing to it.
+        open_ledger: opens it at the first record.
+    """
+    from context_engine.audit.recorder import LedgerWriter
+
+    with _lock:
+        if key not in _writers:
+            _writers[key] = LedgerWriter(open_ledger, clock=SystemClock(), place=place, on_start=_close_at_exit)
+        return _writers[key]
+
+
+@atexit.register
+def close_writers(timeout_s: float = _AT_EXIT_S) -> tuple[str, ...]:
+    """Write pending records, make last checkpoints and close the ledgers; a later record reopens its ledger.
+
+    Returns:
+        A sentence for each ledger with unrecorded searches.
+    """
+    with _lock:
+        writers = list(_writers.values())
+    return tuple(notice for writer in writers if (notice := writer.close(timeout_s)))
+
+
+def _close_at_exit() -> None:
+    """Register `close_writers` at exit, also in `multiprocessing` children, which skip `atexit`."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and os.getpid() not in _closing_in:
+        _closing_in.add(os.getpid())
+        util.Finalize(None, close_writers, exitpriority=_BEFORE_OTHERS)
 
 
 AuditMode = Literal["off", "best_effort", "required"]
@@ -125,7 +171,7 @@ def ledger_keyring(setup: Setup) -> Keyring | None:
     texts = read_audit_keys(setup.env, setup.cwd)
     if not texts:
         return None
-    _check_installed()
+    check_installed()
     from context_engine.audit.formats.keys import Keyring
     from context_engine.audit.formats.strict import FormatError
 
@@ -153,7 +199,6 @@ def open_ledger(
     Args:
         data_dir: see `ledger_place`.
         create: create it if missing.
-        clock: the time.
 
     Raises:
         ConfigError: an unusable address or key.
@@ -161,16 +206,11 @@ def open_ledger(
         MissingExtra: the extra `audit` is not installed.
     """
     place, keyring = ledger_place(setup, data_dir), ledger_keyring(setup)
-    _check_installed()
+    check_installed()
     from context_engine.audit.ledger.ledger import Ledger
 
-    origin = _origin(setup.resolver.base().values, keyring)
+    origin = setup.resolver.base().values.audit_origin if keyring is None else keyring.current.name
     return Ledger.open(place.url, origin=origin, keyring=keyring, clock=clock or SystemClock(), create=create)
-
-
-def _origin(values: Settings, keyring: Keyring | None) -> str:
-    """Return the name for a new log, which the signing key determines."""
-    return values.audit_origin if keyring is None else keyring.current.name
 
 
 def open_recorder(
@@ -215,7 +255,7 @@ def check_audit(setup: Setup, data_dir: str | Path | None = None) -> None:
         ConfigError: an unusable address, key, checkpoint file or witness.
         MissingExtra: the extra `audit` is not installed.
     """
-    _check_installed(in_server=ledger_place(setup, data_dir).file is None)
+    check_installed(in_server=ledger_place(setup, data_dir).file is None)
     ledger_keyring(setup)
     check_checkpoints(setup)
 
@@ -234,7 +274,7 @@ def _in_use(setup: Setup, data_dir: str | Path | None) -> LedgerInUse:
     return LedgerInUse(ledger, drafts, LedgerCheckpoints(ledger, checkpoint_rhythm(setup)))
 
 
-def _check_installed(*, in_server: bool = False) -> None:
+def check_installed(*, in_server: bool = False) -> None:
     """Report a missing extra now, without importing it; the import happens at the first record.
 
     Raises:
@@ -248,8 +288,8 @@ def _check_installed(*, in_server: bool = False) -> None:
 def _shared_key(setup: Setup, place: LedgerPlace) -> str:
     """Return the key under which engines share a writer: ledger, keys and checkpoint destinations."""
     values = setup.resolver.base().values.group(AuditSettings)
-    parts: list[Any] = [place.url, read_audit_keys(setup.env, setup.cwd), values.model_dump(mode="json")]
-    return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    parts = json.dumps([place.url, read_audit_keys(setup.env, setup.cwd), values.model_dump(mode="json")])
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _kept_of(setup: Setup, domain: str) -> QueryForm:
@@ -265,8 +305,7 @@ def _kept_of(setup: Setup, domain: str) -> QueryForm:
     return next(form for form in _STRICTEST if form in forms)
 
 
-_LAST_S: Final = 5.0
-"""How long the end of a process waits for a program or a witness."""
+_LAST_S: Final = 5.0  # most seconds that the end of a process waits for a program or a witness
 
 
 def check_checkpoints(setup: Setup) -> None:

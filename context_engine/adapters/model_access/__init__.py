@@ -23,7 +23,7 @@ from context_engine.settings.messages import config_error
 class Options(BaseModel):
     """Base of an adapter's options: frozen, and unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
 
 O = TypeVar("O", bound=Options)  # noqa: E741

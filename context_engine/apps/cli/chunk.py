@@ -16,7 +16,7 @@ from rich.text import Text
 from context_engine.apps.cli.app import DEGRADED, FAILURE
 from context_engine.apps.cli.console import clean, note, out, print_json, show, table
 from context_engine.apps.cli.context import ConfigLocation, with_location
-from context_engine.apps.cli.search.snippet import readable
+from context_engine.apps.cli.search.result_table import readable
 from context_engine.apps.cli.words import counted
 from context_engine.core.models import Chunk, DocumentRule
 from context_engine.errors import InvalidRequest, nearest

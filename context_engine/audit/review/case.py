@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 
 from context_engine.core.engine import recompute, with_settings
-from context_engine.core.engine.text_cache import TextCache
+from context_engine.core.engine.candidate_table import TextCache
 from context_engine.core.models import Chunk, Fate, Key, Outcome, RankedChunk, SearchResult
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.candidates import Candidate, pool

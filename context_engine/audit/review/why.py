@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Self
 from context_engine.audit.review.case import Case, candidates_of
 from context_engine.audit.review.smallest import Search, smallest_changes
 from context_engine.core.engine import recompute, stage_two_bytes
-from context_engine.core.engine.text_cache import TextCache
+from context_engine.core.engine.candidate_table import TextCache
 from context_engine.core.models import (
     Fate,
     Key,

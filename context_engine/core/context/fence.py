@@ -51,7 +51,9 @@ def _bracket(side: int) -> str:
     return rf"(?:[{chars}]|{entity}|%{hexadecimal}|\\(?:u00|x|u\{{0*){hexadecimal}\}}?)"
 
 
-_BRACKET: Final = re.compile(f"{_bracket(0)}|{_bracket(1)}", re.IGNORECASE)
+@cache
+def _any_bracket() -> re.Pattern[str]:
+    return re.compile(f"{_bracket(0)}|{_bracket(1)}", re.IGNORECASE)
 
 
 @cache
@@ -98,9 +100,9 @@ def _break_first(match: re.Match[str]) -> str:
 
 
 def _break_run(match: re.Match[str]) -> str:
-    if sum(_WIDTH.get(bracket, 1) for bracket in _BRACKET.findall(match[0])) < 3:
+    if sum(_WIDTH.get(bracket, 1) for bracket in _any_bracket().findall(match[0])) < 3:
         return match[0]
-    broken = _BRACKET.sub(lambda bracket: bracket[0] + BREAK, match[0])
+    broken = _any_bracket().sub(lambda bracket: bracket[0] + BREAK, match[0])
     after = _BREAKS.match(match.string, match.end())
     return broken.removesuffix(BREAK) if after and len(after[0]) % 2 else broken  # there is a break already
 

@@ -16,8 +16,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
+from context_engine.core.engine.candidate_table import TextCache
 from context_engine.core.engine.recompute import recompute, with_settings
-from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import Fate, Key, NoticeCode, Outcome, SearchResult
 from context_engine.core.ranking.analysed import AnalysedText
 from context_engine.core.ranking.dedup import Match, deduplicate

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from zoneinfo import ZoneInfo
 
 from context_engine.core.engine.assemble import checked_result
+from context_engine.core.engine.candidate_table import TextCache
 from context_engine.core.engine.events import hand_over, log_context, log_search
 from context_engine.core.engine.permission import check_mask, denial_notices, masks_refused, permitted_settings
 from context_engine.core.engine.pipeline import SearchPipeline
@@ -26,7 +27,6 @@ from context_engine.core.engine.search_plan import (
 )
 from context_engine.core.engine.source_calls import SourceCalls
 from context_engine.core.engine.source_pool import OpenedSource, OpenSource, SourcePool
-from context_engine.core.engine.text_cache import TextCache
 from context_engine.core.models import (
     NOBODY,
     AccessRecord,

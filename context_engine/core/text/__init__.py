@@ -1,17 +1,27 @@
 """Normalising, tokenising and stemming; pure functions on text."""
 
-from context_engine.core.text.fold import BLANK, BRACKETS, FoldedText, fold
 from context_engine.core.text.markup import PLACEHOLDER, has_words, without_html, without_markup, without_templating
-from context_engine.core.text.normalize import bare_version, content_sha256, leading, normalize
-from context_engine.core.text.segment import Segmenter, check_segmenter, segmented
+from context_engine.core.text.normalize import (
+    BLANK,
+    BRACKETS,
+    FoldedText,
+    bare_version,
+    content_sha256,
+    fold,
+    leading,
+    normalize,
+)
 from context_engine.core.text.tokens import (
     ANALYSER_VERSION,
     CLAUSE,
     STOP_WORDS,
     Reading,
+    Segmenter,
     bigrams,
+    check_segmenter,
     has_cjk,
     read,
+    segmented,
     stems,
     term_weights,
     terms,

@@ -1,12 +1,15 @@
-"""Texts in one spelling, their hashes, versions in one form, and the beginning of a text."""
+"""Texts in one spelling: normalized, hashed, cut, and with disguised letters folded to plain ones."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from html import unescape
 from typing import Final
 from unicodedata import category
+from urllib.parse import unquote_to_bytes
 
 
 def normalize(text: str) -> str:
@@ -81,3 +84,179 @@ def _flag_letters_before(text: str, place: int) -> int:
     while start > 0 and _is_flag_letter(text[start - 1]):
         start -= 1
     return place - start
+
+
+BRACKETS: Final = {
+    1: "<> ＜＞ ﹤﹥ ‹› 〈〉 \u2329\u232a ⟨⟩ ❬❭ ❮❯ ❰❱ ˂˃ ᐸᐳ 𝈶𝈷 ⧼⧽ ⦑⦒ ≮≯ ᚲ𖼿",
+    2: "«» 《》 ⟪⟫ ≪≫ ⪡⪢",
+    3: "⋘⋙ ⫷⫸",
+}
+"""Look-alikes of one, two and three angle brackets, as pairs of an opening and a closing one."""
+
+BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"
+"""Letters and signs that show nothing."""
+
+_LETTERS: Final = {
+    # Cyrillic
+    "аеорсухіјѕһԁԛԝӏвнкмтьԍզ": "aeopcyxijshdqwlbhkmtbgq",
+    "АВЕЅНІЈКМОРСТУХҮԌ": "abeshijkmopctyxyg",
+    # Greek, where a small letter may look like another one than its capital
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ": "abezhikmnoptyx",
+    "αβεγηικνορτυχωϲϳ": "abeynikvoptuxwcj",
+    # Latin letters that Unicode does not take apart
+    "ıɑɡɩʟɪɢɴʀʏʜʙᴀᴄᴅᴇꜰᴊᴋᴍᴏᴘǫꞯꜱᴛᴜᴠᴡᴢđøłŧħƒƙƿ": "iagilignryhbacdefjkmopqqstuvwzdolthfkp",
+    # Armenian and Cherokee
+    "օոսհցԁ": "onuhgd",
+    "ᎪᏴᏟᎠᎬᏀᎻᎥᎫᏦᏞᎷᎢᏢᏒᏚᎳᏃ": "abcdeghijklmtprswz",
+}
+
+_MARKS: Final = {
+    "【】〔〕〖〗⟦⟧❲❳": "[][][][][]",
+    "｛｝❴❵": "{}{}",
+    "∣ǀ￨❘│┃▏ⵏ": "||||||||",
+    "⁄∕⧸": "///",
+    "꞉∶ː︰⁚": ":::::",
+    "‐‑‒–—―−": "-------",
+    "＿▁": "__",
+    "“”„‟″": '"""""',
+    "‘’‚‛′": "'''''",
+    "﹟": "#",
+}
+
+_ENCLOSED: Final = ((0x1F130, 26), (0x1F150, 26), (0x1F170, 26), (0x1F1E6, 26))
+"""The first of each alphabet in squares and circles, and of the letters that flags are made of."""
+
+
+def _pairs() -> Iterator[tuple[str, str]]:
+    for table in (_LETTERS, _MARKS):
+        for look_alike, plain in table.items():
+            yield from zip(look_alike, plain, strict=True)
+    for width, pairs in BRACKETS.items():
+        for pair in pairs.split():
+            yield pair[0], "<" * width
+            yield pair[1], ">" * width
+    for first, count in _ENCLOSED:
+        for place in range(count):
+            yield chr(first + place), chr(ord("a") + place)
+
+
+LOOK_ALIKES: Final = {look_alike: plain for look_alike, plain in _pairs() if look_alike != plain}
+"""The lower-case character that each character looks like."""
+
+_ESCAPE: Final = re.compile(
+    r"&(?:amp;|\#0{0,5}38;|\#x0{0,5}26;){0,9}(?P<entity>\#x[0-9a-f]{1,8}|\#[0-9]{1,9}|[a-z][a-z0-9]{1,31});?"
+    r"|(?P<percent>(?:%(?:25){0,9}[0-9a-f]{2})+)"
+    r"|\\(?:u\{0{0,4}(?P<braced>[0-9a-f]{1,6})\}|(?:u|x(?=[0-9a-f]{4}))(?P<four>[0-9a-f]{4})|x(?P<two>[0-9a-f]{2}))",
+    re.IGNORECASE,
+)
+
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Mn", "Me"))
+_LINE_ENDS: Final = "\n\r\v\f\x85\u2028\u2029"
+_MOST_CHARACTERS: Final = 20_000
+_Piece = tuple[str, int, int]
+
+
+class FoldedText:
+    """A text in lower case without invisible characters, with the way back to the original.
+
+    Args:
+        text: the folded text.
+        pieces: the folded pieces, each with the characters [start, end) of the original that it replaces; None if the
+            text is the original. Computed only when a place is needed.
+
+    Attributes:
+        text: the folded text.
+    """
+
+    __slots__ = ("_ends", "_pieces", "_starts", "text")
+
+    def __init__(self, text: str, pieces: Callable[[], Iterable[_Piece]] | None = None) -> None:
+        self.text, self._pieces = text, pieces
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the place in the original of the characters [start, end), at least one."""
+        if self._pieces is None:
+            return start, end
+        if not self._starts:
+            for piece, first, last in self._pieces():
+                self._starts += [first] * len(piece)
+                self._ends += [last] * len(piece)
+        return self._starts[start], self._ends[end - 1]
+
+    def translated(self, table: Mapping[int, int | str]) -> FoldedText:
+        """Return the text with some characters replaced one for one."""
+        return FoldedText(self.text.translate(table), self._pieces)
+
+
+class _Folds(dict[int, str]):
+    """The folded form of each character, by its code; emptied when full."""
+
+    def __missing__(self, code: int) -> str:
+        if len(self) >= _MOST_CHARACTERS:
+            self.clear()
+        self[code] = folded = _folded(chr(code))
+        return folded
+
+
+def _folded(char: str) -> str:
+    if char in _LINE_ENDS:
+        return "\n"
+    if char.isspace():
+        return " "
+    if char in BLANK or char == "\u0640" or unicodedata.category(char) in _UNSEEN:
+        return ""
+    if char in LOOK_ALIKES:
+        return LOOK_ALIKES[char]
+    parts = (part for part in unicodedata.normalize("NFKD", char) if unicodedata.category(part) not in _UNSEEN)
+    return "".join(LOOK_ALIKES.get(small, small) for part in parts for small in LOOK_ALIKES.get(part, part.casefold()))
+
+
+_folds: Final = _Folds()
+
+
+def fold(text: str) -> FoldedText:
+    """Return a text as it reads: in lower case, with look-alikes as the Latin letter or mark that they look like.
+
+    Entities (nested too), percent and backslash escapes are read; white space is a blank or a line break; what shows
+    nothing is left out: zero-width, bidirectional and control characters, soft hyphens, combining marks.
+
+    >>> fold("&amp;#73;ＧＮ\\u200bОRЕ").text
+    'ignore'
+    """
+    if any(mark in text for mark in "&%\\") and _ESCAPE.search(text):
+        pieces = list(_pieces(text))
+        return FoldedText("".join(piece for piece, _, _ in pieces), lambda: pieces)
+    return FoldedText(text.translate(_folds), lambda: _of_characters(text, 0, len(text)))
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    """Yield the folded pieces of a text with their places."""
+    position = 0
+    for escape in _ESCAPE.finditer(text):
+        meant = _meant(escape)
+        if meant is not None:
+            yield from _of_characters(text, position, escape.start())
+            yield meant.translate(_folds), escape.start(), escape.end()
+            position = escape.end()
+    yield from _of_characters(text, position, len(text))
+
+
+def _of_characters(text: str, start: int, end: int) -> Iterator[_Piece]:
+    return ((_folds[ord(text[place])], place, place + 1) for place in range(start, end))
+
+
+def _meant(escape: re.Match[str]) -> str | None:
+    """Return the characters of an escape; None if it is not one."""
+    if escape["entity"]:
+        written = f"&{escape['entity']};"
+        meant = unescape(written)
+        return None if meant == written else meant
+    if escape["percent"]:
+        try:
+            return unquote_to_bytes(re.sub("%(?:25)+", "%", escape["percent"])).decode()
+        except UnicodeDecodeError:
+            return None
+    code = int(escape["braced"] or escape["four"] or escape["two"], 16)
+    return chr(code) if code <= 0x10FFFF else None

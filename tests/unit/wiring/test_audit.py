@@ -26,8 +26,14 @@ from context_engine.errors import AllSourcesFailed, AuditUnavailable, ConfigErro
 from context_engine.secrecy import MASK, hide
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 from context_engine.wiring import audit
-from context_engine.wiring.audit import audit_mode, ledger_keyring, ledger_place, open_ledger, open_recorder
-from context_engine.wiring.audit_writers import close_writers
+from context_engine.wiring.audit import (
+    audit_mode,
+    close_writers,
+    ledger_keyring,
+    ledger_place,
+    open_ledger,
+    open_recorder,
+)
 from context_engine.wiring.build import build_engine
 from context_engine.wiring.setup import Setup, load_setup
 

@@ -16,8 +16,7 @@ from context_engine.adapters.sources.local.candidates import LocalQuery
 from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.reader import Viewer
-from context_engine.adapters.sources.local.records import canonical, decode
-from context_engine.adapters.sources.local.view import View
+from context_engine.adapters.sources.local.view import View, canonical, decode
 from context_engine.core.models import (
     AccessScope,
     Chunk,

@@ -18,9 +18,8 @@ from context_engine.adapters.sources.local.options import SearchOptions
 from context_engine.adapters.sources.local.partitions import readable
 from context_engine.adapters.sources.local.queries import text_query
 from context_engine.adapters.sources.local.reader import Viewer
-from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.search import best_of
-from context_engine.adapters.sources.local.view import View
+from context_engine.adapters.sources.local.view import View, decode
 from context_engine.core.models import (
     AccessScope,
     CalibrationPart,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from context_engine.adapters.sources.local.partitions import forget_cells
-from context_engine.adapters.sources.local.records import decode
 from context_engine.adapters.sources.local.schema import Model, model_of
 from context_engine.adapters.sources.local.vector_form import VectorForm, encoded, numbers_kept, reformed
+from context_engine.adapters.sources.local.view import decode
 from context_engine.core.concurrency.calls import DeadlineCaller
 from context_engine.core.models import Chunk, QueryEmbedding
 from context_engine.core.protocols import Clock, Embedder

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tantivy import FieldType, Occur, Query
 
 from context_engine.adapters.sources.local.index import SCHEMA
-from context_engine.adapters.sources.local.records import canonical
+from context_engine.adapters.sources.local.view import canonical
 from context_engine.core.models import And, Chunk, Classification, Condition, Filter, Not, Or, SourceType, TrustClass
 from context_engine.core.policy.filters import matches, own_fields
 

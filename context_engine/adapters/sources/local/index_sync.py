@@ -38,8 +38,8 @@ from context_engine.adapters.sources.local.partitions import (
     partitions,
     set_generation,
 )
-from context_engine.adapters.sources.local.records import decode, give_up
 from context_engine.adapters.sources.local.schema import BaseState
+from context_engine.adapters.sources.local.view import decode, give_up
 
 _PENDING: Final = """
 SELECT rid, documents.doc_key, source_key, indexed_at, chunk_id, content, fields

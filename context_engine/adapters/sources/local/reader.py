@@ -19,9 +19,9 @@ from cachetools import LRUCache
 
 from context_engine.adapters.sources.local import index as indexing
 from context_engine.adapters.sources.local import schema
+from context_engine.adapters.sources.local.index import union
 from context_engine.adapters.sources.local.partitions import held_by, readable
 from context_engine.adapters.sources.local.schema import BaseState
-from context_engine.adapters.sources.local.union import union
 from context_engine.adapters.sources.local.view import FoundWords, KeptChunks, NearWords, View
 from context_engine.core.concurrency.forking import UNFORKED, abandon, forget_in_child
 from context_engine.core.models import AccessScope

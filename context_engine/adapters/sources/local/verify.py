@@ -19,8 +19,7 @@ from context_engine.adapters.sources.local.adapter_store import changed_adapters
 from context_engine.adapters.sources.local.embedding import changed_vectors
 from context_engine.adapters.sources.local.partitions import partitions
 from context_engine.adapters.sources.local.reader import Pool, Viewer
-from context_engine.adapters.sources.local.records import changed_rows
-from context_engine.adapters.sources.local.view import View
+from context_engine.adapters.sources.local.view import View, changed_rows
 from context_engine.errors import StoreCorrupt, StoreVersionMismatch
 
 _MOST_NAMED: Final = 5

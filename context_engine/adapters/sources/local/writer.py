@@ -19,8 +19,8 @@ from context_engine.adapters.sources.local import schema
 from context_engine.adapters.sources.local.embedding import EmbeddingWriter
 from context_engine.adapters.sources.local.index_sync import IndexSync
 from context_engine.adapters.sources.local.partitions import Place, SourcePlace, claimed_by, partition_key, touch
-from context_engine.adapters.sources.local.records import encode
 from context_engine.adapters.sources.local.vector_form import VectorForm
+from context_engine.adapters.sources.local.view import encode
 from context_engine.adapters.sources.writer_lock import WriterLock
 from context_engine.core.models import Chunk
 from context_engine.core.protocols import Embedder, SinkReport

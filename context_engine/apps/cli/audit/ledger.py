@@ -56,6 +56,9 @@ def with_ledger(command: F) -> F:
     """Give a command the options that say where ledger and configuration are, as one argument `at`."""
 
     def gather(*, location: ConfigLocation, ledger: str | None, **options: Any) -> Any:
+        from context_engine.wiring.audit import check_installed
+
+        check_installed()
         return command(at=LedgerLocation(location, ledger), **options)
 
     gather.__name__, gather.__doc__ = command.__name__, command.__doc__

@@ -15,7 +15,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from context_engine.apps.cli.console import clean, html_table, html_text
-from context_engine.apps.cli.search.snippet import query_marks
+from context_engine.apps.cli.search.result_table import query_marks
 from context_engine.apps.cli.words import also_in, counted, document_name, heading, location
 from context_engine.core.models import (
     Classification,

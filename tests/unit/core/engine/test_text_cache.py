@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from context_engine.core.engine import Engine, text_cache
-from context_engine.core.engine.text_cache import TextCache
+from context_engine.core.engine import Engine, candidate_table
+from context_engine.core.engine.candidate_table import TextCache
 from context_engine.core.models import SearchRequest
 from context_engine.core.ranking import analysed
 
@@ -93,7 +93,7 @@ def test_nothing_is_shared_between_engines(make_engine) -> None:
     with make_engine([(2, [])]) as one, make_engine([(2, [])]) as other:
         assert isinstance(one, Engine)
         assert one._texts is not other._texts
-    assert not any(isinstance(value, TextCache) for value in vars(text_cache).values())
+    assert not any(isinstance(value, TextCache) for value in vars(candidate_table).values())
 
 
 def test_an_engine_reads_the_labels_of_a_chunk_once_for_signs_of_an_attack(make_engine, monkeypatch) -> None:

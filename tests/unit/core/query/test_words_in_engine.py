@@ -14,7 +14,7 @@ from context_engine.adapters.sources.local import LocalBase, LocalSource
 from context_engine.core.engine import Engine
 from context_engine.core.engine.recompute import stage_two_bytes
 from context_engine.core.models import Chunk, SearchRequest, SearchResult
-from context_engine.core.text import segment
+from context_engine.core.text.tokens import _tokenizer
 from context_engine.errors import MissingExtra
 from context_engine.settings import find_config
 from context_engine.wiring.check import check
@@ -61,7 +61,7 @@ def test_the_words_stand_in_the_result_where_they_are_not_the_text(engine: Engin
 
 def test_a_record_is_computed_again_without_the_segmenter(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     result = found(engine, "lindera")
-    segment._tokenizer.cache_clear()
+    _tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "lindera", None)
     assert stage_two_bytes(recompute(result)) == stage_two_bytes(result)
 
@@ -69,7 +69,7 @@ def test_a_record_is_computed_again_without_the_segmenter(engine: Engine, monkey
 def test_a_segmenter_that_is_not_installed_is_said_by_the_search_and_by_the_check(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    segment._tokenizer.cache_clear()
+    _tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "lindera", None)
     with pytest.raises(MissingExtra, match=r"dify-context-engine\[cjk\]"):
         found(engine, "lindera")

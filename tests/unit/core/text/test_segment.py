@@ -66,9 +66,9 @@ def test_it_is_safe_for_several_threads() -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from context_engine.core.text import segment
+    from context_engine.core.text.tokens import _tokenizer
 
-    segment._tokenizer.cache_clear()
+    _tokenizer.cache_clear()
     monkeypatch.setitem(sys.modules, "lindera", None)
     with pytest.raises(MissingExtra, match=r"pip install 'dify-context-engine\[cjk\]'"):
         segmented("审批标准", "lindera")

@@ -17,9 +17,9 @@ import pytest
 from context_engine.adapters.sources.local import LocalBase, SourceStats
 from context_engine.adapters.sources.local.index import INDEX_VERSION
 from context_engine.adapters.sources.local.reader import Pool
-from context_engine.adapters.sources.local.records import canonical
 from context_engine.adapters.sources.local.schema import connect, unusable
 from context_engine.adapters.sources.local.search import Scope
+from context_engine.adapters.sources.local.view import canonical
 from context_engine.core.models import Chunk, Classification, FetchedAtBasis, ScoreKind, SourceType, TrustClass
 from context_engine.errors import StoreCorrupt, StoreError, StoreVersionMismatch
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from context_engine.adapters.sources.local import LocalBase, LocalSource, spelling
+from context_engine.adapters.sources.local import LocalBase, LocalSource
+from context_engine.adapters.sources.local import search as searching
 from context_engine.core.models import Chunk, Condition, FilterOp, SourceQuery, UnknownWord
 
 TEXTS = {
@@ -125,7 +126,7 @@ def test_what_was_found_out_of_a_word_under_a_filter_is_not_said_of_the_whole_so
 
 
 def test_no_more_words_are_kept_than_there_is_room_for(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spelling, "_MOST_WORDS", 2)
+    monkeypatch.setattr(searching, "_MOST_WORDS", 2)
     for _ in range(2):
         assert unknown(base, "pizza dough oven flour") == dict.fromkeys(("pizza", "dough", "oven", "flour"), "")
         with base._viewer.view() as view:
@@ -149,14 +150,14 @@ def test_capitals_of_a_question_are_no_slip(base: LocalBase) -> None:
     ],
 )
 def test_a_word_stands_in_a_text_where_neither_side_goes_on(texts: str, held: bool) -> None:
-    assert spelling._is_in(texts, "limit") is held
+    assert searching._is_in(texts, "limit") is held
 
 
 def test_near_words_are_kept_while_there_is_room(base: LocalBase, monkeypatch: pytest.MonkeyPatch) -> None:
     assert unknown(base, "minimun pasword") == {"minimun": "minimum", "pasword": "password"}
     with base._viewer.view() as view:
         assert {"m minimun", "p pasword"} <= view.near.keys()
-    monkeypatch.setattr(spelling, "_MOST_KEPT", 2)
+    monkeypatch.setattr(searching, "_MOST_KEPT", 2)
     assert unknown(base, "lenght charcters") == {"lenght": "length", "charcters": "characters"}
     with base._viewer.view() as view:
         assert 1 <= len(view.near) <= 2

@@ -18,9 +18,8 @@ from tantivy import Query
 
 from context_engine.adapters.sources.local import LocalBase
 from context_engine.adapters.sources.local import index as indexing
-from context_engine.adapters.sources.local import union as module
+from context_engine.adapters.sources.local.index import union
 from context_engine.adapters.sources.local.index_sync import PartitionIndex
-from context_engine.adapters.sources.local.union import union
 from context_engine.errors import StoreCorrupt, StoreError
 
 
@@ -28,7 +27,7 @@ from context_engine.errors import StoreCorrupt, StoreError
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """Two indexes of three rows, one of them deleted, and of one row; links lie in a folder of their own."""
     (tmp_path / "links").mkdir()
-    monkeypatch.setattr(module, "_IN_MEMORY", str(tmp_path / "links"))
+    monkeypatch.setattr(indexing, "_IN_MEMORY", str(tmp_path / "links"))
     out = []
     for key, rids in ((1, (1, 2, 3)), (2, (4,))):
         out.append(tmp_path / str(key))
@@ -83,7 +82,7 @@ def test_a_file_that_has_gone_meanwhile(paths: list[Path]) -> None:
 
 def test_no_place_for_links(base: LocalBase, fill: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     fill({"a": "limit"})
-    monkeypatch.setattr(module, "mkdtemp", refused)
+    monkeypatch.setattr(indexing, "mkdtemp", refused)
     with pytest.raises(StoreError, match=r"not permitted.*set TMPDIR"):
         base.search("limit", source_id="sop", top_k=1)
 
@@ -104,9 +103,9 @@ def test_no_room_for_links(base: LocalBase, fill: Callable[..., None], monkeypat
 def test_memory_without_room_is_not_taken(paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "disk").mkdir()
     made: list[str] = []
-    monkeypatch.setattr(module, "gettempdir", lambda: str(tmp_path / "disk"))
-    monkeypatch.setattr(module, "mkdtemp", lambda prefix, dir: made.append(dir) or mkdtemp(prefix=prefix, dir=dir))
-    monkeypatch.setattr(module, "_ROOM_BYTES", float("inf"))
+    monkeypatch.setattr(indexing, "gettempdir", lambda: str(tmp_path / "disk"))
+    monkeypatch.setattr(indexing, "mkdtemp", lambda prefix, dir: made.append(dir) or mkdtemp(prefix=prefix, dir=dir))
+    monkeypatch.setattr(indexing, "_ROOM_BYTES", float("inf"))
     assert read(paths)[0] == 3
     assert made == [str(tmp_path / "disk")]
 
@@ -117,7 +116,7 @@ def test_what_a_killed_process_left_is_removed(paths: list[Path], tmp_path: Path
         folder.mkdir()
         (folder / "meta.json").write_text("{}")
     os.utime(left[0], (0.0, 0.0))
-    module._sweep.cache_clear()
+    indexing._sweep.cache_clear()
     assert read(paths)[0] == 3
     assert [folder.exists() for folder in left] == [False, True]
     shutil.rmtree(left[1])
@@ -178,30 +177,30 @@ def test_memory_is_taken_from_four_million_bytes_on(
     free: int, has_room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
-    assert module._has_room(str(tmp_path)) is has_room
+    assert indexing._has_room(str(tmp_path)) is has_room
     monkeypatch.setattr("os.access", lambda *_: False)
-    assert module._has_room(str(tmp_path)) is False
+    assert indexing._has_room(str(tmp_path)) is False
 
 
 @pytest.mark.parametrize(("age", "kept"), [(60, True), (61, False)])
 def test_folders_of_links_are_left_behind_after_a_minute(
     age: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, other = tmp_path / f"{module._PREFIX}x", tmp_path / "other"
+    folder, other = tmp_path / f"{indexing._PREFIX}x", tmp_path / "other"
     for made in (folder, other):
         made.mkdir()
         os.utime(made, (1000, 1000))
     monkeypatch.setattr("time.time", lambda: 1000.0 + age)
-    module._sweep.__wrapped__(str(tmp_path))
+    indexing._sweep.__wrapped__(str(tmp_path))
     assert (folder.exists(), other.exists()) == (kept, True)
 
 
 def test_a_folder_that_stays_is_removed_ten_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[bool] = []
     monkeypatch.setattr("shutil.rmtree", lambda _, ignore_errors: tries.append(ignore_errors))
-    module._remove(tmp_path)
+    indexing._remove(tmp_path)
     assert tries == [True] * 10
-    module._remove(tmp_path / "gone")
+    indexing._remove(tmp_path / "gone")
     assert len(tries) == 11
 
 

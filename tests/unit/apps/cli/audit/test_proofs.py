@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import stat
 import subprocess
@@ -255,3 +256,15 @@ def test_without_the_extra_the_way_to_install_it_is_said(
     refused = run(*arguments)
     assert refused.exit_code == 2
     assert "pip install 'dify-context-engine[audit]'" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["stats", "verify", "prune", "list"])
+def test_a_fresh_process_without_the_extra_says_how_to_install_it(command: str, tmp_path: Path) -> None:
+    """No module of the ledger is imported yet, so a command must not import one before it looks for the extra."""
+    code = "import sys; sys.modules['sqlalchemy'] = None; from context_engine.apps.cli import run; run()"
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "audit", command], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert "pip install 'dify-context-engine[audit]'" in ended.stderr
