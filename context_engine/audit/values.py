@@ -37,7 +37,7 @@ class Addendum(NamedTuple):
     """Bytes stored beside the log; once they are erased, their salted digest reveals nothing about them.
 
     Attributes:
-        kind: that of its content, or question, candidates ...
+        kind: the kind of its content, or question, candidates ...
         salt: 16 random bytes.
     """
 
@@ -61,7 +61,7 @@ class Composed(NamedTuple):
 
     Attributes:
         entry: JSON of at most `MOST_ENTRY_BYTES`; the leaf hash is over exactly these bytes.
-        addenda: those of this record alone.
+        addenda: the addenda of this record alone.
     """
 
     entry: bytes

@@ -47,7 +47,7 @@ class Names:
         self.own += digest[:_PREFIX_BYTES].ljust(_PREFIX_BYTES, b"\x00")
 
     def join(self, later: Names) -> None:
-        """Add what the entries of a later stretch name."""
+        """Add the digests that the entries of a later stretch name."""
         for digest, index in later.shared.items():
             self.shared.setdefault(digest, index)
         self.own += later.own
@@ -74,7 +74,8 @@ def digests_of(entry: Mapping[str, Any]) -> dict[bytes, str]:
 
 
 def contents_in(candidates: bytes | None) -> list[bytes]:
-    """Return the digests of the contents that candidates name; [] if they are missing (None) or unreadable."""
+    """Return the digests of the contents that candidates name; [] if the candidates are missing (None) or unreadable.
+    """
     if candidates is None:
         return []
     try:
@@ -131,7 +132,7 @@ def unnamed_addenda(connection: Connection, names: Names | None, erased: Erased)
 
 
 def compare_erasures(connection: Connection, erased: Erased, minimum: int, size: int) -> Iterator[Finding]:
-    """Yield the rows of `erasure` that differ from what the entries say.
+    """Yield the rows of `erasure` that differ from the erasures recorded in the entries.
 
     Args:
         minimum: entries below this index were pruned; their erasures are not compared.

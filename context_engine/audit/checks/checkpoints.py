@@ -1,4 +1,4 @@
-"""Compare checkpoints, the ledger's own and those kept elsewhere, with the recomputed tree."""
+"""Compare the ledger's checkpoints, and copies kept elsewhere, with the recomputed tree."""
 
 from __future__ import annotations
 

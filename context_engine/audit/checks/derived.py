@@ -66,7 +66,7 @@ def compare_records(
 
 
 def surplus_rows(connection: Connection, size: int) -> Iterator[Finding]:
-    """Yield the rows of `record` outside the log, and record ids that occur twice."""
+    """Yield the rows of `record` that lie outside the log, and the record ids that occur twice."""
     for (index,) in connection.exec_driver_sql(f"SELECT idx FROM record WHERE NOT (idx >= 0 AND idx < {size:d})"):
         yield Finding("record_row", Place("record", index if isinstance(index, int) else None), _NO_RECORD)
     twice = connection.exec_driver_sql(
@@ -94,7 +94,7 @@ class NamedChunks:
     wanting: set[ChunkIdentity] = field(default_factory=set)
 
     def join(self, other: NamedChunks) -> None:
-        """Add what later records name."""
+        """Add the chunks that later records name."""
         self.numbers = {**other.numbers, **self.numbers}
         self.wanting |= other.wanting
 

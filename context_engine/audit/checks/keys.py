@@ -20,7 +20,7 @@ class KeyEntry(NamedTuple):
         idx: index of the entry.
         was, now: texts of the verifier keys; was is None for the first key of a log.
         endorsed: base64 signature of the former key over "<was>\\n<now>\\n".
-        sealed: whether the row has a valid MAC: a holder of the key wrote it.
+        sealed: whether the row has a valid MAC, which only a holder of the key can make.
     """
 
     idx: int
@@ -64,7 +64,7 @@ class Trust:
 
 
 def key_entry(index: int, entry: dict[str, Any], *, sealed: bool = False) -> KeyEntry:
-    """Return the key change of an entry of kind `key`; values that are no text are None."""
+    """Return the key change of an entry of kind `key`; a value that is not a text becomes None."""
     values = (entry.get(name) for name in ("was", "now", "endorsed"))
     was, now, endorsed = (value if isinstance(value, str) else None for value in values)
     return KeyEntry(index, was, now, endorsed, sealed)

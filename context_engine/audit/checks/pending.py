@@ -35,12 +35,12 @@ _ROWS: Final = (
 
 @dataclass(slots=True)
 class LateRecords:
-    """What pending records say, and those that entered the log while it was read.
+    """The contents of pending records and of records that entered the log while it was read.
 
     Attributes:
-        own: addenda that they own, {digest: kind}.
-        names: addenda that they name.
-        erased: digests of addenda that they erase.
+        own: addenda that the records own, {digest: kind}.
+        names: addenda that the records name.
+        erased: digests of addenda that the records erase.
         minimums: minimum indices of prunings.
         count: number of pending records.
     """

@@ -21,7 +21,7 @@ Macs = Mapping[str, Callable[[int, bytes], bytes]]
 
 
 class LogRow(NamedTuple):
-    """A row of the log; values of a wrong type are read as b"".
+    """A row of the log; a value of a wrong type is read as b"".
 
     Attributes:
         idx: index in the log.
@@ -46,7 +46,7 @@ class KeyRun(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The leaf hashes of one level-0 tile: as stored, and as they most likely were before any change.
+    """The leaf hashes of one level-0 tile: as stored, and the likely hashes before any change.
 
     Attributes:
         number: index of the tile.

@@ -60,7 +60,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Stretch:
-    """What was read of a stretch, or of the whole log once its stretches are joined.
+    """The data read from a stretch, or from the whole log once its stretches are joined.
 
     Attributes:
         findings: the failed checks.
@@ -88,7 +88,7 @@ class Stretch:
 
     @property
     def damaged(self) -> int:
-        """The number of findings on rows that were changed: what their entries said is unknown."""
+        """The number of findings on changed rows. The original entries of those rows are unknown."""
         return sum(finding.where.table in ("log", "pending") for finding in self.findings.listed())
 
     def join(self, later: Stretch) -> None:
@@ -222,7 +222,7 @@ def _check_derived(
 def _addenda(
     connection: Connection, named: dict[int, dict[bytes, str]], stretch: Stretch
 ) -> dict[bytes, KeptAddendum | None]:
-    """Return the addenda that entries name; collect the missing ones and who owns which."""
+    """Return the addenda that entries name; collect the missing addenda and the owner of each."""
     by = {digest: index for index, digests in named.items() for digest in digests}
     wanted = [digest for digest in by if digest not in stretch.names.shared]
     kept, findings = read_named(connection, wanted, by.get)

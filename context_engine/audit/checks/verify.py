@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 
 class Outside(NamedTuple):
-    """A checkpoint kept where writers of the ledger cannot change it; `name` says where, for messages."""
+    """A checkpoint kept where writers of the ledger cannot change it; messages show `name` as its place."""
 
     name: str
     note: str

@@ -111,10 +111,10 @@ def parse_signature(line: str) -> Signature:
 
 
 def verify_note(note: Note, keys: Sequence[VerifierKey]) -> tuple[Signed, ...]:
-    """Return which of the keys signed a note; signatures of other keys are ignored.
+    """Return which of the keys signed a note; signatures by other keys are ignored.
 
     Raises:
-        FormatError: a signature that claims to be by one of the keys is invalid, or there are two by one key.
+        FormatError: a signature that claims to be by one of the keys is invalid, or a key has signed twice.
     """
     signed: list[Signed] = []
     for key in keys:
@@ -157,7 +157,7 @@ class Checkpoint(NamedTuple):
         return "".join(f"{line}\n" for line in (self.origin, str(self.size), to_base64(self.root), *self.extensions))
 
     def signed(self, *keys: SigningKey) -> str:
-        """Return its note, signed by each key; without keys the text alone."""
+        """Return the checkpoint's note, signed by each key; without keys, the text alone."""
         return str(sign_note(self.text, *keys))
 
 

@@ -184,7 +184,7 @@ class Keyring:
         return self.current.key_id
 
     def mac_key(self, key_id: str) -> bytes | None:
-        """Return the MAC key derived from the key of an id; None if that key is unknown."""
+        """Return the MAC key that is derived from the key with this id; None if the key is unknown."""
         return self._macs.get(key_id)
 
     @cached_property
@@ -198,5 +198,5 @@ class Keyring:
 
     @cached_property
     def pseudonym_keys(self) -> tuple[bytes, ...]:
-        """The secrets of all pseudonyms, newest first: each key gave a caller another one."""
+        """The secrets of the pseudonyms, newest first. A caller has a different pseudonym under each key."""
         return tuple(key.derived("pseudonym") for key in self.all)

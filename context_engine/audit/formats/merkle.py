@@ -78,7 +78,7 @@ def inclusion_ranges(index: int, size: int) -> list[Range]:
 
 
 def consistency_ranges(old: int, size: int) -> list[Range]:
-    """Return the subtrees whose hashes prove that a tree of `size` begins with that of `old` leaves (RFC 6962, 2.1.2).
+    """Return the subtrees whose hashes prove that a tree of `size` leaves begins with one of `old` (RFC 6962, 2.1.2).
 
     Raises:
         IndexError: old is not in 0..size.
@@ -116,7 +116,8 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
 
 
 def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, path: Sequence[bytes]) -> bool:
-    """Whether the tree of `size` begins with the leaves of that of `old`, given the hashes of `consistency_ranges`."""
+    """Whether the tree of `size` leaves begins with the tree of `old` leaves, given the hashes of `consistency_ranges`.
+    """
     if not 0 <= old <= size:
         return False
     if old in (0, size):

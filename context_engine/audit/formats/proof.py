@@ -45,7 +45,7 @@ class InclusionProof:
 
 @dataclass(frozen=True, slots=True)
 class ConsistencyProof:
-    """A proof that a log still begins with what it held at an older checkpoint.
+    """A proof that a log still begins with the records of an older checkpoint.
 
     Attributes:
         old: size of the log then.
@@ -89,7 +89,7 @@ def parse_consistency(text: str) -> ConsistencyProof:
 
 
 def verify_proof(proof: InclusionProof, keys: Sequence[VerifierKey]) -> tuple[Checkpoint, tuple[Signed, ...]]:
-    """Return the checkpoint that the proof is valid under, and which of the keys signed it: perhaps none.
+    """Return the checkpoint that the proof is valid under, and the keys that signed it (possibly none).
 
     Raises:
         FormatError: the proof or a signature is invalid.
@@ -103,7 +103,7 @@ def verify_proof(proof: InclusionProof, keys: Sequence[VerifierKey]) -> tuple[Ch
 def verify_growth(
     proof: ConsistencyProof, before: Checkpoint, keys: Sequence[VerifierKey]
 ) -> tuple[Checkpoint, tuple[Signed, ...]]:
-    """Return the checkpoint that a log has grown to, and which of the keys signed it: perhaps none.
+    """Return the checkpoint that a log has grown to, and the keys that signed it (possibly none).
 
     Args:
         before: the older checkpoint, as its owner kept it.

@@ -1,4 +1,4 @@
-"""Numbers, names and bytes in the texts of a transparency log; each has exactly one accepted spelling."""
+"""Read numbers, names and bytes in the texts of a transparency log; each value has exactly one accepted spelling."""
 
 from __future__ import annotations
 

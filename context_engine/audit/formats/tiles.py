@@ -95,10 +95,11 @@ def _read(source: TileSource, level: int, index: int, width: int) -> bytes:
 class TileTree:
     """A tree of a given size, read from its tiles, each at most once.
 
-    After pruning it gives what C2SP requires: roots, proofs of entries, and consistency from the minimum index on.
+    After pruning it still gives what C2SP requires: roots, inclusion proofs, and consistency proofs from the minimum
+    index on.
 
     Args:
-        source: gives the tiles of this tree, or of one that it grew into.
+        source: gives the tiles of this tree, or of a later tree of the same log.
         size: number of leaves.
     """
 
@@ -124,7 +125,7 @@ class TileTree:
         return tuple(self._subtree(start, end) for start, end in inclusion_ranges(index, self.size))
 
     def consistency_proof(self, old: int) -> tuple[bytes, ...]:
-        """Return the hashes that prove that this tree begins with that of `old` leaves.
+        """Return the hashes that prove that this tree begins with the tree of `old` leaves.
 
         Raises:
             IndexError: old is not in 0..size.

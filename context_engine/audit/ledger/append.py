@@ -33,7 +33,7 @@ _DIGESTS: Final = "SELECT content_key, digest FROM addendum WHERE content_key {v
 
 
 def append(connection: Connection, drafts: Sequence[Draft], seals: Seals, written: float) -> int:
-    """Insert the records that the ledger does not have yet, in the order given; return their number.
+    """Insert the records that the ledger does not have yet, in the given order; return their number.
 
     Args:
         written: the time, in seconds since 1970.
@@ -141,7 +141,7 @@ def statement_id(kind: str, now: datetime) -> str:
 
 
 def own_words(name: str, text: str) -> str:
-    """Return an operator's name or reason, stripped; it stays in the log for ever.
+    """Return an operator's name or reason without surrounding white space; the log keeps it for ever.
 
     Raises:
         InvalidRequest: it is empty, longer than 200 characters, or holds control characters.

@@ -40,7 +40,7 @@ def identity_hash(identity: ChunkIdentity) -> bytes:
 
 
 def sha256_bytes(text: str) -> bytes:
-    """Return the bytes of a hex hash; b"", which no text has, if it is none."""
+    """Return the bytes of a hex hash; b"" if the text is not a hash."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -105,7 +105,8 @@ class RecordColumns(NamedTuple):
 
 
 def parse_entry(entry: bytes) -> dict[str, Any]:
-    """Return an entry as a mapping, {} if it is no JSON object: look-up must work for whatever is in the log."""
+    """Return an entry as a mapping; {} if it is not a JSON object, because look-up must work for any bytes in the log.
+    """
     try:
         value = json.loads(entry)
     except (ValueError, RecursionError):
@@ -147,7 +148,7 @@ def derive_mentions(entry: dict[str, Any], candidates: bytes | None) -> dict[Chu
 
 
 def named_digest(entry: dict[str, Any], kind: str) -> bytes | None:
-    """Return the digest under which an entry names its own addendum of a kind, None if it names none."""
+    """Return the digest of the entry's own addendum of a kind; None if the entry has none."""
     return named_digests(entry).get(kind)
 
 

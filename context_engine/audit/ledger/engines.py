@@ -64,7 +64,7 @@ def failures(place: str) -> Iterator[None]:
 
 
 def failure(place: str, error: SQLAlchemyError) -> AuditError:
-    """Return the error of this package for one of SQLAlchemy's."""
+    """Return this package's error for an error of SQLAlchemy."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     reason = redacted(str(cause).strip().partition("\n")[0]) or type(cause).__name__
     if isinstance(cause, sqlite3.Error):
@@ -208,7 +208,7 @@ class Locks:
 
     Attributes:
         integration: held to move pending records into the log.
-        contents: shared by appending; exclusive to remove addenda, so that no new record names one that is removed.
+        contents: shared for appending; exclusive for removing addenda, so that no new record names a removed addendum.
         tables: held to create or migrate the tables.
     """
 
@@ -230,7 +230,7 @@ def postgresql_engine(url: str) -> tuple[Engine, str]:
         url: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with libpq options after a question mark.
 
     Raises:
-        AuditError: the URL is not one of PostgreSQL.
+        AuditError: the URL is not a PostgreSQL URL.
         MissingExtra: psycopg is not installed.
     """
     scheme = url.partition("://")[0]

@@ -60,7 +60,7 @@ def erase(ledger: Ledger, wanted: Wanted, *, reason: str, by: str, clock: Clock,
     """Delete questions and texts, and record it.
 
     Args:
-        wanted: what to erase; what is already absent is skipped.
+        wanted: what to erase; data that is already absent is skipped.
         reason: 1 to 200 characters, kept in the log for ever.
         dry_run: only report what would be erased.
 
@@ -150,7 +150,7 @@ class Erasable:
         return sum(1 for kind in self.kinds.values() if kind in kinds)
 
     def join(self, other: Erasable) -> None:
-        """Add what was found elsewhere."""
+        """Add the finds of another search."""
         self.kinds |= other.kinds
         self.records |= other.records
 
@@ -161,7 +161,7 @@ class Erasable:
 
 
 def find_erasable(connection: Connection, wanted: Wanted, since: int = 0) -> Erasable:
-    """Return what of `wanted` is stored.
+    """Return the part of `wanted` that is stored.
 
     Args:
         since: index of the first record to search for callers, texts and documents.
@@ -210,7 +210,7 @@ def _named(connection: Connection, ids: Collection[str]) -> Iterator[tuple[int |
 
 
 def _mentioning(connection: Connection, needle: bytes, since: int) -> Iterator[tuple[int | None, bytes]]:
-    """Yield the entries that contain some bytes: no column holds on whose behalf a search was made."""
+    """Yield the entries that contain some bytes; no column says on whose behalf a search was made."""
     in_sqlite = connection.dialect.name == "sqlite"
     for table, index in ((log, log.c.idx), (pending, None)):
         entry = table.c.entry
@@ -270,7 +270,7 @@ def _naming(connection: Connection, named: ColumnElement[bool], since: int) -> I
 
 
 def _is_text(sha256: str) -> Callable[[Iterable[ContentPair], dict[bytes, Addendum]], list[ContentPair]]:
-    """Choose the chunks with a text, and those that contain it: joined from it and its neighbours, or overlapping."""
+    """Choose the chunks with a text, and the chunks that contain it (joined with neighbours, or overlapping)."""
 
     def chosen(pairs: Iterable[ContentPair], present: dict[bytes, Addendum]) -> list[ContentPair]:
         texts = {pair: present[pair.text].data for pair in pairs if pair.text in present}

@@ -1,4 +1,4 @@
-"""Export records as JSON lines, from which each can be proved, or as CSV for a spreadsheet."""
+"""Export records as JSON lines, each of which can be proved, or as CSV for a spreadsheet."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def json_lines(ledger: Ledger, entries: Iterable[StoredEntry], *, with_texts: bo
 
 
 def _is_object(entry: bytes) -> bool:
-    """Whether an entry is a JSON object on one line: an altered entry may be anything."""
+    """Return whether an entry is a JSON object on one line; an altered entry may be any bytes."""
     try:
         return b"\n" not in entry and b"\r" not in entry and isinstance(json.loads(entry), dict)
     except ValueError:

@@ -51,8 +51,8 @@ def move_pending(connection: Connection, seals: Seals, most: int) -> int:
     """Move pending records into the log in order of arrival; return their number.
 
     A row with a wrong leaf hash or MAC, or under an unknown key, stays pending: moving it would give it a valid MAC.
-    So does one whose entry has another record id: a copy that somebody inserted. Rows without a MAC move only while the
-    log has none.
+    A row whose entry has another record id is a copy that somebody inserted; it stays pending too. Rows without a MAC
+    move only while no row of the log has a MAC.
 
     Args:
         most: maximum number of records.

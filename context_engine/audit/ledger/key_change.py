@@ -33,8 +33,8 @@ class KeyChange(NamedTuple):
 def enter_key(ledger: Ledger, keyring: Keyring | None, clock: Clock) -> KeyChange | None:
     """Record the current key if it is not the log's last; return the change, else None.
 
-    Called when opening for writing. An unsigned log may continue without a key. A signed one is never continued without
-    one: its own records could not be told from those of somebody who lacks the key.
+    Called when a ledger is opened for writing. An unsigned log may continue without a key. A signed log may not: its
+    records could not be told from records by somebody who lacks the key.
 
     Raises:
         AuditError: the log is signed and there is no key, or the key is of another log.
@@ -61,7 +61,7 @@ def enter_key(ledger: Ledger, keyring: Keyring | None, clock: Clock) -> KeyChang
 
 
 def present_checkpoint(ledger: Ledger) -> StoredCheckpoint:
-    """Return a checkpoint of the log as it is, or the newest stored one if none can be made here.
+    """Return a checkpoint of the current log, or the newest stored checkpoint if none can be made here.
 
     Raises:
         AuditError: none is stored, and none can be made.
@@ -78,7 +78,7 @@ def present_checkpoint(ledger: Ledger) -> StoredCheckpoint:
 
 
 def endorsement(was: str, now: str) -> bytes:
-    """Return what the former key signs of a change: both verifier keys, a line each."""
+    """Return the text that the former key signs for a change: both verifier keys, a line each."""
     return f"{was}\n{now}\n".encode()
 
 

@@ -105,7 +105,7 @@ class Ledger:
             return read.log_size(connection)
 
     def append(self, drafts: Sequence[Draft]) -> None:
-        """Store records durably, all or none; one whose id exists already is skipped.
+        """Store records durably, all or none; a record whose id exists already is skipped.
 
         Raises:
             AuditError: the ledger cannot be written, or an entry is longer than 65,535 bytes.
@@ -163,7 +163,7 @@ class Ledger:
             return read.read_tile(connection, level, index, width)
 
     def entry(self, record_id: str) -> StoredEntry | None:
-        """Return the record of an id, in the log or pending, None if there is none."""
+        """Return the record with this id, in the log or pending; None if there is none."""
         with self.database.connect() as connection:
             return read.read_entry(connection, record_id)
 
@@ -225,7 +225,7 @@ class Ledger:
 
         Raises:
             AuditError: the ledger cannot be written, or is signed and its key is missing.
-            LedgerCorrupt: stored data is inconsistent, or does not extend what was signed last.
+            LedgerCorrupt: stored data is inconsistent, or does not extend the last signed checkpoint.
         """
         self.integrate()
         if not may_sign(self.database, self.keyring):

@@ -127,7 +127,7 @@ def conditions(criteria: Criteria) -> list[ColumnElement[bool]]:
 
 
 def rows_of(connection: Connection, indices: Collection[int]) -> list[RecordRow]:
-    """Return the records at some indices, in any order; no more than `parts` puts into one list."""
+    """Return the records at some indices, in any order; at most as many indices as one list of `parts`."""
     return [RecordRow(*row) for row in connection.execute(select(*_RECORD).where(record.c.idx.in_(indices)))]
 
 
@@ -147,7 +147,7 @@ def find_mentions(connection: Connection, criteria: MentionCriteria, tiles: rang
 
 
 def naming(tiles: Sequence[int], *wanted: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return the condition for mentions of some chunks in these tiles; both databases answer it from the index.
+    """Return the SQL condition for mentions of chunks in these tiles; both databases answer it from an index.
 
     Args:
         tiles: the tiles of the records; not many.

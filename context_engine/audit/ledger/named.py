@@ -1,4 +1,4 @@
-"""The addenda that records name: their own, and the contents that their candidates share with other records."""
+"""Find the addenda that records name: their own, and the contents that their candidates share with other records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def named_by(connection: Connection, start: int, end: int | None) -> Iterator[by
 
 
 def named_in(connection: Connection, entry: bytes) -> dict[str, list[bytes]]:
-    """Return the digests of the addenda that a record names, by kind; those of shared contents under "contents".
+    """Return the digests of the addenda that a record names, by kind; shared contents are under "contents".
 
     Raises:
         LedgerCorrupt: its candidates cannot be read.

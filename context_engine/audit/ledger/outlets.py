@@ -67,7 +67,7 @@ _SIGNATURE: Final = "— "
 
 
 def append_checkpoint(path: Path, note: str) -> None:
-    """Append a checkpoint to a file, durably, in one write, so that several processes do not mix theirs.
+    """Append a checkpoint to a file, durably and in one write, so that checkpoints of several processes do not mix.
 
     Raises:
         AuditError: it cannot be written.
@@ -87,9 +87,9 @@ def append_checkpoint(path: Path, note: str) -> None:
 
 
 def checkpoints_in(text: str) -> tuple[str, ...]:
-    """Return the checkpoints in the text of such a file, or of one with a single checkpoint, oldest first.
+    """Return the checkpoints in the text of a checkpoint file, oldest first.
 
-    Nothing is checked: one that was cut off by a crash is included.
+    Nothing is checked; a checkpoint that a crash cut off is included.
     """
     notes: list[str] = []
     for block in text.replace("\r\n", "\n").split(_GAP):

@@ -25,7 +25,7 @@ _PASSING: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def overwrites_deleted(connection: Connection) -> None:
-    """Make this connection overwrite with zeros what it deletes from a SQLite file."""
+    """Make this connection overwrite deleted data in a SQLite file with zeros."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
 

@@ -42,7 +42,7 @@ def prove_record(ledger: Ledger, record_id: str, checkpoint: StoredCheckpoint) -
 
 
 def prove_growth(ledger: Ledger, before: Checkpoint, checkpoint: StoredCheckpoint) -> ConsistencyProof:
-    """Return the proof, already checked, that the log begins with what it held at an older checkpoint.
+    """Return the proof, already checked, that the log begins with the records of an older checkpoint.
 
     Args:
         before: the older checkpoint, kept outside the ledger.
@@ -73,7 +73,7 @@ def _keys(ledger: Ledger) -> tuple[VerifierKey, ...]:
 
 
 def _checked_proof(made: Callable[[], P]) -> P:
-    """Return a proof made from tiles; since the ledger made the checkpoint itself, a misfit means damage."""
+    """Return a proof made from tiles. The ledger made the checkpoint itself, so a mismatch means damage."""
     try:
         return made()
     except ValueError as error:

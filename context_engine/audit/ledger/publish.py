@@ -54,7 +54,7 @@ def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str
     """Return the note with a witness's cosignature added.
 
     Args:
-        seen: the size the witness cosigned last, as far as known; it corrects a wrong one.
+        seen: the last size that the witness cosigned, as far as known; the witness corrects a wrong size.
 
     Raises:
         AuditError: the witness refuses, saw a larger log than this one, or returns no cosignature of its key.
@@ -74,7 +74,7 @@ def cosigned(note: str, tree: TileTree, witness: Cosigner, seen: int = 0) -> str
 
 
 def _with_cosignature(note: Note, lines: str, witness: Cosigner) -> Note:
-    """Return the note with those of the lines that the witness's key signed."""
+    """Return the note with the lines that the witness's key signed."""
     key = VerifierKey.parse(witness.vkey)
     try:
         signatures = [parse_signature(line) for line in lines.removesuffix("\n").split("\n")]
@@ -115,7 +115,7 @@ class Rhythm:
         records: one is due after this many records,
         seconds: or after this many seconds, if there are new records.
         outlets: destinations by name.
-        witnesses: asked to cosign before that.
+        witnesses: asked to cosign before publication.
     """
 
     records: int
@@ -152,7 +152,7 @@ def publish(ledger: Ledger, rhythm: Rhythm, clock: Clock, *, at_once: bool = Fal
     """Make and publish a checkpoint if one is due and no other process is publishing; else return None.
 
     Args:
-        at_once: publish wherever one is owed, regardless of rhythm.
+        at_once: publish to every destination that lacks the newest checkpoint, regardless of the rhythm.
 
     Raises:
         AuditError: the ledger cannot be used.
@@ -250,7 +250,9 @@ class Publication:
         return tuple(way for way in ways if self.done.get(way, 0) != size)
 
     def due(self, ways: Iterable[str], size: int, now: float, *, records: int, seconds: float) -> bool:
-        """Whether one is owed, and enough records or seconds have passed since the last attempt."""
+        """Return whether a destination lacks a checkpoint, and enough records or seconds have passed since the last
+        attempt.
+        """
         if not size or not self.owed(ways, size):
             return False
         return size - self.tried_size >= records or not 0 <= now - self.tried < seconds
@@ -261,7 +263,7 @@ class Publication:
 
 
 def read_publication(connection: Connection) -> Publication:
-    """Return the stored state; an unreadable one counts as nothing published."""
+    """Return the stored state; an unreadable state counts as nothing published."""
     written = connection.scalar(select(meta.c.value).where(meta.c.name == _NAME))
     try:
         state = json.loads(written or "{}")

@@ -57,7 +57,8 @@ def last_key(connection: Connection, seals: Seals | None) -> tuple[str | None, i
     """Return the verifier key that the log names last, and the number of its key changes.
 
     Args:
-        seals: tell a pending key change of a key holder from one that somebody inserted; None: any pending one counts.
+        seals: tell a key holder's pending key change from one that somebody inserted; None: every pending change
+            counts.
     """
     count = int(connection.scalar(select(func.count(record.c.idx)).where(IS_KEY)) or 0)
     waiting = connection.execute(_WAITING)

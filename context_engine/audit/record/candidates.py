@@ -80,7 +80,7 @@ def _read(data: bytes) -> dict[str, Any]:
 def read_fates(data: bytes) -> tuple[dict[str, list[Any]], list[bytes | None]]:
     """Return the fates of the candidates, as columns, and the SHA-256 of their texts, without reading the rest.
 
-    This is the part of a record that is read most, because look-up rows are derived from it.
+    Look-up rows are derived from this part of a record, so it is read most often.
 
     Raises:
         Unreadable: this version does not write such data.

@@ -23,7 +23,9 @@ _REQUIRED: Final = object()
 
 
 class Form(NamedTuple):
-    """How values of one type are written to JSON and read; `read` raises `Unreadable`, `TypeError` or `ValueError`."""
+    """The functions that write values of one type to JSON and read them; `read` raises `Unreadable`, `TypeError` or
+    `ValueError`.
+    """
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -124,7 +126,7 @@ def _union(parts: tuple[Any, ...]) -> Form:
 
 
 def _one_of(kinds: Sequence[Any]) -> Form:
-    """The form of one of several classes, under its name."""
+    """Return the form of a union of classes; the value is stored under the name of its class."""
     by_name = {kind.__name__: kind for kind in kinds}
 
     def read(data: Mapping[str, Any]) -> Any:

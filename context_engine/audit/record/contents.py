@@ -50,7 +50,7 @@ class Contents:
 
 
 def answer_columns(answer: RawAnswer, contents: Contents) -> dict[str, Any]:
-    """Return an answer without what was derived from the question's words."""
+    """Return an answer without the fields that were derived from the question's words."""
     rest = dumped(answer, without=("chunks", *_OF_QUESTION))
     return {**rest, "chunks": chunk_columns(answer.chunks, contents)}
 
@@ -105,7 +105,7 @@ def chunks_of(columns: Mapping[str, Any], contents: Sequence[bytes]) -> tuple[Ch
 
 
 def _card(chunk: Chunk) -> dict[str, Any]:
-    """Return a chunk's metadata, without its text and what may differ in each search."""
+    """Return a chunk's metadata, without its text and without the fields that may differ in each search."""
     card: dict[str, Any] = {name: value for name, value in zip(_NAMES, chunk) if value is not None}
     for name in _EACH_SEARCH:
         card.pop(name, None)
@@ -126,7 +126,9 @@ _DEFAULT: Final = "default"
 
 
 class _ContentCache:
-    """Contents by the identity of what they were made of, which is kept with them; all are dropped when it is full."""
+    """Contents by the identity of the objects they were made from, which the cache keeps alive; a full cache is
+    emptied.
+    """
 
     def __init__(self) -> None:
         self._contents: dict[tuple[int, ...], tuple[Sequence[object], Content]] = {}
@@ -156,7 +158,7 @@ def settings_content(effective: EffectiveSettings) -> Content:
 
 
 def sources_content(specs: tuple[SourceSpec, ...]) -> Content:
-    """Return sources as declared, in order, without values that come from variables alone."""
+    """Return the sources as declared, in order, without values that come only from variables."""
     content = _sources.get(specs)
     if content is None:
         content = _sources.keep(specs, Content("sources", json_bytes({"sources": [_declared(spec) for spec in specs]})))

@@ -117,7 +117,7 @@ class Addenda(Protocol):
     """Access to addenda and to their erasures: a ledger."""
 
     def addenda(self, digests: Collection[bytes]) -> Mapping[bytes, Addendum]:
-        """Return those that are stored."""
+        """Return the addenda that are stored."""
 
     def erased(self, digest: bytes) -> int | None:
         """Return the index of the entry that erased an addendum, None if there is none."""

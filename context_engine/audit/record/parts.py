@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     """A result in parts, ready for JSON.
 
     Attributes:
-        question: what was derived from the question's words, and the caller's ids.
+        question: everything derived from the question's words, and the caller's ids.
         candidates: refers to contents by number.
         contents: by number.
     """
@@ -129,7 +129,7 @@ def _question(result: SearchResult) -> dict[str, Any]:
 
 
 def _returned(ranked: RankedChunk, places: Mapping[int, Sequence[int]], contents: Contents) -> dict[str, Any]:
-    """Return a returned chunk with its place in an answer, or, if joined from several, with its own columns."""
+    """Return a returned chunk with its place in an answer; a chunk joined from several has columns of its own."""
     out = dumped(ranked, without=("chunk",))
     place = places.get(id(ranked.chunk))
     out["chunk"] = chunk_columns([ranked.chunk], contents) if place is None else place

@@ -24,8 +24,8 @@ class Pseudonyms:
     """Keyed pseudonyms, made with HMAC-SHA256 (RFC 2104).
 
     Args:
-        secret: derived from the audit key; without one the ledger's salt, and then whoever has the ledger can test
-            names and questions.
+        secret: derived from the audit key. Without a key it is the ledger's salt; then anybody who has the ledger can
+            test names and questions.
     """
 
     def __init__(self, secret: bytes) -> None:

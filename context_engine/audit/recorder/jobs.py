@@ -19,7 +19,7 @@ RecordKind = Literal["search", "rank"]
 
 
 class RecordLog(Protocol):
-    """What a writer needs of a ledger. Its errors say what is wrong and how to fix it."""
+    """The ledger as the writer uses it. Its errors say what is wrong and how to fix it."""
 
     def append(self, drafts: Sequence[Draft]) -> None:
         """Store the drafts in one transaction, durably; skip those whose id exists already."""
@@ -118,7 +118,7 @@ class Job:
     Attributes:
         make: composes it from frozen values, in the writing thread.
         at: arrival, in seconds of a monotonic clock.
-        awaited: a caller waits for it: it is tried at once, and only once.
+        awaited: whether a caller waits for the record; then it is tried at once, and only once.
         done: set when it is written, or cannot be.
         error: why it could not be written.
         draft: the composed record, so that a retry writes the same.

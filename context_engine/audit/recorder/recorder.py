@@ -21,8 +21,8 @@ class LedgerRecorder:
     Args:
         clock: gives the time of refusals and contexts.
         mode: required: each call waits until its record is durable; best_effort: none waits.
-        buffer: maximum number of waiting records under best_effort.
-        timeout_s: seconds that a call waits under required.
+        buffer: most records that wait in mode `best_effort`.
+        timeout_s: most seconds that a call waits in mode `required`.
         kept: how the question of a refused request to a domain is kept; a result states it itself.
         kind: of the results: "rank" if the passages were found elsewhere.
     """

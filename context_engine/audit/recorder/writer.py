@@ -235,8 +235,8 @@ class Written:
 
     Attributes:
         kept: durable.
-        refused: each unwritable for a reason of its own; the ledger works.
-        left: to be retried: the ledger failed.
+        refused: records that cannot be written; the ledger itself works.
+        left: records to retry, because the ledger failed.
         problem: why it failed.
     """
 

@@ -1,1 +1,1 @@
-"""What an auditor asks of a record."""
+"""The questions that an auditor asks about a record."""

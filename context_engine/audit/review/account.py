@@ -1,4 +1,4 @@
-"""Everything that a record tells about one answer: who asked, under which rule, what was shown or not, and why."""
+"""The content of one record: who asked, under which rule, which chunks were shown or not, and why."""
 
 from __future__ import annotations
 

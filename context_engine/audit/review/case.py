@@ -87,7 +87,7 @@ class Case:
         return result is not None and self.shown_in(result) is not None
 
     def shown_in(self, result: SearchResult) -> RankedChunk | None:
-        """Return the chunk as another result shows it, None if it does not."""
+        """Return the chunk as another result shows it; None if that result does not show it."""
         shown = (chunk for chunk in result.chunks if identity_of(chunk.source_id, chunk.chunk) == self.identity)
         return next(shown, None)
 
@@ -131,7 +131,7 @@ _SETTINGS: Final = (
 
 
 class AnswerChangeKind(StrEnum):
-    """What a change concerns; of equally large changes the first kind listed here counts as smaller."""
+    """The subject of a change. Of equally large changes, the kind listed first counts as smaller."""
 
     SETTING = "setting"
     SOURCE = "source"

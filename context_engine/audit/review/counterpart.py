@@ -36,11 +36,12 @@ class Counterpart(NamedTuple):
 
 
 def counterpart(shown: ShownChunk, now: Sequence[Chunk], taken: Set[str] = frozenset()) -> Counterpart | None:
-    """Return what is now in the place of a chunk; None if nothing is.
+    """Return the present counterpart of a chunk; None if there is none.
 
     Args:
         now: the present chunks of its document in one version; without a document, those with its id.
-        taken: content hashes of the other shown chunks: an equal text is the counterpart of one of them.
+        taken: content hashes of the other shown chunks; a present chunk with such a text is the counterpart of that
+            chunk.
     """
     equal = [chunk for chunk in now if content_sha256(chunk.content) == shown.content_sha256]
     if equal:

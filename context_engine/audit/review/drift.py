@@ -67,7 +67,7 @@ class ChunkDrift:
         now_id: the id of the chunk now in its place, if different.
         cut_into: ids of the chunks that now contain its words, if it was cut differently.
         superseded_by: the version or document in force instead; None if none is named.
-        why: reason for `cannot_check` and `gone`; since when, for `superseded` by dates alone.
+        why: the reason for `cannot_check` and `gone`; the day, for `superseded` by dates alone.
     """
 
     shown: ShownChunk
@@ -102,7 +102,7 @@ def drift(
     """Return what became of the chunks of an answer, in order; each source is asked once.
 
     Args:
-        day: on which the chunks must be in force: that of the question, or today.
+        day: the day on which the chunks must be in force: the day of the question, or today.
         today: whether that day is not in the past.
         timeout_s: seconds per source.
     """
@@ -174,7 +174,7 @@ def _difference(shown: ShownChunk, match: Counterpart) -> ChunkDrift:
 
 
 def _of_another_version(shown: ShownChunk, document: Sequence[Chunk], taken: Set[str]) -> ChunkDrift:
-    """Compare a chunk with the newest version of its document, because its own is gone."""
+    """Compare a chunk with the newest version of its document, because its own version is gone."""
     newest = max(document, key=lambda chunk: (chunk.effective_from or date.min, chunk.document_version or ""))
     version = newest.document_version
     left = _in_version(shown, [chunk for chunk in document if chunk.document_version == version], taken, "")
@@ -192,9 +192,9 @@ def _of_another_version(shown: ShownChunk, document: Sequence[Chunk], taken: Set
 def _replaced(
     shown: ShownChunk, own: Sequence[Chunk], document: Sequence[Chunk], day: date, *, today: bool
 ) -> dict[str, Any] | None:
-    """Return what superseded the version of a chunk, or since when it is not in force; None if it is in force.
+    """Return what superseded the version of a chunk, or the day it ceased to be in force; None if it is in force.
 
-    What the answer itself already stated is not reported.
+    Changes that the answer itself already stated are not reported.
     """
     chunk = next((candidate for candidate in own if content_sha256(candidate.content) == shown.content_sha256), own[0])
     if shown.chunk is not None and _standing(shown.chunk) == _standing(chunk) and chunk.superseded_by:

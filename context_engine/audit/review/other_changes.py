@@ -25,9 +25,9 @@ _DAY = timedelta(days=1)
 
 
 def other_changes(case: Case) -> Iterator[Change]:
-    """Yield the changes in any order: source tier and trust, filter and day, the text in the way.
+    """Yield changes of source tier, trust, filter and day, and the removal of the text in the way, in any order.
 
-    Turning the reranker off is a setting; it is here because its recorded scores are removed with it.
+    Turning the reranker off is a setting. It is here because its recorded scores are removed with it.
     """
     yield from _of_source(case)
     yield from _of_filter(case)
@@ -108,7 +108,8 @@ def _with_filter(result: SearchResult, filters: Filter | None) -> SearchResult:
 def _of_day(case: Case) -> Iterator[Change]:
     """Yield the nearest day of every span of days with the same chunks in force.
 
-    A span begins where a chunk starts or ceases to be in force, and today, until when a superseded chunk is in force.
+    A span begins on each day on which a chunk starts or ceases to be in force, and today: a superseded chunk counts
+    as in force until today.
     """
     result = case.result
     was, today = result.as_of, _today(result)

@@ -104,8 +104,8 @@ class ChangedScorer(NamedTuple):
     """The scorer of vectors in the embedded base: MODEL, or MODEL+ADAPTER.
 
     Attributes:
-        was: the one that gave the recorded cosines.
-        now: the one that would now; "" if none would.
+        was: the scorer of the recorded cosines.
+        now: the scorer that is in force now; "" if none is.
     """
 
     was: str

@@ -24,10 +24,11 @@ _EXPIRED: Final = ("flag", "demote", "refuse")
 
 
 def settings_changes(case: Case) -> Iterator[Change]:
-    """Yield the changes of one setting in any order; of thresholds one for each set of candidates that can pass.
+    """Yield changes of single settings, in any order; for a threshold, one change for each set of candidates that can
+    pass.
 
-    Every other value has the effect of one of these or is a larger change with the same effect. Weights and boosts are
-    an exception: they are tried at two decimals.
+    Any other value has the same effect as one of these, or is a larger change with the same effect. Weights and boosts
+    are the exception: they are tried at two decimals.
     """
     settings = case.result.settings.values
     yield from _of_thresholds(case, settings)
@@ -65,7 +66,9 @@ def _of_thresholds(case: Case, settings: Settings) -> Iterator[Change]:
 
 
 def _of_scope(case: Case, settings: Settings, signals: Iterable[float]) -> Iterator[Change]:
-    """The best candidate alone decides the scope. `auto` may hold two limits, so its number is a change too."""
+    """Yield other scope thresholds. Only the best candidate decides the scope. `auto` may mean two limits, so the
+    number that it stands for counts as a change too.
+    """
     in_force = case.result.scope.value if case.result.scope is not None else settings.min_relevance_score
     best = max(signals, default=0.0)
     for limit in other_limits([best], in_force, 0.0, 1.0):
@@ -95,7 +98,7 @@ def _likenesses(case: Case) -> set[float]:
 
 
 def _of_counts(case: Case, settings: Settings) -> Iterator[Change]:
-    """A larger `stage2_top_k` loses nothing that was returned, so a smaller one shows nothing more."""
+    """Yield larger counts only: a smaller `stage2_top_k` never shows another chunk."""
     most, top_k, least = min(len(case.candidates), MAX_TOP_K), settings.stage2_top_k, settings.min_chunks
     for count in range(top_k + 1, most + 1):
         yield _change("stage2_top_k", top_k, count, float(count - top_k), "select")
@@ -169,7 +172,7 @@ _MOST_DIGITS: Final = 17  # enough to tell any two floats apart
 
 
 class OtherLimit(NamedTuple):
-    """A limit that other numbers reach than the present one.
+    """A limit that a different set of numbers reaches than the present limit.
 
     Attributes:
         value: with as few decimals as suffice, at least two.
@@ -186,7 +189,7 @@ def other_limits(numbers: Iterable[float], was: float, low: float, high: float) 
     A number reaches a limit if number >= limit. So between two neighbouring numbers all limits have the same effect.
 
     Args:
-        numbers: what is tested against the limit.
+        numbers: the numbers that are tested against the limit.
         was: the present limit.
         low, high: the smallest and largest limit allowed.
 

@@ -37,7 +37,7 @@ class ShownChunk(NamedTuple):
 
     @property
     def own_id(self) -> str:
-        """The id that its source gave it; an answer may give a second text of the same id another one."""
+        """The id that its source gave the chunk. An answer renames a second text with the same id."""
         return self.chunk_id if self.chunk is None or not self.chunk.chunk_id else self.chunk.chunk_id
 
     @classmethod
@@ -62,7 +62,7 @@ class ShownAnswer:
         time: when it was given, UTC.
         past_day: the day asked about, if in the past.
         chunks: in order.
-        listed_short: number of chunks missing here, because the entry had no room and the rest was erased.
+        listed_short: number of chunks missing here: the entry had no room for them, and their addendum was erased.
     """
 
     search_id: str
@@ -138,7 +138,7 @@ def _fetched(digests: Sequence[bytes], addenda: Addenda) -> dict[bytes, bytes]:
 
 
 def _row(candidates: Mapping[str, Any], place: Mapping[str, Any] | Sequence[int]) -> Mapping[str, Any]:
-    """Return the columns of one returned chunk: its own, or its row of an answer's."""
+    """Return the columns of one returned chunk: its own columns, or its row of the answer's columns."""
     if isinstance(place, Mapping):
         return place
     answer, index = place

@@ -48,7 +48,7 @@ class Counterfactual:
 
     @property
     def asks_otherwise(self) -> bool:
-        """Whether the sources would have been asked something else, which could give other candidates."""
+        """Whether the changes alter the queries to the sources, which could give other candidates."""
         return any(change.kind is AnswerChangeKind.REQUEST for change in self.changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Search:
 
     Attributes:
         single: the smallest single change; None if none suffices.
-        pair: if none does, the smallest pair among those tried, which are not all.
+        pair: if no single change suffices, the smallest pair among the pairs tried; not all pairs are tried.
         tried: number of changes tried in vain, by name.
     """
 
@@ -108,7 +108,7 @@ class _Trials:
     """Changes tried on a case.
 
     Attributes:
-        further: those that take the chunk to a later stage without showing it, the first of each name.
+        further: changes that take the chunk to a later stage without showing it, the first of each name.
     """
 
     def __init__(self, case: Case) -> None:
@@ -235,7 +235,7 @@ class LineUp:
         return any(ranked[place] == self._wanted for place in choice.chosen)
 
     def _within_limits(self, settings: Settings) -> list[int]:
-        """The rows that reach both limits, and those that `min_chunks` keeps."""
+        """Return the rows that reach both limits, and the rows that `min_chunks` keeps."""
         limit, scope = settings.similarity_threshold, scope_threshold(settings, self._calibrations)
         scopes, below = {}, {}
         for row, (chunk, score) in enumerate(zip(self._rows, self._scores)):

@@ -34,8 +34,9 @@ class Standing:
             relevance is known.
         place: 1-based place among all ranked candidates; None if dropped before.
         ranked: number of ranked candidates.
-        last: final score of the last chunk shown; None if none is.
-        supposed: dropped before ranking: relevance, boost and final are those without any limit.
+        last: final score of the last chunk shown; None if no chunk was shown.
+        supposed: the chunk was dropped before ranking; relevance, boost and final are computed as if there were no
+            limits.
     """
 
     tier: int
@@ -243,7 +244,7 @@ class Why:
         absence: why it was not a candidate; None if it was. If set, everything else except `same` is empty.
         fate: its fate.
         standing: its numbers; None if it was dropped before it was measured.
-        funnel: the stages it went through, the last being where it ended.
+        funnel: the stages that the chunk went through; it ended at the last of them.
         rank: its rank if shown.
         also_in: texts merged into it, if shown.
         swaps: pairs with another chunk whose order the tier reversed, if shown.

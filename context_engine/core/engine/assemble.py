@@ -89,7 +89,7 @@ def _notices(statuses: Sequence[SourceStatus], output: StageTwoOutput, missing: 
 
 
 def _of_search(status: SourceStatus, notice: Notice) -> Notice:
-    """Return a source's notice as one of the search; its message names the source."""
+    """Return a source's notice as a notice of the search; its message names the source."""
     message = f"source {status.source_id!r}: {notice.message}"
     return Notice(notice.code, notice.subject, message, notice.detail)
 
@@ -143,7 +143,7 @@ def overall_status(sources: Sequence[SourceStatus], *, rerank_failed: bool = Fal
 def missing_evidence(
     chunks: Iterable[RankedChunk], require_tiers: Sequence[int], require_sources: Sequence[str]
 ) -> MissingEvidence:
-    """Return the required tiers and sources that no returned chunk, nor one merged into it, comes from."""
+    """Return the required tiers and sources that neither a returned chunk nor a chunk merged into one comes from."""
     tiers: set[int] = set()
     sources: set[str] = set()
     for chunk in chunks:

@@ -242,7 +242,7 @@ def _turn(before: int | None, after: int | None) -> Turn:
 
 
 def _cause(steps: Sequence[StepEffect]) -> Step | None:
-    """Return the step that removed a chunk, else the (last) one that moved it furthest in its overall direction."""
+    """Return the step that removed a chunk, else the (last) step that moved it furthest in its overall direction."""
     if not steps:
         return None
     if steps[-1].after is None:

@@ -74,9 +74,10 @@ def check_mask(mask: Mask | None, settings: Settings, domain: DomainSpec) -> Non
 
 
 def masks_refused(registry: Registry, resolve: Callable[[DomainSpec, SearchRequest], EffectiveSettings]) -> bool:
-    """Whether the question of a refused request is recorded masked: if any domain masks stored questions.
+    """Return whether the question of a refused request is masked in its record: true if any domain masks stored
+    questions.
 
-    The domain of the request may be unknown, so all of them count.
+    The domain of the request may be unknown, so every domain counts.
     """
     for name, domain in registry.domains.items():
         try:

@@ -194,7 +194,7 @@ def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> li
 
     Args:
         calls: the time limit of each query begins now.
-        limit: most parallel calls of one source, those of other searches included.
+        limit: most parallel calls of one source, including the calls of other searches.
     """
     left = [countdown(call.query.timeout_s, clock.monotonic) for call in calls]
     replies = [Future[SourceReply]() for _ in calls]
@@ -210,7 +210,7 @@ def call_sources(calls: Sequence[SourceCall], *, limit: int, clock: Clock) -> li
 
 
 def _joint(calls: Sequence[SourceCall]) -> list[list[int]]:
-    """Group the calls, by index, that are made together: those to sources of one store with the same query."""
+    """Group the indices of calls that are made together: calls to sources of one store with the same query."""
     groups: list[list[int]] = []
     of_store: dict[int, list[list[int]]] = {}
     stores = [call.source.store for call in calls]  # kept alive, since ids of collected objects are reused

@@ -117,11 +117,11 @@ def _checked(name: str, values: Sequence[float], keys: Sequence[Key]) -> Mapping
 def blend_relevance(table: CandidateTable, rows: Sequence[int], best: Sequence[int], settings: Settings) -> None:
     """Set the relevance of the candidates: a learnt blend if the domain has one, else w * stage 1 + (1 - w) * model.
 
-    A blend that was learnt with other scorers is not used, and a notice says so. Nor is it used for a single
-    candidate, which there is nothing to compare with.
+    A blend that was learnt with other scorers is not used, and a notice says so. A single candidate is not blended
+    either: there is nothing to compare it with.
 
     Args:
-        best: the rows that the reranker read; the others stay below them.
+        best: the rows that the reranker read; all other rows stay below them.
     """
     if not table.rerank_scores:
         best = rows

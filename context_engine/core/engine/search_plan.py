@@ -231,7 +231,7 @@ def _check_keys(keys: Iterable[str], allowed: type[SettingsGroup]) -> None:
 
 
 def _message(error: ValidationError) -> str:
-    """Return the first problem as a sentence; a problem between several settings names them itself."""
+    """Return the first problem as a sentence. A problem between several settings already names them."""
     first = error.errors(include_url=False)[0]
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "value_error":

@@ -133,9 +133,9 @@ def shortlist(
 ) -> list[int] | None:
     """Return the rows whose texts must be analysed, in order; None for all rows. Set the relevance of every row.
 
-    Sources that share a scorer, as those of one base do, give many more candidates than an answer has room for. Their
-    scores alone determine the relevance and the final score of each. The best by either are analysed, and all rows
-    with the same text as one of them.
+    Sources that share a scorer (all sources of one base do) give many more candidates than an answer has room for. The
+    scores alone determine the relevance and the final score of each candidate. The best candidates by either are
+    analysed, and all rows with the same text as one of them.
 
     The other rows are ranked by their scores: merging, thresholds and scope only remove rows. So if none of the others
     is returned, the answer has the same chunks as with an analysis of all rows; only near-duplicates beyond the best
@@ -161,7 +161,7 @@ def shortlist(
 
 
 def boosts(table: CandidateTable, rows: Sequence[int], settings: Settings) -> list[float]:
-    """Return the authority boost of each row: that of its tier, or 0 if it is not trusted."""
+    """Return the authority boost of each row: the boost of its tier, or 0 if it is not trusted."""
     of_tier = {tier: settings.authority_boosts.of(tier) for tier in TIERS}
     return [of_tier[table.tiers[row]] if table.trusted(row) else 0.0 for row in rows]
 

@@ -72,7 +72,7 @@ class PreparedQuery:
         references: section numbers (`4.2.1(b)`).
         phrases: quoted phrases of two words or more.
         expansions: other words for its terms.
-        sub_queries: parts and other wordings of the question, searched in addition.
+        sub_queries: parts and other wordings of the question that are searched too.
         concepts: the topics of the question, named by a refiner.
         suggestions: likely corrections: (word as written, word as in the glossary or the texts).
         corrected: whether `text` contains the suggestions instead of the words as written, because those found nothing;

@@ -2,7 +2,7 @@
 
 A domain's rule, a source's rule and, where one of the two exists, the clearance for the source's classification must
 all hold. Without a rule a source is open. A document may raise its classification and then needs that clearance, with
-or without a rule. What a principal may not search looks to it as if it did not exist."""
+or without a rule. A source that a principal may not search appears not to exist."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_PRINCIPALS: Final = 1024
 def admits(rule: AccessRule, principal: Principal) -> bool:
     """Return whether a rule admits a principal; the classification of the source is a separate condition.
 
-    One of the roles or groups is enough, and the clearance must be reached. A rule that names nothing admits nobody.
+    The principal needs one of the roles or groups, and the clearance. An empty rule admits nobody.
     """
     named = bool(rule.roles or rule.groups)
     if named and principal.roles.isdisjoint(rule.roles) and principal.groups.isdisjoint(rule.groups):
@@ -49,7 +49,7 @@ def access_class(rules: str, declared: Classification, claimed: Classification |
     """Return the class of a document.
 
     Args:
-        claimed: its own classification; counts if higher.
+        claimed: the document's own classification; it counts if it is higher.
     """
     effective = declared if claimed is None or claimed.rank <= declared.rank else claimed
     raised = effective.rank > declared.rank
@@ -83,7 +83,8 @@ class ManifestPolicy:
     """The rules of the manifests; an `AccessPolicy`. Safe for many threads.
 
     Args:
-        domains: the whole registry; a source that several domains register is open to everyone whom one of them admits.
+        domains: the whole registry; a source that several domains register is open to everyone whom one of the domains
+            admits.
     """
 
     def __init__(self, domains: Mapping[str, DomainSpec]) -> None:
@@ -244,7 +245,7 @@ def visible(registry: R, policy: AccessPolicy, principal: Principal) -> R:
 
 
 def _asked(ask: Callable[[], T]) -> T:
-    """Return a policy's answer; the policy may run on another server, and whatever it raises denies access."""
+    """Return a policy's answer. The policy may run on another server; any exception denies access."""
     try:
         return ask()
     except Exception as error:

@@ -119,9 +119,9 @@ unless { principal in resource.raised_to };
 def cedar_policies(domains: Iterable[DomainSpec]) -> str:
     """Return the rules as a Cedar policy set: `search` applies to a Source, `read` to a Document in it.
 
-    There is one policy per source: Cedar's default, too, is that what no policy permits is forbidden. A source is
-    `Source::"DOMAIN/ID"`, as several domains may register it, each with its own rule. A clearance is an entity that is
-    a member of every lower one.
+    There is one policy per source; Cedar also forbids by default what no policy permits. A source is
+    `Source::"DOMAIN/ID"`, because several domains may register it, each with its own rule. A clearance is an entity
+    that is a member of every lower clearance.
     """
     blocks = (_domain(domain) for domain in sorted(domains, key=lambda spec: spec.domain))
     return "\n".join((_HEAD, *blocks, _RAISED))

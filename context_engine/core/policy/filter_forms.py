@@ -68,7 +68,7 @@ _ITEMS: Final = re.compile(r"""\s*(?:"([^"]*)"|([^,]+?))\s*(?:,|$)""")
 
 
 def parse_filter(value: Any) -> Filter | None:
-    """Return a filter from any form people write; None for None and for an empty form.
+    """Parse a filter from any form that people write; return None for None and for an empty form.
 
     Args:
         value: a `Filter`; a mapping of fields to values, lists (membership) and suffixed fields
@@ -80,7 +80,7 @@ def parse_filter(value: Any) -> Filter | None:
 
     Raises:
         InvalidFilter: the form, a field, an operator or a value cannot be used, or there are more than 1000 conditions;
-            names it and what is allowed.
+            the message names it and the allowed values.
     """
     if value is None or isinstance(value, Condition | And | Or | Not):
         return value
@@ -150,7 +150,8 @@ def _clause(text: str) -> Filter:
 
 
 def _unwrapped(text: str) -> str:
-    """Return a list without the brackets around all of it; those of `4.2.1(a),4.2.1(b)` and `(a),(b)` stay."""
+    """Return a list without the brackets around the whole list; the brackets in `4.2.1(a),4.2.1(b)` and `(a),(b)` stay.
+    """
     if text[:1] + text[-1:] not in ("[]", "()"):
         return text
     depth = 0

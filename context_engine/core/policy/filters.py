@@ -1,14 +1,14 @@
-"""Filters: which fields of a chunk a filter sees, and whether the chunk matches.
+"""Evaluate filters: the fields of a chunk that a filter sees, and whether the chunk matches.
 
 The comparison law, in this order:
 
 - A missing field (absent, None) fails every comparison except `empty`, `ne`, `not_in` and `not_contains`, which hold.
 - `ne`, `not_in` and `not_contains` are the exact opposites of `eq`, `in` and `contains`.
 - A field that holds a list matches if any member does.
-- A number and a number, or a number and a text that reads as one, compare as numbers. True and False are no numbers.
+- Two numbers, or a number and a text that reads as a number, compare as numbers. True and False are not numbers.
 - Two dates compare as dates; a date and a moment by their day; a moment without an offset is UTC. A text counts as a
   date when it is ISO with dashes (`2025-06-30`, `2025-06-30T12:00Z`). A bare year is a number, never a date.
-- For an order, two texts that both read as numbers compare as numbers, other texts in alphabetical order.
+- For `gt`, `gte`, `lt` and `lte`, two texts that read as numbers compare as numbers, other texts alphabetically.
 - `version` and `document_version` compare without the letter or word before the number: "v3.2" is "3.2".
 - Otherwise equality, containment, start and end compare casefolded texts; an order between different kinds is False.
 """
@@ -67,9 +67,9 @@ _OPPOSITE: Final = {
 
 
 def own_fields(chunk: Chunk) -> dict[str, Any]:
-    """Return what a filter sees of the chunk alone: its metadata, then its own fields that have a value.
+    """Return the fields of the chunk itself: its metadata, then the fields of `Chunk` that have a value.
 
-    An own field hides metadata of the same name. `version` is `document_version`.
+    A field of `Chunk` hides metadata of the same name. `version` is `document_version`.
     """
     fields = dict(chunk.metadata)
     for name in _OWN:
@@ -193,7 +193,7 @@ def _number(value: Any) -> int | float | None:
 
 
 def _dates(have: Any, want: Any) -> tuple[date, date] | None:
-    """Return both as dates, or both as moments in UTC where both have a time; None if one is neither."""
+    """Return both values as dates, or as moments in UTC if both have a time; None if one of them is neither."""
     left, right = _date(have), _date(want)
     if left is None or right is None:
         return None

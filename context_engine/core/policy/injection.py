@@ -1,7 +1,7 @@
 """Injection detection: text that gives orders to a model, or imitates prompts, fences, citations and tags.
 
-A heuristic over the text as it reads, however it is disguised: one clear sign makes a text suspect, and so do two
-weaker ones near each other. It recognises phrases and marks, not intentions.
+A heuristic over the undisguised text: one clear sign makes a text suspect, and so do two weaker signs near each other.
+It recognises phrases and marks, not intentions.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ class _Sign(NamedTuple):
 def injection_findings(text: str) -> tuple[InjectionFinding, ...]:
     """Return the signs of injection in a text, by place; () for a harmless text.
 
-    Signs of one kind that overlap are one.
-    It sees through case, look-alike letters, characters that show nothing, entities and escapes (nested too), letters
-    spelt apart or run together, digits for letters, reversed text, Base64 and hexadecimal digits. Time grows linearly.
+    Overlapping signs of one kind count as one sign. The detection sees through case, look-alike letters, characters
+    that show nothing, entities and escapes (nested too), letters spelt apart or run together, digits for letters,
+    reversed text, Base64 and hexadecimal digits. Time grows linearly.
     """
     findings: list[InjectionFinding] = []
     for kind, start, end in sorted((sign.kind, sign.start, sign.end) for sign in _suspected(_signs(text, 0))):
@@ -138,7 +138,7 @@ def _at(passage: HiddenPassage, signs: Iterable[_Sign]) -> Iterator[_Sign]:
 
 
 def _suspected(signs: Iterable[_Sign]) -> Iterator[_Sign]:
-    """Yield the signs whose weights suffice, with those near them; among nearby signs each rule counts once."""
+    """Yield the signs that suffice by weight, with the signs near them; among nearby signs each rule counts once."""
     near: list[_Sign] = []
     last = 0
     for sign in sorted(signs):
@@ -245,7 +245,7 @@ def _phrase_class(name: str) -> PhraseClass:
 
 
 def _together(rule: Rule, places: dict[str, list[tuple[int, int]]], text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the places where all classes of a rule stand in one sentence."""
+    """Yield the places where all classes of a rule occur in one sentence."""
     if len(rule.classes) == 1:
         yield from ((start, end, rule.weight) for start, end in places[rule.classes[0]])
         return

@@ -29,7 +29,8 @@ class PromptMark(NamedTuple):
     pattern: str
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield the matches in a text. The pattern is compiled for the first text that holds `needs`: few do."""
+        """Yield the matches in a text. The pattern is compiled only when a text contains `needs`, because few texts do.
+        """
         return _compiled(self.pattern).finditer(text) if self.needs in text else iter(())
 
 
@@ -179,13 +180,12 @@ class PhraseClass:
     """The phrases of one class, in any language; its patterns are compiled when a text may hold one of them.
 
     Args:
-        phrases: words parted by one blank; "*" at the end of one for any ending.
+        phrases: words separated by one blank; "*" at the end of a word stands for any ending.
 
     Attributes:
         needs: of each phrase that begins and ends with words, the `words_of` every text with it.
-        begins: the first letters of each phrase that is looked for in letters without blanks; all such letters with
-            the phrase hold them.
-        characters: the first of each other phrase, which may stand within a word.
+        begins: the first letters of each phrase that is looked for in letters without blanks.
+        characters: the first character of each other phrase, which may stand within a word.
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
@@ -267,7 +267,7 @@ _RUN_TOGETHER: Final = re.compile(r"[a-z0-9]{18,}+")
 
 
 class HiddenPassage(NamedTuple):
-    """A passage [start, end) of a text, and what it says."""
+    """A hidden passage: its place [start, end) in a text, and its plain text."""
 
     start: int
     end: int
@@ -327,7 +327,8 @@ def reversed_text(text: str) -> Iterator[HiddenPassage]:
 
 
 def apart(folded: str) -> Iterator[HiddenPassage]:
-    """Yield letters spelt one by one, and words run together, in a folded text; the passages' words have no blanks."""
+    """Yield passages of a folded text with letters spelt one by one, or with words run together; each without blanks.
+    """
     lengths = list(map(len, folded.split()))
     long = max(lengths, default=0) >= _LEAST_APART
     if long or lengths.count(1) >= _LEAST_SPELT or 2 * lengths.count(2) > len(lengths):

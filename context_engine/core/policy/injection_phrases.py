@@ -1,7 +1,8 @@
 """The phrases and rules of injection detection, in several languages: data of `core.policy.injection`.
 
-Each class of phrases has its phrases by language, separated by "|"; a "*" stands for any ending of a word. They are
-written plainly and folded before they are compared: case, accents and look-alike letters make no difference."""
+Each class lists its phrases by language, separated by "|"; "*" stands for any ending of a word. Phrases are folded
+before they are compared, so case, accents and look-alike letters make no difference.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from typing import Final, NamedTuple
 
 
 class Rule(NamedTuple):
-    """Classes of phrases that are a sign if all of them stand in one sentence, in any order.
+    """Classes of phrases that together are a sign if a sentence contains all of them, in any order.
 
     Attributes:
-        classes: the rarest in harmless text first; if it is missing, the others are not searched.
+        classes: the class that is rarest in harmless text first; if it is missing, the others are not searched.
         weight: 2 is enough by itself, 1 with another rule or mark near it.
     """
 

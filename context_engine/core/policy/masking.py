@@ -1,9 +1,10 @@
 """Personal data in texts and results, replaced by keyed pseudonyms such as `[IBAN 7f3a90b1c2d4]`.
 
-A pseudonym is 12 hexadecimal digits of HMAC-SHA-256 over kind and value: with one key the same value has the same
-pseudonym wherever and however it is written, and without the key nobody can tell the value, nor try all of them. Of a
-million values two share a pseudonym with a probability of .002. What identifies a chunk, a document or a place (ids,
-paths, addresses) stays as it is, so that citations open."""
+A pseudonym is 12 hexadecimal digits of HMAC-SHA-256 over kind and value. Under one key a value has the same pseudonym
+wherever and however it is written. Without the key nobody can compute the value, or test guesses. Among a million
+values, two share a pseudonym with a probability of .002. Ids, paths and addresses that identify a chunk, a document or
+a place stay unchanged, so that citations open.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +41,13 @@ _PSEUDONYM: Final = re.compile(rf"(\[[A-Z][A-Z0-9_-]{{0,31}} (?=[0-9]*[a-f])[0-9
 
 
 class PseudonymMask:
-    """Replaces what maskers find by pseudonyms; a `Mask`. Safe for several threads if the maskers are.
+    """Replaces the values that maskers find by pseudonyms; a `Mask`. Safe for several threads if the maskers are.
 
     Args:
         maskers: each reads the whole text.
         key: the secret key of the pseudonyms.
-        allowed: values that are not masked, in any spelling that a masker reads; "@bank.example" for every address of a
-            mail domain.
+        allowed: values that are not masked, in any spelling that a masker recognises; "@bank.example" for every address
+            of a mail domain.
     """
 
     def __init__(self, maskers: Sequence[Masker], key: bytes, allowed: Collection[str] = ()) -> None:
@@ -57,9 +58,9 @@ class PseudonymMask:
     def __call__(self, text: str) -> str:
         """Return a text with every value that is not allowed replaced.
 
-        Existing pseudonyms are skipped. Replacing one value may expose another next to it, so the text is read until
-        nothing more is found; masking the result again does not change it. A passage in invisible characters, which a
-        model can read, is shown in ⟦brackets⟧ if it holds a value.
+        Existing pseudonyms are skipped. Replacing a value may expose another value next to it, so the text is read
+        until nothing more is found; masking the result again does not change it. A passage in invisible characters,
+        which a model can read, is shown in ⟦brackets⟧ if it holds a value.
 
         Raises:
             MaskingError: a masker failed.
@@ -70,7 +71,7 @@ class PseudonymMask:
         return text
 
     def pseudonym(self, kind: str, value: str) -> str:
-        """Return the pseudonym of a value; it holds a letter, so that it cannot pass for a number."""
+        """Return the pseudonym of a value. It contains a letter, so that it cannot be taken for a number."""
         digest = hmac.new(self._key, f"{kind}\0{value}".encode(), "sha256").hexdigest()
         windows = (digest[start : start + _LENGTH] for start in range(len(digest) - _LENGTH + 1))
         return f"[{kind} {next((window for window in windows if _LETTER.search(window)), 'a' * _LENGTH)}]"
@@ -126,7 +127,7 @@ def _found(masker: Masker, text: str) -> list[PersonalData]:
 
 
 def _apart(places: Iterable[PersonalData]) -> list[PersonalData]:
-    """Return places in the order of the text; overlapping ones become one, named after the longest."""
+    """Return places in the order of the text; overlapping places are joined and named after the longest."""
     out: list[PersonalData] = []
     longest = 0
     for place in sorted(places, key=lambda place: (place.start, -place.end)):
@@ -166,7 +167,7 @@ _IDENTITIES: Final = frozenset(
 
 
 def masked_chunk(chunk: Chunk, mask: Mask) -> Chunk:
-    """Return a chunk with text, title, headings and metadata masked; its span stays that of the document."""
+    """Return a chunk with text, title, headings and metadata masked; its span still refers to the unmasked document."""
     return masked_labels(chunk, mask)._replace(content=mask(chunk.content))
 
 
@@ -197,7 +198,7 @@ def with_masked_chunks(result: SearchResult, mask: Mask) -> SearchResult:
 
 
 def as_kept(result: SearchResult, mask: Mask | None) -> SearchResult:
-    """Return a result as it may be stored: with its question masked if the domain sets `mask_stored_queries`."""
+    """Return the result to store: its question is masked if the domain sets `mask_stored_queries`."""
     if mask is None or not result.settings.values.mask_stored_queries:
         return result
     return with_masked_query(result, mask)
@@ -283,7 +284,9 @@ def _masked_member(member: Member, mask: Mask) -> Member:
 
 
 def _masked(value: Any, mask: Mask) -> Any:
-    """Return a JSON value with every text and number in it masked; a field's name is read together with its value."""
+    """Return a JSON value with every text and number in it masked. A masker reads a field's name together with its
+    value.
+    """
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):

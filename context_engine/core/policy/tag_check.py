@@ -1,13 +1,13 @@
-"""Whether a provenance tag is complete, fresh, and consistent with its text and the ranking rule.
+"""Check whether a provenance tag is complete, fresh, and consistent with its text and the ranking rule.
 
 The checks, in this order:
 
 - tag: the seven keys and nothing else, each of its type.
 - text: `extra.content_sha256` is the SHA-256 of the text; noted if only the tag was saved.
 - authority: type and tier agree with each other and with the fields beside the tag.
-- score: rag_score = relevance_weight * relevance + authority_weight * boost within 0.0001, the boost is the tier's.
-- fresh: fetched_at + ttl_seconds is not before the given moment; an expired text is noted, it does not fail.
-- order: within one search no score is above the one before it, and nothing appears twice.
+- score: rag_score = relevance_weight * relevance + authority_weight * boost within 0.0001, with the boost of the tier.
+- fresh: fetched_at + ttl_seconds is not before the given moment; an expired text is noted but does not fail.
+- order: within one search the scores do not rise, and no text appears twice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CheckState(StrEnum):
 
 
 class TagFinding(NamedTuple):
-    """The outcome of one check; the message is empty if all is well."""
+    """The outcome of one check; the message is empty if the check passed."""
 
     state: CheckState
     message: str = ""
@@ -129,7 +129,7 @@ def _complete(tag: Mapping[str, Any] | None) -> TagFinding:
 
 
 def _type(key: str, value: Any) -> str:
-    """Return what is wrong with the value of a key; "" if nothing is."""
+    """Return the problem with the value of a key; "" if there is none."""
     if key == "source_id":
         return "" if isinstance(value, str) and value else "must be text"
     if key == "source_type":
@@ -257,7 +257,7 @@ def _span(seconds: int) -> str:
 def _order(
     previous: _Numbers | None, numbers: _Numbers, tag: Mapping[str, Any], seen: set[tuple[str, str, str]]
 ) -> TagFinding:
-    """Compare with the text before, if both are of one search. Scores equal to four decimals may be in either
+    """Compare a text with the previous one if both come from one search. Scores equal to four decimals may be in either
     order."""
     identity = (str(numbers.search_id), str(tag.get("source_id")), str(_extra(tag).get("chunk_id")))
     twice = identity in seen and bool(_extra(tag).get("chunk_id"))

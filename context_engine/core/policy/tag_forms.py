@@ -1,4 +1,4 @@
-"""Saved answers in the forms in which they occur, parsed into texts with their tags."""
+"""Parse saved answers, in all forms in which they occur, into texts with their tags."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class TagReading:
     """A saved answer.
 
     Attributes:
-        settings: the settings it was ranked with; the defaults if it does not say.
-        settings_known: whether it says.
+        settings: the settings of the ranking; the defaults if the answer does not state them.
+        settings_known: whether the answer states its settings.
     """
 
     texts: tuple[TaggedText, ...]
@@ -61,8 +61,8 @@ def read_tagged(data: Any) -> TagReading:
 
     Forms: the object of `search --json`; a list of chunk dicts; a workflow node's output: an object that holds, at any
     depth, `result`, `records`, `chunks`, `json` or `outputs`, with items of `content` and `metadata`, the tag in the
-    item, its `metadata` or `doc_metadata`, as `_provenance` (a mapping or JSON text) or spread out over its keys. A tag
-    alone, or a list of tags, is read too: its text is not at hand then.
+    item, its `metadata` or `doc_metadata`, as `_provenance` (a mapping or JSON text) or spread out over its keys. A
+    tag alone, or a list of tags, is read too, without a text.
 
     Raises:
         InvalidRequest: it holds no list of texts.
@@ -110,7 +110,7 @@ def _is_tag(value: Any) -> bool:
 
 
 def _parsed(value: Any) -> Any:
-    """Return the value of JSON text: a node passes its output on as text where a variable is of type string."""
+    """Return the value of a JSON text: a node passes on its output as text if a variable has the type string."""
     if not isinstance(value, str):
         return value
     try:
@@ -143,9 +143,9 @@ def _tagged(item: Any, number: int) -> TaggedText:
 
 
 def _tags(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any] | None]:
-    """Yield the tag at each place where one may stand, nearest to the text first; None for a place without one.
+    """Yield the tag at each place that may have one, nearest to the text first; None for a place without a tag.
 
-    Only metadata is looked through for keys spread out: a chunk dict itself holds keys of the same names.
+    Only metadata is searched for the separate keys of a tag, because a chunk dict has keys of the same names.
     """
     yield _whole_tag(item)
     metadata = item.get("metadata")

@@ -1,4 +1,4 @@
-"""Effective authority: the manifest is a ceiling for what a document claims about itself."""
+"""Effective authority: the manifest limits the authority that a document may claim for itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EffectiveAuthority(NamedTuple):
 
 
 def declared_authority(spec: SourceSpec) -> EffectiveAuthority:
-    """Return the authority that the manifest declares, which is that of a chunk without claims."""
+    """Return the authority that the manifest declares; a chunk without claims has this authority."""
     defaulted = ("source_type", "authority_tier", "trust_class") if spec.trust_document_metadata else ()
     return EffectiveAuthority(spec.type, spec.tier, spec.trust, spec.classification, {}, defaulted)
 

@@ -67,7 +67,7 @@ class Freshness(NamedTuple):
     Attributes:
         basis: origin (the content's own time), indexed (when it was indexed here), retrieved (when the source
             answered).
-        state: unknown on basis retrieved, as the time of the answer says nothing about the content's age.
+        state: unknown if the basis is `retrieved`, because the time of the answer says nothing about the content's age.
     """
 
     fetched_at: datetime

@@ -1,4 +1,4 @@
-"""What a question shows: its language, codes, section references and quoted phrases."""
+"""Find the language, codes, section references and quoted phrases of a question."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ for _language, _words in _FUNCTION_WORDS.items():
 
 
 def language(text: str) -> str:
-    """Return the ISO 639-1 code of the language a text is most likely in, "und" where it has no words.
+    """Return the ISO 639-1 code of a text's most likely language; "und" if the text has no words.
 
     Chinese, Japanese and Korean characters are counted two to a word against the words of other scripts, so that
     "NPA 的审批标准" is Chinese and "What does 审批 mean?" English. Latin words without a function word are
@@ -150,9 +150,9 @@ _QUOTED: Final = re.compile(r'"([^"]{1,300})"')
 def codes(text: str) -> tuple[str, ...]:
     """Return the identifiers and numbered instruments of a cleaned text, as written, each once.
 
-    Letters typed small are an identifier only with three digits or more ("npa-001", not "covid-19"). Capitals and a
-    number are one with two digits or more, where they are no currency, month, year, share or length of time. Nor is a
-    time a name: "post-2008", "notice of 30 days".
+    Lower-case letters with a number are an identifier only with three digits or more ("npa-001", not "covid-19").
+    Capitals with a number need two digits or more, and must not be a currency, month, year, share or length of time.
+    Times are not names: "post-2008", "notice of 30 days".
 
     >>> codes("Does MAS Notice 637 apply to NPA-001 within 12-month terms?")
     ('MAS Notice 637', 'NPA-001')
@@ -170,7 +170,8 @@ def codes(text: str) -> tuple[str, ...]:
 
 
 def _is_instrument(match: re.Match[str]) -> bool:
-    """Whether letters that stand apart before the number are capitals, and no word: not "policy after 2020"."""
+    """Return whether the letters separated from the number are capitals and not a word; "policy after 2020" is no name.
+    """
     letters = match[3].rstrip(" ")
     return letters == match[3] or (letters.isupper() and letters.casefold() not in STOP_WORDS)
 
@@ -216,7 +217,7 @@ def _named(match: re.Match[str]) -> str:
 def references(text: str) -> tuple[str, ...]:
     """Return the section numbers of a cleaned text, each once: `4.2.1`, `4.2.1(b)`, `3.5` after "section" or "rule".
 
-    After such a word or sign a space may stand before an item.
+    After a word such as "section" or a sign, a space may separate the number from an item: `7.2 (c)`.
 
     >>> references("section 4.2.1(b) of the NPA SOP, Rules 3.5 and 8.4.1, § 7.2 (c), a limit of 5.5 %")
     ('4.2.1(b)', '3.5', '8.4.1', '7.2 (c)')

@@ -31,9 +31,9 @@ _MOST_LINKS: Final = 4
 
 
 def acronyms(text: str) -> dict[str, str]:
-    """Return {acronym: long form} for what a text defines, the long form it gives most often.
+    """Return {acronym: long form} for the acronyms that a text defines, with the long form it gives most often.
 
-    Read are "New Product Approval (NPA)", "NPA (New Product Approval)", "NPA means New Product Approval" and
+    Recognised forms: "New Product Approval (NPA)", "NPA (New Product Approval)", "NPA means New Product Approval" and
     "NPA: New Product Approval". Every letter of the acronym must begin a word of the long form, in order, or follow
     inside the word of the letter before; only words such as "of" and "the" may be left out, and the first may not.
 
@@ -46,7 +46,7 @@ def acronyms(text: str) -> dict[str, str]:
 def glossary_of(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the acronyms that the texts define, each with its long forms, the most frequent first.
 
-    Spellings that differ in case or in a plural alone are one long form.
+    Spellings that differ only in case or in a plural count as one long form.
     """
     counts: dict[str, Counter[str]] = {}
     spelled: dict[tuple[str, str], Counter[str]] = {}
@@ -80,7 +80,7 @@ def _singular(short: str, long: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _long_form(short: str, text: str, *, ends: bool) -> str | None:
-    """Return the words that spell an acronym: the last ones of the text, or the first; best one letter a word."""
+    """Return the last or the first words of the text that spell an acronym, preferably with one letter a word."""
     letters = re.sub(r"[^a-z0-9]", "", re.sub(r"(?<=[A-Z0-9])s$", "", short).casefold())
     words = list(_WORD.finditer(text))
     candidates: list[list[re.Match[str]]] = []
@@ -96,13 +96,15 @@ def _long_form(short: str, text: str, *, ends: bool) -> str | None:
 
 
 def _as_written(text: str, words: list[re.Match[str]]) -> str | None:
-    """The words as they stand; None for a single one, which is a name and no long form."""
+    """Return the words as written; None for a single word, which is a name and not a long form."""
     long = " ".join(text[words[0].start() : words[-1].end()].split())
     return long if len(words) > 1 or "-" in long else None
 
 
 def _spells(letters: str, words: list[str], *, first: bool = True) -> bool:
-    """Whether the words spell the letters: each takes its first letter and perhaps some more; links may take none."""
+    """Return whether the words spell the letters: each word gives its first letter and perhaps more; link words may
+    give none.
+    """
     if not words:
         return not letters
     word, rest = words[0], words[1:]
@@ -114,7 +116,9 @@ def _spells(letters: str, words: list[str], *, first: bool = True) -> bool:
 
 
 def _takes(letters: str, word: str) -> Iterator[int]:
-    """How many letters a word may stand for: its first, then further ones that follow inside it in order."""
+    """Return how many of the letters a word can stand for: its first letter, then letters that follow inside it in
+    order.
+    """
     place = 0
     for taken, letter in enumerate(letters, start=1):
         place = word.find(letter, place) + 1
@@ -161,8 +165,8 @@ class Glossary:
     """Finds the names of a glossary in queries.
 
     Args:
-        entries: {term: other names of it}. A term is also called by each of its names, a name by its term alone, for
-            one acronym may stand for several things.
+        entries: {term: other names of it}. A query with the term is expanded by each name; a query with a name is
+            expanded by the term only, because an acronym may stand for several things.
     """
 
     def __init__(self, entries: Mapping[str, Sequence[str]]) -> None:
@@ -204,7 +208,7 @@ class Glossary:
         return list(mentions.values())
 
     def _possible(self, words: Sequence[_Word], unknown: set[int]) -> Iterator[tuple[_GlossaryName, int]]:
-        """Where a name may begin: one of its words is there, or it has one word only."""
+        """Return where a name may begin: at one of its words; a name of one word may begin anywhere."""
         for place, word in enumerate(words):
             for form in word.forms if STOP_WORDS.isdisjoint(word.forms) else ():
                 yield from ((name, place - offset) for name, offset in self._by_word.get(form, ()))

@@ -1,4 +1,4 @@
-"""From the user's words to what is searched for; none of them is lost or replaced."""
+"""Turn the user's words into the prepared query; no word is lost or replaced."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Cleaned(NamedTuple):
 def clean(query: str, most: int = 10_000) -> Cleaned:
     """Return a query in one spelling, at most `most` characters long; a longer one is cut between words.
 
-    White space becomes single spaces, control and invisible characters go, full-width characters become ordinary ones,
-    typographic quotes and hyphens plain ones (a dash only inside a code), the rest is in NFC. Of no visible character,
-    the query stays as it is.
+    White space becomes single spaces, control and invisible characters are removed, full-width characters become
+    ordinary ones, typographic quotes and hyphens become plain (a dash only inside a code), and all other text is in
+    NFC. A query without a visible character is returned unchanged.
 
     >>> clean("  What does\\u00a0“NPA\\u2011001” say? ").text
     'What does "NPA-001" say?'
@@ -97,9 +97,9 @@ _MOST: Final = 6
 def sub_questions(text: str) -> tuple[str, ...]:
     """Return the parts of a cleaned question that can be asked alone, at most six; () if it has only one.
 
-    Parts are its sentences, the items of an enumeration, what an "and" before a question word joins, and the two sides
-    of a comparison. A part needs two search terms; quotes are never cut. Items of an enumeration keep what leads to
-    them.
+    Parts are its sentences, the items of an enumeration, the clauses joined by an "and" before a question word, and the
+    two sides of a comparison. A part needs two search terms; quotes are never cut. Items of an enumeration keep the
+    words that lead to them.
 
     >>> sub_questions("Who approves a new product and when must Compliance be told?")
     ('Who approves a new product', 'when must Compliance be told')
@@ -164,7 +164,7 @@ def prepare(
         expansion_weight: weight of another name relative to the user's own, [0, 1]; 0 for no expansion.
         multi_query: whether its parts are searched too (`sub_questions`).
         most_chars: a longer query is cut, with a notice.
-        segmenter: what cuts Chinese, Japanese and Korean into words.
+        segmenter: the segmenter of Chinese, Japanese and Korean words.
 
     Raises:
         MissingExtra: the segmenter is not installed.
@@ -194,8 +194,8 @@ def prepare(
 def variants(query: PreparedQuery) -> tuple[str, ...]:
     """Return the query with each expanded term under another of its names, at most three; () without expansions.
 
-    What a text holds of the question is measured by the wording that suits it best: "NPA criteria" and "New Product
-    Approval criteria" ask the same. Codes stay as they are.
+    The coverage of a text is measured by the wording that suits the text best: "NPA criteria" and "New Product Approval
+    criteria" ask the same. Codes stay as they are.
     """
     names: dict[str, list[str]] = {}
     for expansion in query.expansions:
@@ -249,7 +249,7 @@ def refined(query: PreparedQuery, answer: Any, *, refiner: str, weight: float) -
         weight: of expansions, [0, 1]; a concept counts a fifth of it.
 
     Raises:
-        RefinerError: the answer is no `Refinement` of texts.
+        RefinerError: the answer is not a `Refinement` of texts.
     """
     if not isinstance(answer, Refinement) or not all(isinstance(text, str) for text in (answer.text, *answer.concepts)):
         raise RefinerError(f"{refiner} gave no wording that can be used")

@@ -1,12 +1,12 @@
-"""Spelling: which words of a query may be misspelt, which words are near, and the query in the other spelling.
+"""Find words of a query that may be misspelt, the words near them, and the query in the corrected spelling.
 
-One slip of the keyboard parts a word, or its stem, from one suggested for it, from eight letters on two; a word of four
-or five letters has one letter too many, too few or swapped, for with one replaced it is most often another word. A
-suggestion is `confident` from six letters on, where it begins with the same letter.
+A suggested word differs from the written word, or from its stem, by one typing slip; in words of eight letters or more
+by up to two. In a word of four or five letters the slip must add, drop or swap a letter: a replaced letter mostly gives
+another real word. A suggestion is `confident` if it has six letters or more and begins with the same letter.
 
-Measured on three collections of 719 to 13,012 texts, at the threshold that keeps 98.5 % of their own questions: of 600
-questions of another subject a search in confident spellings answers 0 to 1.5 % more, and of questions with two misspelt
-words 7 to 38 % more find what they should.
+Measured on three collections of 719 to 13,012 texts, at the threshold that keeps 98.5 % of their own questions: with
+confident spellings, 0 to 1.5 % more of 600 off-topic questions are answered, and 7 to 38 % more of the questions with
+two misspelt words find their text.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _QUOTED: Final = re.compile(r'"[^"]*"')
 def edits(first: str, second: str, most: int) -> int | None:
     """Return the number of typing slips between two words; None if more than `most`.
 
-    A slip puts a letter in, leaves one out, replaces one or swaps two neighbours; no letter is touched twice (optimal
-    string alignment).
+    A slip adds, drops or replaces a letter, or swaps two neighbours; no letter is changed twice (optimal string
+    alignment).
 
     >>> edits("lenght", "length", 2), edits("minimun", "minimum", 2), edits("limit", "links", 1)
     (1, 1, None)
@@ -54,7 +54,7 @@ def edits(first: str, second: str, most: int) -> int | None:
 
 
 def near_words(word: str, vocabulary: Iterable[str]) -> list[tuple[int, str]]:
-    """Return (slips, word) for the words of a vocabulary that a misspelt one may stand for, the nearest first.
+    """Return (slips, word) for the words of a vocabulary that a misspelt word may stand for, the nearest first.
 
     A longer word in another inflection, whose stem is one slip away, counts as two slips away.
 
@@ -80,7 +80,7 @@ def near_words(word: str, vocabulary: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def _of_like_letters(word: str, vocabulary: Iterable[str], most: int) -> list[str]:
-    """Return the words whose letters differ by at most two per slip: the one replaced and its replacement."""
+    """Return the words whose letters differ by at most two per slip: the replaced letter and its replacement."""
     letters = _letters(word)
     return [other_word for other_word in vocabulary if (letters ^ _letters(other_word)).bit_count() <= 2 * most]
 
@@ -109,8 +109,8 @@ def is_offered(word: str) -> bool:
 def words_to_check(text: str) -> tuple[str, ...]:
     """Return the words of a cleaned query that may be misspelt, as written, each once and at most 32.
 
-    Never one are a code, a number, a reference, what stands in quotes, a word of fewer than four letters, a word in
-    capitals or CJK, a stop word, and a name: a capital letter inside a sentence.
+    Left out are codes, numbers, references, quoted words, words of fewer than four letters, words in capitals or CJK,
+    stop words, and names (a capital letter inside a sentence).
 
     >>> words_to_check('minimun lenght of "pass wrods" in NPA-001 says Marten, 3rd paragrpah of 4.2.1(b)')
     ('minimun', 'lenght', 'says', 'paragrpah')
@@ -129,7 +129,7 @@ def words_to_check(text: str) -> tuple[str, ...]:
 
 
 def reworded(text: str, suggestions: Iterable[tuple[str, str]]) -> str:
-    """Return a query with each word replaced by what is suggested for it, in the case in which it is written.
+    """Return a query with each word replaced by its suggestion, in the case in which the word is written.
 
     >>> reworded("Minimun password lenght", [("Minimun", "minimum"), ("lenght", "length")])
     'Minimum password length'

@@ -76,9 +76,9 @@ def body(text: str) -> str:
 def head(text: str, rest: str) -> str:
     """Return the normalised header of a title page; "" for a text without a header, or with more text below it.
 
-    One copy of a rule may carry a header and another not: that alone keeps no two copies apart. But a title page is
-    little more than its header, so two of them are two documents, and a reader must be able to tell their numbers,
-    versions and owners apart.
+    One copy of a rule may carry a header and another may not; that difference alone does not keep the copies apart. But
+    a title page is little more than its header, so two title pages are two documents, and a reader must be able to tell
+    their numbers, versions and owners apart.
 
     Args:
         text: the whole text.
@@ -91,7 +91,9 @@ def head(text: str, rest: str) -> str:
 
 
 def _unlabelled(text: str) -> str:
-    """Drop the label; where several headings stand at the top ("## 9 Records", "### 9.1 Retention"), that of each."""
+    """Drop the section label; if several headings stand at the top ("## 9 Records", "### 9.1 Retention"), drop each
+    label.
+    """
     above: list[str] = []
     for _ in range(_MOST_HEADINGS):
         label = _LABEL.match(text)
@@ -175,10 +177,10 @@ class Body(NamedTuple):
 class AnalysedText:
     """A text cut into words, tokens and terms, with its body for dedup; each part is computed on first use and kept.
 
-    Its results depend on the text alone. Threads may share one: at worst two of them compute the same part.
+    The parts depend on the text alone. Threads may share an instance: at worst two threads compute the same part.
 
     Args:
-        text: as the source gave it.
+        text: the text as the source returned it.
     """
 
     __slots__ = ("_body", "_identity", "_injection", "_marks", "_reading", "text")

@@ -115,7 +115,7 @@ def _by_text(same: list[Candidate]) -> list[list[Candidate]]:
 
 
 def _rename(candidate: Candidate, candidates: dict[Key, Candidate], again: dict[Key, list[Candidate]]) -> None:
-    """Append the text's hash to a candidate's id; a candidate that already has that id is the same one."""
+    """Append the text's hash to a candidate's id. If a candidate already has that id, both are the same candidate."""
     source_id, chunk_id = candidate.key
     key = (source_id, f"{chunk_id}~{content_sha256(candidate.chunk.content)[:8]}")
     while key in candidates and candidates[key].chunk.content != candidate.chunk.content:
@@ -130,7 +130,7 @@ def _rename(candidate: Candidate, candidates: dict[Key, Candidate], again: dict[
 def _joined(same: list[Candidate]) -> Candidate:
     """Return one candidate with the scores of all; of two scores with the same kind and scorer, the higher.
 
-    Where the legs disagree about the rest, the least authoritative one decides.
+    Where the legs disagree about other fields, the least authoritative leg decides.
     """
     if len(same) == 1:
         return same[0]

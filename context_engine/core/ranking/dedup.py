@@ -152,7 +152,9 @@ class _Group:
         self._holders: dict[int, list[int]] = {}
 
     def near(self, index: int) -> Iterator[tuple[int, float]]:
-        """Yield the kept texts that reach the threshold with their similarity, in the order in which they were kept."""
+        """Yield the kept texts that reach the threshold, each with its similarity, in the order in which they were
+        kept.
+        """
         words = self._words[index]
         if len(words) < _FEWEST_WORDS:
             return
@@ -190,7 +192,7 @@ def _says_the_same(new: Body, kept: Body) -> bool:
 
 
 def _without_shared_sentences(first: str, second: str) -> tuple[str, str]:
-    """Return both texts without their common sentences if those stand in the same order, else both unchanged."""
+    """Return both texts without their common sentences if these have the same order in both, else both unchanged."""
     parts, parts_too = first.split(". "), second.split(". ")
     both = {*parts}.intersection(parts_too)
     if [part for part in parts if part in both] != [part for part in parts_too if part in both]:

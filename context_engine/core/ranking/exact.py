@@ -1,4 +1,4 @@
-"""Ranking by what a query names exactly: quoted phrases and codes decide strictly, section numbers by a share."""
+"""Rank by the exact names in a query: quoted phrases and codes decide strictly, section numbers by a share."""
 
 from __future__ import annotations
 
@@ -39,26 +39,30 @@ def exact_first(
     labels: Iterable[AnalysedText],
     margin: float,
 ) -> list[float]:
-    """Return relevance in [0, 1] in which texts with the query's exact names rank above texts without.
+    """Return relevance in [0, 1] that ranks texts with the query's exact names above texts without them.
 
-    A text that holds all quoted phrases and codes leads one that holds none by more than `margin`; so do section
-    numbers where the query is nothing else. With h the share of the names that a text holds and w = (1 + margin) / 2,
-    relevance becomes (1 - w) * relevance + w * h / max(h): the order among those that hold the same stays. Where all
-    hold the same, all stays as it is. Other section numbers do so with w = REFERENCE_SHARE.
+    Let h be the share of the query's names that a text contains, and w = (1 + margin) / 2. Relevance becomes
 
-    Where the query is little else than its names, a text that has one as its own leads, by more than `margin` too, one
-    that only cites it: with o the share of names it has as its own, h becomes (h + o) / 2 and w 2 * (1 + margin) / 3,
-    at most .95 so that relevance still orders texts that hold the same (a margin up to .425 is kept).
+        (1 - w) * relevance + w * h / max(h)
 
-    A name is held where its words stand side by side in the text or in its label. It is a text's own in its label or
-    its headings, and where it names an item of it: `4.2.1(b)` is that of a text under `4.2.1` that has "(b)",
-    `Notice 637(4)(b)` that of one under `Notice 637` and `4`. Quoted phrases are anybody's own.
+    So a text with all quoted phrases and codes leads a text with none by more than `margin`, and texts with equal h
+    keep their order. If all texts have the same h, nothing changes. Section numbers count like this if the query
+    consists of nothing else; otherwise they use w = REFERENCE_SHARE.
+
+    If the query consists of little more than its names, a text that owns a name leads a text that only cites it, also
+    by more than `margin`. With o the share of names that a text owns, h becomes (h + o) / 2 and w becomes
+    2 * (1 + margin) / 3, at most .95, so that relevance still orders texts with equal h (a margin up to .425 is kept).
+
+    A text contains a name if the words of the name stand side by side in the text or in its label. It owns a name that
+    stands in its label or headings, or that names an item of it: a text under `4.2.1` with "(b)" owns `4.2.1(b)`, and
+    a text under `Notice 637` and `4` owns `Notice 637(4)(b)`. Every text owns the quoted phrases that it contains.
 
     Args:
         relevance: [0, 1] each.
-        texts: the pool; not read where the query names nothing exactly.
-        labels: what each text is headed by (title, headings, section, document id).
-        margin: [0, 1]; at authority_weight * (highest - lowest boost) / relevance_weight no tier turns it round.
+        texts: the pool; not read if the query has no exact names.
+        labels: the label of each text (title, headings, section, document id).
+        margin: [0, 1]; with authority_weight * (highest - lowest boost) / relevance_weight no authority tier can
+            reverse it.
     """
     leading = [*_names(query.phrases, True), *_names(query.codes)]
     favoured = _names(reference for reference in query.references if not any(reference in code for code in query.codes))
@@ -148,9 +152,10 @@ class _Text:
         return sum(called) / max(len(names), 1)
 
     def _may_hold(self, name: _ExactName) -> bool:
-        """Whether text and label have all tokens of a name in some spelling: most have not, and need no closer look.
+        """Return whether text and label have all tokens of a name in some spelling; most texts do not, and need no
+        closer look.
 
-        A clause counts without its items, which may stand apart from it.
+        A clause counts without its items, because they may stand elsewhere in the text.
         """
         has_items_apart = ".(" in self._text.text or ".(" in self._label.text
         return has_items_apart or any(all(map(self._has_token, spelling.split())) for spelling in name.sought)

@@ -1,7 +1,7 @@
 """Fusion of several rankings of the same collection.
 
-Rank fusion belongs between retrievers over the same chunks. Across disjoint sources it means nothing: no two ranks add
-up, and the order in which sources are declared would decide.
+Rank fusion combines retrievers over the same chunks. Across disjoint sources it is meaningless: no chunk has two ranks
+to add, and the order in which the sources are declared would decide.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""The guard of near-duplicate merging: may two texts that use nearly the same words be shown as one?
+"""The guard of near-duplicate merging: decides whether two texts with nearly the same words may be shown as one.
 
-A word-set similarity cannot tell "limit 5 %" from "limit 7 %". The guard aligns the two texts and refuses the merge
-when a token that carries the meaning of a rule (number, date, reference, currency, unit, code, negation, modal, one
-side of an opposition) is inserted, deleted, replaced or moved.
+The similarity of word sets cannot tell "limit 5 %" from "limit 7 %". The guard aligns the two texts and refuses the
+merge when a token that carries the meaning of a rule (number, date, reference, currency, unit, code, negation, modal,
+one side of an opposition) is inserted, deleted, replaced or moved.
 
-Sentences that both texts have are set aside. Where their order differs, each must also stand under the same heading and
-must not lean on the sentence before it. In the rest, meaningful tokens and the bounds of paired sentences cut each text
-into runs of ordinary words. Nothing meaningful has changed if both texts have the same cuts in the same order and no
-content word has gone from one run to another: a word that crosses a "not" is the same event as a "not" that crosses it.
-A name (a capital inside a sentence) may not be replaced either: the same words then speak of something else."""
+Sentences that both texts contain are set aside. If their order differs, each must also stand under the same heading and
+must not refer back to the sentence before it. The remaining text is cut into runs of ordinary words, at meaningful
+tokens and at the bounds of the common sentences. Nothing meaningful has changed if both texts have the same cuts in the
+same order and no content word has moved from one run to another: a word that moves past a "not" changes the meaning as
+much as a "not" that moves past a word. A name (a capital inside a sentence) may not be replaced either, because the
+same words then speak of something else.
+"""
 
 from __future__ import annotations
 
@@ -309,7 +311,7 @@ def _sentences(text: str) -> list[tuple[tuple[str, str], str]]:
 
 
 def _is_abbreviated(unit: str) -> bool:
-    """Return whether the final full stop is that of an abbreviation or an initial."""
+    """Return whether the final full stop belongs to an abbreviation or an initial."""
     last = unit[-12:].split()[-1].lstrip("(").casefold()
     return last in _ABBREVIATED or (len(last) == 2 and last[0].isalpha() and last[1] == ".")
 
@@ -317,10 +319,10 @@ def _is_abbreviated(unit: str) -> bool:
 def marks(text: str) -> tuple[str, ...] | None:
     """Return the meaningful tokens of a text, sorted and with repetitions; None if they cannot be compared.
 
-    Texts with different marks never pass `allows`: it sets aside only what both texts have, and the meaningful tokens
-    of the rest must be equal. Two kinds of tokens are left out because the guard may read them in two ways: signs,
-    whose spelling depends on their context, and stems that are not their own stem and may be spelled like a code. Texts
-    that are not ASCII have no marks: the guard folds their characters first.
+    Texts with different marks never pass `allows`: it sets aside only common sentences, and the meaningful tokens of
+    the remaining text must be equal. Two kinds of tokens are left out because the guard may read them in two ways:
+    signs, whose spelling depends on their context, and stems that are not their own stem and may be spelled like a
+    code. Texts that are not ASCII have no marks: the guard folds their characters first.
     """
     if not text.isascii():
         return None

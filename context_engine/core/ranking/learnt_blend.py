@@ -1,7 +1,7 @@
-"""Relevance by a blend learnt for a domain: a linear score over the features that stage 2 knows of a candidate.
+"""Relevance by a blend that was learnt for a domain: a linear score over the features of a candidate in stage 2.
 
-Every feature comes from the candidate or from its place among the candidates of the same search, so nothing that the
-caller may not read can enter.
+Every feature comes from the candidate or from its place among the candidates of the same search, so no chunk that the
+caller may not read can influence it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def features(pool: BlendPool) -> Columns:
 
 
 def _of_same_document(pool: BlendPool) -> tuple[list[float], list[float]]:
-    """Return, over the other candidates of each one's document, their share in all relevance and their best."""
+    """For each candidate, look at the other candidates of its document; return their share of all relevance, and the
+    highest relevance among them."""
     all_relevance = fsum(pool.relevance) or 1.0
     of: dict[Key, list[float]] = {}
     for document, relevance in zip(pool.documents, pool.relevance, strict=True):
@@ -142,8 +143,8 @@ def relevance_of(scores: Sequence[float]) -> list[float]:
     """Return blend scores as relevance, [0, 1]: 1 - (best - s) / max(best - lowest, 6).
 
     The difference of two scores is the logit of one candidate answering rather than the other (Bradley and Terry 1952),
-    so 6 is as good as certain. Near-equal scores stay near-equal, and where all are close none falls far. Probabilities
-    instead of this straight line would put nearly all candidates at 0, where only the authority boost orders them.
+    so a difference of 6 is as good as certain. Near-equal scores stay near-equal. Probabilities instead of this
+    straight line would put nearly all candidates at 0, where only the authority boost would order them.
 
     >>> relevance_of([2.0, 0.5, -7.0]), relevance_of([0.3, 0.0])
     ([1.0, 0.8333333333333334, 0.0], [1.0, 0.95])

@@ -24,12 +24,13 @@ def rarity(
     """Return each term's inverse document frequency: weight * ln(1 + N / df), or 2 * weight * ln(1 + N) if df = 0.
 
     N and df are summed over the distinct collections of the candidates. Candidates without a known collection count as
-    one further collection. Where a collection states a lower frequency than its candidates show, theirs is used.
+    one further collection. If a collection states a lower frequency than its candidates show, the count of the
+    candidates is used.
 
     Args:
         weights: weight of each of the question's terms, (0, 1].
-        terms_held: distinct terms in each candidate's text or label; other terms than the question's are ignored.
-        statistics: of each candidate's collection, None if unknown; empty if all are.
+        terms_held: distinct terms in each candidate's text or label; terms that the question does not have are ignored.
+        statistics: of each candidate's collection, None if unknown; empty if all are unknown.
     """
     collections = _collections(terms_held, statistics or [None] * len(terms_held))
     chunks = sum(collection.chunks for collection in collections)
@@ -43,7 +44,7 @@ def rarity(
 def _collections(
     terms_held: Sequence[Iterable[str]], statistics: Sequence[TermStatistics | None]
 ) -> Iterable[TermStatistics]:
-    """Return the distinct collections of the candidates; "" is that of candidates without a known one."""
+    """Return the distinct collections of the candidates; candidates without a known collection are under ""."""
     shown: dict[str, list[Iterable[str]]] = {}
     for its_terms, known in zip(terms_held, statistics, strict=True):
         shown.setdefault(known.collection if known else "", []).append(its_terms)
@@ -115,19 +116,19 @@ def lexical_scores(
     term that every candidate holds, and a recalled pool is made of such terms.
 
     score = sum of idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length)) over the query's terms, plus
-    half of the same over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009); plus, for each
-    term its label holds, idf(t) over the labels, a fifth of it where the term has no digit: as in the embedded index.
+    half of the same sum over its pairs of adjacent terms; k1 = 1.2, b = 0.75 (Robertson and Zaragoza 2009); plus, for
+    each term in the label, idf(t) over the labels, or a fifth of it if the term has no digit, as in the embedded index.
 
     coverage = (sum of rarity(t) * credit(t) / sum of rarity(t)) ** 0.75 over the terms of the query. Rarity is idf in
-    the collection that was searched, where it is known, else in the pool, and weighs a term that is nowhere twice
-    (`rarity`). Credit is 1 for a term that the label holds, that the text holds close to another of the query's, or
-    that is the query's only one; 1/2 for one that stands alone in the text; 0 for one that is missing. Words of the
-    question close together are about it, scattered ones merely occur (term proximity: Tao and Zhai, SIGIR 2007).
+    the searched collection if that is known, else in the pool; a term that occurs nowhere counts twice (`rarity`).
+    Credit is 1 for a term in the label, for a term close to another query term in the text, and for a query's only
+    term; 1/2 for a term that stands alone in the text; 0 for a missing term. Query words that stand close together show
+    that a text is about the question; scattered words merely occur (term proximity: Tao and Zhai, SIGIR 2007).
 
     Args:
         labels: label of each text (title, headings, document id). In the score a code or a clause number in it counts
             fully and a word little: the titles of long documents match too much.
-        statistics: of the collection of each text, None if unknown; empty if all are.
+        statistics: of the collection of each text, None if unknown; empty if all are unknown.
 
     Terms are stems without stop words. Codes stay whole (`4.2.1(b)`); a piece of a hyphenated code counts a fifth in
     both numbers (`text.term_weights`). A query without terms scores 0 everywhere.

@@ -1,6 +1,6 @@
 """Relevance, the number in [0, 1] that enters the formula, and the absolute signal beside it.
 
-Across disjoint sources, ranks and scores normalised source by source say nothing. So one scorer measures all
+Ranks and scores normalised source by source cannot be compared across disjoint sources. So one scorer measures all
 candidates: a score they share (one index, one model), else the engine's own lexical score over the union. A model
 reranker's scores are then blended in."""
 
@@ -125,8 +125,8 @@ def measure(
 def relevance_by_scores(candidates: Sequence[Candidate]) -> list[float] | None:
     """Return the relevance that `measure` gives, from scores alone; None if it needs the candidates' texts.
 
-    It needs them if a source declares relevance, if only words or cosines compare the sources, and if a reranker's
-    scores may be logits, which depends on the pool.
+    The texts are needed if a source declares relevance, if only words or cosines compare the sources, and if a
+    reranker's scores may be logits, which depends on the pool.
     """
     kinds = {score.kind for candidate in candidates for score in candidate.chunk.scores}
     kind = _common_kind(candidates) if candidates else None
@@ -237,7 +237,7 @@ def _signal(candidate: Candidate, coverage: float, logits: set[str]) -> float:
 
 
 def _bounded(candidate: Candidate, score: Score, logits: set[str]) -> float:
-    """Return a rerank or weighted score as a signal of its own, [0, 1]."""
+    """Return a rerank or weighted score as an absolute signal, [0, 1]."""
     if score.kind is not ScoreKind.RERANK or _scorer(candidate, score) not in logits:
         return min(max(score.value, 0.0), 1.0)
     return logistic(score.value)
@@ -261,7 +261,7 @@ def blended(relevance: float, score: float, weight: float) -> float:
 
 
 def below_reranked(rest: Sequence[float], before: Sequence[float], after: Sequence[float]) -> list[float]:
-    """Return the relevance of the candidates that were not reranked, none above the lowest of those that were.
+    """Return the relevance of the candidates that were not reranked, none above the lowest reranked candidate.
 
     The reranked candidates stay above the rest, which stage 1 found worse. With f = min(1, min(after) / min(before)),
     relevance r becomes min(f * r, min(after)): the rest keeps its order and proportions, and nothing rises.

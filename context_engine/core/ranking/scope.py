@@ -216,8 +216,8 @@ def decide_limits(
 ) -> Limits:
     """Decide scope first, then the least absolute signal, then which rows `min_chunks` keeps below a limit.
 
-    Those are the relevant ones below similarity_threshold first, by their score of its kind, then the others by their
-    absolute signal.
+    `min_chunks` keeps the relevant rows below similarity_threshold first, by their score of that kind, then other rows
+    by their absolute signal.
 
     Args:
         absolute, tiers: of every row.
@@ -237,7 +237,7 @@ def decide_limits(
 
 
 def how_to_get(kind: ScoreKind, settings: ModelSettings) -> str:
-    """Return what gives candidates a kind of score that none of them has, as a clause."""
+    """Return, as a clause for a message, how candidates can get a kind of score that none of them has."""
     if kind in (ScoreKind.COSINE, ScoreKind.WEIGHTED) and settings.embedder is None:
         return (
             f"for {kind} scores set 'embedder' in rag-pipeline.json and ingest the documents again, or search Dify by "

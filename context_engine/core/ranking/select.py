@@ -1,4 +1,4 @@
-"""Final scores, the order of the answer, what the authority boost changed in it, and which chunks are returned."""
+"""Compute final scores and the order of the answer, report the effect of the authority boost, and choose the chunks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def swaps(contenders: Contenders, ranked: Sequence[int], returned: Sequence[int]
     (boost difference) * authority_weight / relevance_weight.
 
     Args:
-        contenders: all of them.
+        contenders: all contenders.
         ranked: their rows, best first.
         returned: 0-based places of the returned rows in `ranked`, ascending.
 
