@@ -10,20 +10,20 @@ from context_engine.secrecy import hide_in_error
 
 
 def closest(word: str, valid: Iterable[str]) -> str | None:
-    """Return the valid word that is closest to a word; None if none is close."""
+    """Return the closest valid word; None if no valid word is close."""
     folded = {name.casefold(): name for name in sorted(str(name) for name in valid)}
     close = get_close_matches(str(word).casefold(), list(folded), n=1, cutoff=0.6)
     return folded[close[0]] if close else None
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the closest valid word, or "" where none is close."""
+    """Return " Did you mean 'x'?" for the closest valid word; "" if no valid word is close."""
     close = closest(word, valid)
     return "" if close is None else f" Did you mean {close!r}?"
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the closest valid word, or " Valid: a, b, c." where none is close."""
+    """Return " Did you mean 'x'?" for the closest valid word; " Valid: a, b, c." if no valid word is close."""
     names = sorted(str(name) for name in valid)
     return did_you_mean(word, names) or (f" Valid: {', '.join(names)}." if names else "")
 
@@ -37,7 +37,7 @@ class ContextEngineError(Exception):
         super().__init__(*(hide_in_error(arg) if isinstance(arg, str) else arg for arg in args))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle an error as it stands, whatever its constructor takes."""
+        """Pickle an error with its state, so that unpickling does not call its constructor."""
         return _restored, (type(self), self.args, self.__dict__)
 
     def to_dict(self) -> dict[str, Any]:

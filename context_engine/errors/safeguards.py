@@ -1,4 +1,4 @@
-"""Errors of what a bank relies on: the access policy, masking and the audit ledger."""
+"""Errors of the safeguards: the access policy, masking and the audit ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from context_engine.errors.base import ContextEngineError
 
 
 class PolicyError(ContextEngineError):
-    """The access policy failed. Who may search what is unknown, so nothing is searched."""
+    """The access policy failed, so nobody's rights are known and nothing is searched."""
 
     code = "policy_error"
 

@@ -104,10 +104,10 @@ class SourceProtocolError(SourceError):
 
 
 def source_error_from(error: BaseException, source_id: str = "") -> SourceError:
-    """Return a `SourceError` unchanged; for any other exception, one that names only its type.
+    """Return a `SourceError` unchanged; for any other exception, return a `SourceError` that names only its type.
 
-    The text of a foreign exception may hold secrets, so it goes to the debug log alone. The exception is the cause of
-    the error returned.
+    The text of a foreign exception may contain secrets, so it goes only to the debug log. The exception is the cause
+    of the returned error.
     """
     if isinstance(error, SourceError):
         error.source_id = error.source_id or source_id

@@ -68,7 +68,8 @@ class JudgedQuestion(NamedTuple):
 
     Attributes:
         text: the question.
-        gold: ids of chunks and documents that answer it; it is asked in the parts that hold one of them; empty: in all.
+        gold: ids of chunks and documents that answer it. The question is used in parts that contain one of them; if
+            empty, in all parts.
     """
 
     text: str
@@ -107,7 +108,7 @@ def calibrate(
         adapter_id: also calibrate under this adapter, which is about to be put in force.
 
     Returns:
-        Those for callers who may read everything, words alone first; empty if the store holds too little of the domain.
+        The calibrations for callers who may read everything, words only first; empty if the domain has too little text.
 
     Raises:
         StoreError: the store cannot be read, or not be written.
@@ -216,7 +217,7 @@ class _SignalReader:
     def best_beside(self, sentence: str) -> float | None:
         """Return the best absolute relevance among the texts that do not contain the sentence.
 
-        None if all candidates contain it: a set phrase says nothing about the rest of the store.
+        None if all candidates contain it, because a stock phrase says nothing about the rest of the store.
         """
         return max((signal for text, signal in self._signals(sentence) if not _repeats(text, sentence)), default=None)
 

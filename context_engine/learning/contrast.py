@@ -63,7 +63,8 @@ class Examples(NamedTuple):
     Attributes:
         questions: float32 (questions, dimension), unit length.
         passages: float32 (passages, dimension), unit length.
-        texts: int64 (passages), equal for equal texts: a passage is no negative where one of equal text answers.
+        texts: int64 (passages), equal for equal texts: a passage is no negative if a passage of equal text is an
+            answer.
         answers: the rows of `passages` that answer each question.
         negatives: int64 (questions, pool), rows near each question that do not answer it, padded with -1.
     """
@@ -144,7 +145,9 @@ def _shuffled(pairs: Array, epochs: int, batch: int, random: np.random.Generator
 
 
 def _batch(examples: Examples, pairs: Array, hard: int, random: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Return the questions of some answers, these answers with hard negatives, and a mask of what is no negative."""
+    """Return the questions of some answers, these answers with hard negatives, and a mask of passages that are not
+    negatives.
+    """
     asked, answers = pairs.T
     drawn = random.random((len(pairs), examples.negatives.shape[1]), np.float32)
     drawn[examples.negatives[asked] < 0] = 2.0

@@ -65,8 +65,8 @@ def own_pairs(chunks: Sequence[Chunk], *, most: int = MOST_PAIRS) -> list[OwnPai
     three passages are left out.
 
     Args:
-        chunks: the passages; bare headings give none and answer none.
-        most: maximum number of pairs, >= 0. What a kind lacks of its share goes to the others.
+        chunks: the passages; bare headings neither ask nor answer.
+        most: maximum number of pairs, >= 0. The unused share of a kind goes to the others.
     """
     known = _Texts(chunks)
     by_kind = {kind: _pairs(kind, make(known), known) for kind, make in _MAKERS.items()}

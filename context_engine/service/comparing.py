@@ -46,13 +46,13 @@ def compare(
 ) -> Comparison:
     """Return a result beside its baseline. Only the result is needed, so a recorded one works.
 
-    This records neither context: a caller who gives the enhanced one to a model makes it with `Engine.context`.
+    Neither context is recorded. A caller who gives the enhanced context to a model makes it with `Engine.context`.
 
     Args:
         mask: `Engine.mask`; required if the domain masks contexts.
         counter: counts tokens; default: the approximate counter.
         budget: tokens of each context; default: the result's `context_max_tokens`.
-        enhanced: the context of the result if already made; the baseline's gets the same budget and form.
+        enhanced: the context of the result if already made; the baseline's context gets the same budget and form.
 
     Raises:
         InvalidRequest: the result lacks its request, or its domain masks contexts and no mask is given.

@@ -71,7 +71,7 @@ def only_domain(registry: Registry, name: str | None) -> str:
     """Return the named domain, else the only one.
 
     Raises:
-        InvalidRequest: none was named, and there is none or several.
+        InvalidRequest: no domain was named, and there is not exactly one.
     """
     names = registry.names
     if name is not None:

@@ -74,7 +74,8 @@ def digests_of(entry: Mapping[str, Any]) -> dict[bytes, str]:
 
 
 def contents_in(candidates: bytes | None) -> list[bytes]:
-    """Return the digests of the contents that candidates name; [] if the candidates are missing (None) or unreadable.
+    """Return the digests of the contents that candidates name; [] if the candidates are missing (None) or
+    unreadable.
     """
     if candidates is None:
         return []

@@ -103,7 +103,8 @@ class Tree:
         return end <= self._minimum and (upper.level, index) not in self._upper
 
     def _skip(self, number: int) -> Iterator[Finding]:
-        """Continue after missing tiles. Pruned tiles are taken from the tiles above; after other gaps there is no root.
+        """Continue after missing tiles. Pruned tiles are taken from the tiles above; after other gaps there is no
+        root.
         """
         self._likely = None
         start, end = self._next * TILE_WIDTH, number * TILE_WIDTH

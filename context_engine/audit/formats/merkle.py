@@ -116,7 +116,8 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
 
 
 def verify_consistency(old: int, old_root: bytes, size: int, size_root: bytes, path: Sequence[bytes]) -> bool:
-    """Whether the tree of `size` leaves begins with the tree of `old` leaves, given the hashes of `consistency_ranges`.
+    """Whether the tree of `size` leaves begins with the tree of `old` leaves, given the hashes of
+    `consistency_ranges`.
     """
     if not 0 <= old <= size:
         return False

@@ -105,7 +105,8 @@ class RecordColumns(NamedTuple):
 
 
 def parse_entry(entry: bytes) -> dict[str, Any]:
-    """Return an entry as a mapping; {} if it is not a JSON object, because look-up must work for any bytes in the log.
+    """Return an entry as a mapping; {} if it is not a JSON object, because look-up must work for any bytes in the
+    log.
     """
     try:
         value = json.loads(entry)

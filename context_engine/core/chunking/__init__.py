@@ -1,7 +1,7 @@
-"""Documents cut by their type; pure functions on text.
+"""Cut documents by their type; pure functions on text.
 
-A chunk made of a piece carries in its metadata, beside `source_file`, the front matter of its document or, of a record,
-the fields in the piece, the record's identifiers, and the fields that the manifest names under `fields`:
+The metadata of a chunk contain `source_file` and the front matter of its document. A chunk of a record has instead the
+fields in the piece, the record's identifiers, and the fields that the manifest names under `fields`. Further keys are:
 
 =====================  ==============================================================================================
 key                    value
@@ -22,5 +22,5 @@ reference              citation of a clause of a numbered notice: "637(4.1)"
 and the fields that the strategy names, if known: `section_number` and `version`, `date`; `jurisdiction`,
 `regulator`, `id`; `template_id`; `entity_id`, `fetched_at`; the profile `funnel` names `source_file`, `section` (the
 number), `heading` (with its number), `chunk_index` (from 0) and `created_at`. Section number, heading path, position
-and character span also stand on the chunk itself. BOOKKEEPING_KEYS are those that no search should read as words.
+and character span also stand on the chunk itself. No search should read the values of BOOKKEEPING_KEYS as words.
 """

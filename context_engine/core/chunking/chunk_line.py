@@ -4,14 +4,15 @@
 
     The desk head classifies the product ...
 
-A person and a model read it as a citation, an embedder sees where the text stands, and a search takes it off and has
-the fields back. `…` stands for omitted parts: first the title, last the headings that the text itself
-begins with. Signs that part the line are escaped by a backslash in what it says, but not `·` in titles and headings
-("NPA-SOP-001 · Approval"): the document's id, or `…` in its place, is the last part without a name, and parts the two.
+People and models read the line as a citation, an embedder learns the place of the text, and a search removes the line
+and restores the fields. `…` stands for omitted parts: the title at the beginning, or the headings that the text itself
+begins with at the end. Separators inside the parts are escaped by a backslash, except `·` in titles and headings
+("NPA-SOP-001 · Approval"): the document's id, or `…` in its place, is the last part without a name and ends the
+headings.
 
-A line of the text that begins like ours gets one backslash, and one more if it has some: text of a document never
-counts as ours. So every text is written by `with_line` or `escaped`, a question by `escaped`, and what is read as a
-line is, sign by sign, what `with_line` writes.
+A line of the document that looks like ours gets a backslash, and one more if it already has some, so that text of a
+document never counts as a chunk line. Every text is therefore written by `with_line` or `escaped`, and a question by
+`escaped`; a line is accepted only if `with_line` would write exactly the same characters.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ChunkLine:
 
     Attributes:
         document_id, title, version: of the document.
-        path: headings from the top of the document down to the text, those that the text begins with included.
+        path: headings from the top of the document down to the text, including headings that the text begins with.
         section: the section's number.
         page: the page that the text begins on, 1-based.
         reference: its citation, such as "637(4)".
@@ -92,8 +93,8 @@ def line_of(chunk: Chunk, *, document: bool = True, place: bool = True) -> Chunk
     """Return the line of a chunk.
 
     Args:
-        document: whether the line says which document it is: id, title, version, dates.
-        place: whether it says where in the document: headings, section, page, reference.
+        document: whether the line names the document: id, title, version, dates.
+        place: whether the line names the place in the document: headings, section, page, reference.
     """
     of_document: dict[str, Any] = {
         "document_id": chunk.document_id,
@@ -159,7 +160,7 @@ def _written(line: ChunkLine, content: str) -> str:
 
 
 def _stands(line: ChunkLine, shown: tuple[str, ...]) -> Iterator[str]:
-    """Yield the place and the document of the text; `shown` are the headings at the beginning of the text."""
+    """Yield the parts of the line: headings, then document. `shown` are the headings at the beginning of the text."""
     path = [_value(heading, _STEP_SIGNS) for heading in line.path]
     if shown and line.path[-len(shown) :] == shown:
         path = [*path[: -len(shown)], _UNSAID]
@@ -191,7 +192,9 @@ def _asides(line: ChunkLine) -> Iterator[str]:
 
 
 def _parsed(first: str, content: str) -> ChunkLine | None:
-    """Return the contents of a line; None if a part of it is unknown. `with_line` may still write it otherwise."""
+    """Return the contents of a line; None if a part is unknown. The caller checks that `with_line` writes the same
+    line.
+    """
     place, asides = _parted(first)
     title, *path = place.split(_STEP)
     if title == _UNSAID and not path and _NO_HEADING not in asides:
@@ -216,7 +219,7 @@ def _parted(first: str) -> tuple[str, list[str]]:
 
 
 def _aside(aside: str) -> dict[str, Any]:
-    """Return the fields that a part of the line behind its headings says.
+    """Return the fields in a part of the line behind its headings.
 
     Raises:
         ValueError, OverflowError: an invalid page or day.

@@ -1,9 +1,9 @@
 """Finds tables of contents in a text: lines that give places, without content.
 
-Counted are lines that end in dots and a page ("4.1 Scope ....... 12"), lines that are links within the document alone,
-and below a heading such as "Contents" lines that end in a page, and lines that are headings further down. A list of
-fees has dots as well: lines with dots are contents where such a heading stands above them, or where most of them stand
-further down once more; and the pages go up.
+These lines count: lines that end in dots and a page ("4.1 Scope ....... 12"); lines that consist of a link within the
+document; and, below a heading such as "Contents", lines that end in a page and lines that are headings further down. A
+list of fees has dots as well, so lines with dots count only if their pages rise, and if such a heading stands above
+them or most of them occur again further down.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Line:
 
 
 class _Entry(NamedTuple):
-    """A line that may be one of a table of contents; `place` is counted among the lines that are not blank."""
+    """A line that may belong to a table of contents; `place` is its index among the lines that are not blank."""
 
     place: int
     kind: _Kind
@@ -100,7 +100,7 @@ def contents_of(text: str) -> tuple[ContentsTable, ...]:
 
 
 def without_contents(text: str, tables: Sequence[ContentsTable]) -> str:
-    """Return a text of the same length in which tables of contents are blank; lines stay lines."""
+    """Return a text of the same length in which tables of contents are blank; line breaks stay."""
     out: list[str] = []
     start = 0
     for table in tables:
@@ -286,7 +286,7 @@ def _markers(rows: Sequence[_Line]) -> Iterator[Span]:
 
 
 def _joined(spans: Sequence[Span], rows: Sequence[_Line]) -> tuple[ContentsTable, ...]:
-    """Return the tables at these lines; those that overlap are one."""
+    """Return the tables at these lines; overlapping tables are joined."""
     out: list[Span] = []
     for first, last in spans:
         if out and first <= out[-1][1]:

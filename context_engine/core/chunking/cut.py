@@ -23,7 +23,7 @@ def fixed_pieces(
 ) -> list[Piece]:
     """Return windows of at most `size` tokens, each as full as its sentences, rows and items allow.
 
-    The section and the heading path of a window are those that hold for all of it.
+    The section and the heading path of a window are the innermost ones that apply to the whole window.
 
     Args:
         overlap: most tokens that a window repeats from the one before; whole sentences, items or rows.
@@ -46,7 +46,7 @@ def fixed_pieces(
 
 
 def _common(inside: list[OutlineSection]) -> tuple[str | None, tuple[str, ...]]:
-    """Return number and path of the innermost section that holds for all of these."""
+    """Return number and path of the innermost section that contains all of these."""
     path = inside[0].path
     for section in inside[1:]:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(path, section.path)))
@@ -170,7 +170,7 @@ def cut(text: str, strategy: ChunkingStrategy, count: Count, contents: Sequence[
     """Return the pieces of a text, in order; none for a text of white space.
 
     Args:
-        text: the document; for `field_level` a record as `record_text` gives it.
+        text: the document; for `field_level`, a record as written by `record_text`.
         count: counts tokens.
         contents: tables of contents; no piece contains or spans one. Not for `field_level`.
     """

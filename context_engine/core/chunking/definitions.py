@@ -74,7 +74,7 @@ def defined_terms(text: str, *, glossary: bool = False) -> tuple[str, ...]:
     """Return the terms that a text defines, as it writes them, each once, in order; at most 200.
 
     Args:
-        glossary: whether its section explains terms: there "Term: text" and bold terms count too.
+        glossary: whether the section explains terms; then "Term: text" and bold terms count too.
 
     >>> defined_terms('"Client Money" means money held for a Client. A **limit** is hard.')
     ('Client Money',)

@@ -27,7 +27,7 @@ def record_text(title: str, fields: Mapping[str, Any]) -> str:
 def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
     """Return where the lines of each field stand in a record's text, in the order of the text.
 
-    Fields without a line are left out, and all of them where the text is not of these fields.
+    Fields without a line are left out; the result is empty if the text was not made from these fields.
 
     >>> field_spans("Harbour Note\\nlimit amount: 5\\nlimit currency: USD\\ndesk: Rates",
     ...             {"limit": {"amount": 5, "currency": "USD"}, "desk": "Rates", "remark": None})
@@ -45,7 +45,8 @@ def field_spans(text: str, fields: Mapping[str, Any]) -> dict[str, Span]:
 
 
 def field_pieces(text: str, size: int, count: Count) -> list[Piece]:
-    """Return groups of a record's lines of at most `size` tokens, each readable alone: the title opens every piece.
+    """Return groups of a record's lines, each of at most `size` tokens. The title opens every piece, so that it can be
+    read alone.
 
     The title is the first line. The span of a piece covers its lines without the repeated title. A
     line that does not fit is cut, and its field's name repeated.
@@ -64,7 +65,7 @@ def field_pieces(text: str, size: int, count: Count) -> list[Piece]:
 
 
 def _lead(text: str, title: Span, size: int, count: Count) -> str:
-    """Return what opens every piece: the title, cut to half a piece."""
+    """Return the opening of every piece: the title, cut to half a piece."""
     start, end = broken(text, title, max(1, size // 2), count)[0]
     return text[start:end] + "\n"
 

@@ -1,7 +1,9 @@
-"""The headings of a text: those that Markdown or HTML marks, and plain lines with a number or a word before them.
+"""The headings of a text: marked by Markdown or HTML, or plain lines that begin with a number or a word such as
+"Article".
 
-A heading is what a reader sees of it: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4 Limits & waivers".
-A line with only a placeholder or a templating tag (`# <%= title %>`) is not a heading."""
+The text of a heading is the part that a reader sees: `## <a name="s4"></a>4 Limits &amp; waivers {#limits}` is "4
+Limits & waivers". A line with only a placeholder or a templating tag (`# <%= title %>`) is not a heading.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ class Heading(NamedTuple):
 
     Attributes:
         start: offset of the line.
-        body: offset of the text below it; `start` where the line itself goes on as a paragraph ("4.1 A bank shall").
+        body: offset of the text below it; `start` if the line itself continues as a paragraph ("4.1 A bank shall").
         rank: a smaller rank is a higher heading; comparable within one document.
         label: the section's number ("4.2.1", "Article 5"), or None.
-        text: the heading as it reads; the label alone where the line goes on as a paragraph.
-        marked: whether Markdown or HTML says that it is one.
+        text: the heading as a reader sees it; only the label if the line continues as a paragraph.
+        marked: whether Markdown or HTML marks it as a heading.
     """
 
     start: int
@@ -50,7 +52,7 @@ class TextLine(NamedTuple):
     Attributes:
         start, end: offsets, without white space at the end.
         text: the line as written, without trailing white space.
-        opens: whether it is the first of a paragraph.
+        opens: whether it is the first line of a paragraph.
         stopped: whether the line above ends a sentence.
         below: the next line of the paragraph, "" for none.
     """
@@ -136,8 +138,8 @@ def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, wea
     Args:
         rows: the lines of the text.
         marked: headings by the offset of their line.
-        weak: whether a single number or a word may make a heading; without it only a number that continues the one
-            before does.
+        weak: whether a single number or a word may make a heading; else only a number that continues the previous one
+            does.
     """
     candidates = {candidate.row.start: candidate for candidate in _candidates(rows, marked)}
     series = _series(list(candidates.values()), rows[-1].end if rows else 0, weak=weak)
@@ -162,7 +164,7 @@ def all_headings(rows: Sequence[TextLine], marked: Mapping[int, Heading], *, wea
 
 
 class _HeadingHistory:
-    """What the headings so far imply for the next one."""
+    """The conditions that the headings so far set for the next heading."""
 
     def __init__(self) -> None:
         self.after = False  # whether the line above is a heading
@@ -232,7 +234,7 @@ def _divisions(candidates: Sequence[_Candidate]) -> Iterator[list[_Candidate]]:
 
 
 def _lettered(signs: Sequence[_Candidate]) -> set[int]:
-    """Return the lettered lines that are headings: paragraphs in a series, else titles in one."""
+    """Return the lettered lines that are headings: a series of paragraphs, else a series of titles."""
     titles = [sign for sign in signs if sign.title]
     starts = [sign.row.start for sign in signs]
     places = sorted(lettered([values(sign.label) for sign in signs]))
@@ -251,8 +253,8 @@ def _heading(
 ) -> Heading | None:
     """Return the heading that a line is, if it is one.
 
-    Strong: a number of two or more parts before a capital letter, also where the paragraph goes on. Weak: a single
-    number, or a word such as Article, before a short title without a final stop; a member of a series.
+    Strong: a number of two or more parts before a capital letter, even if the line continues as a paragraph. Weak: a
+    single number, or a word such as Article, before a short title without a final stop; a member of a series.
     """
     label = candidate.label
     if candidate.row.start in series:
@@ -309,12 +311,12 @@ def _is_name(row: TextLine) -> bool:
 
 
 def _continues(label: str, before: str | None) -> bool:
-    """Whether a number has the same first part as the one before it."""
+    """Return whether a number has the same first part as the previous number."""
     return before is not None and label.split(".")[0] == before.split(".")[0]
 
 
 def _runs_on(label: Label, before: str | None) -> bool:
-    """Whether a closed number before a small letter is the next one: "6.1. with regard to" below "6." """
+    """Return whether a closed number before a small letter is the next number: "6.1. with regard to" below "6." """
     if before is None or not (label.closed or label.depth > 2 or label.text.endswith(")")):
         return False
     stem = re.sub(r"[.(]*\w+\)?$", "", label.text)

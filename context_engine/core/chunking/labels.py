@@ -48,9 +48,9 @@ class Label(NamedTuple):
     """A label at the start of a line.
 
     Attributes:
-        text: as it is cited, without the mark that closes it.
+        text: the label as it is cited, without the closing mark.
         kind: a number; a word with a number; or a sign: "A.", "IV.", "二、".
-        depth: how many numbers deep, 1 for "4" and "Article 4".
+        depth: the number of levels; 1 for "4" and "Article 4".
         rank: a smaller rank is a higher level.
         closed: the mark that follows it: ".", ")", ":" or "".
         rest: the line after it.
@@ -151,7 +151,8 @@ LEAST_LENGTH: Final = 150  # characters of a numbered paragraph on average: shor
 
 
 def follows(number: int, last: int | None, ahead: int | None) -> bool:
-    """Return whether a heading's number fits: the first, a new beginning, one of the next few, or a gap that goes on.
+    """Return whether a heading's number fits: it is the first, starts a new count, is one of the next few, or follows a
+    gap after which the count continues.
 
     Args:
         number: the heading's.
@@ -166,12 +167,11 @@ def follows(number: int, last: int | None, ahead: int | None) -> bool:
 def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
     """Return the places in `numbers` that number a document's paragraphs; none if they are lists.
 
-    Paragraph numbers are many, run on without restarting, and number whole paragraphs; the few other numbers are
-    lists.
+    Paragraph numbers are many, continue without restarting, and number whole paragraphs; other numbers belong to lists.
 
     Args:
         numbers: of the lines that begin with a number in one style, in order.
-        lengths: characters from each to the next.
+        lengths: characters from each number to the next.
     """
     chain: list[int] = []
     for place, number in enumerate(numbers):
@@ -183,7 +183,7 @@ def numbering(numbers: Sequence[int], lengths: Sequence[int]) -> set[int]:
 
 
 def lettered(values: Sequence[tuple[int, ...]]) -> set[int]:
-    """Return the places that form a series of letters or roman numerals: from the first one on, at least two.
+    """Return the places that form a series of letters or roman numerals, beginning with the first letter; at least two.
 
     Args:
         values: the possible numbers of each sign ("C": 3 or 100).

@@ -30,10 +30,10 @@ class OutlineSection(NamedTuple):
 
 
 def outline(text: str) -> list[OutlineSection]:
-    """Return the sections of a text, in order and without a gap; what stands above the first heading and holds no word
+    """Return the sections of a text, in order and without a gap; text without words above the first heading
     (an anchor, a rule) belongs to that section.
 
-    A heading belongs below the heading whose number its own continues, else below the last one of higher rank.
+    A heading belongs below the heading whose number it continues, else below the last heading of higher rank.
     """
     all_headings = headings(text)
     first = all_headings[0].start if all_headings else len(text)
@@ -88,12 +88,12 @@ StructureKind = Literal["sections", "fields", "windows"]
 
 
 class TextStructure(NamedTuple):
-    """How a text should be cut, and what shows it.
+    """How a text should be cut, and the evidence for it.
 
     Attributes:
         kind: by sections, by the fields of a record, or in windows of fixed size.
         headings: headings found.
-        numbered: those of them with a number or a letter.
+        numbered: headings with a number or a letter.
     """
 
     kind: StructureKind
@@ -102,7 +102,7 @@ class TextStructure(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What was found, and how the text is therefore cut.
+        """The headings that were found, and how the text is therefore cut.
 
         >>> TextStructure("sections", 12, 12).reason, TextStructure("windows", 1).reason
         ('12 numbered headings: by sections', '1 heading, too little for sections: in windows')
@@ -131,8 +131,8 @@ RECORD: Final = TextStructure("fields")
 def structure_of(text: str) -> TextStructure:
     """Return the structure that a text shows.
 
-    Two marked headings (Markdown, HTML, a heading style) with text below them are sections; so are three numbered
-    ones, if what stands below them is longer than the points of a list.
+    Two marked headings (Markdown, HTML, a heading style) with text below them make sections; so do three numbered
+    headings, if the text below them is longer than the points of a list.
 
     >>> structure_of("# Limits\\n\\nAll desks.\\n\\n## Waivers\\n\\nNone.").kind
     'sections'

@@ -22,8 +22,8 @@ class Piece(NamedTuple):
 
     Attributes:
         content: the text; `text[start:end]` of the document, except for the repeated title of a record.
-        span: character offsets (start, end) in the document's text; spans come in order, and all that lies outside
-            them is white space.
+        span: character offsets (start, end) in the document's text; spans come in order, and only white space lies
+            outside them.
         section: the section's number; None if missing or if the piece covers several sections.
         heading_path: headings from the top of the document down to the piece.
         position: 0-based place in the document.
@@ -54,7 +54,9 @@ def tokens_between(text: str, spans: Sequence[Span | Atom], count: Count, first:
 
 
 def fit(text: str, atoms: Sequence[Atom], size: int, count: Count) -> list[Atom]:
-    """Return the atoms with their tokens; one over `size` is cut at lines, sentences, clauses, words, a word last."""
+    """Return the atoms with their tokens; an atom over `size` is cut at lines, else sentences, clauses, words, and
+    inside a word as the last resort.
+    """
     out: list[Atom] = []
     for atom in atoms:
         tokens = count(text[atom.start : atom.end])
@@ -95,9 +97,10 @@ def pack(
 
 
 class _Runs:
-    """Tokens of runs of atoms: counted, and guessed beforehand from those of the single atoms.
+    """Tokens of runs of atoms: counted exactly, and estimated beforehand from the tokens of the single atoms.
 
-    A run has at least the tokens of its atoms less _LOST for each: rounding, and tokens that reach over a border.
+    A run has at least the tokens of its atoms minus _LOST for each atom, because of rounding and of tokens that span
+    two atoms.
     """
 
     def __init__(self, text: str, atoms: Sequence[Atom], size: int, count: Count) -> None:
@@ -118,7 +121,7 @@ class _Runs:
         return self._least[last + 1] - self._least[first] <= most and self.tokens(first, last) <= most
 
     def furthest(self, begin: int, index: int, stop: int | None = None) -> int:
-        """Return the last atom in [index, stop) up to which a run from `begin` fits; `index` is taken to fit."""
+        """Return the last atom in [index, stop) up to which a run from `begin` fits; `index` is assumed to fit."""
         guess = bisect_right(self._sums, self._sums[begin] + self.size / self._share) - 2
         stop = len(self._atoms) if stop is None else stop
         counted_to, tokens = begin, 0  # atoms before `counted_to` have `tokens`
@@ -141,7 +144,7 @@ class _Runs:
 
 
 def furthest(tokens: Callable[[int], int], size: int, index: int, stop: int, guess: int | None = None) -> int:
-    """Return the last position in [index, stop) whose tokens are at most `size`; `index` is taken to fit.
+    """Return the last position in [index, stop) whose tokens are at most `size`; `index` is assumed to fit.
 
     Galloping search from the guess, then halving; exact where tokens never fall from one position to the next.
     """
@@ -221,7 +224,7 @@ _LADDER: Final = (_split(_LINE), sentences, _split(_CLAUSE), _split(_WORD), _spl
 def _repeated(atoms: Sequence[Atom], runs: _Runs, previous: int, index: int, overlap: int) -> int:
     """Return the first atom to repeat: as many as fit into `overlap`, never the whole span before.
 
-    Rows and items are repeated only where their own table or list goes on; elsewhere they say nothing.
+    Rows and items are repeated only if their own table or list continues; elsewhere they are meaningless.
     """
     begin = index
     while begin - 1 > previous >= 0 and runs.within(begin - 1, index - 1, overlap):
@@ -246,7 +249,9 @@ def _needed(atoms: Sequence[Atom], ends: Sequence[int], runs: _Runs, index: int)
 
 
 def _between_blocks(atoms: Sequence[Atom], ends: Sequence[int], runs: _Runs, begin: int, index: int, last: int) -> int:
-    """Return where to end instead of inside a block: before it, if it fits alone and leaves no stub behind."""
+    """Return where to end the span instead of inside a block: before the block, if it fits alone and leaves no stub
+    behind.
+    """
     if ends[last] == last:
         return last
     first = last

@@ -32,7 +32,7 @@ class Atom(NamedTuple):
 
     Attributes:
         block: number of the block it belongs to.
-        whole: whether the block is a table, a list or code, which a reader wants in one piece.
+        whole: whether the block is a table, a list or code, which should stay in one piece.
         tokens: its own tokens; 0 if not counted.
     """
 

@@ -32,7 +32,7 @@ class ChunkingStrategy:
         method: along sections, in windows of fixed size, or field by field.
         chunk_size: most tokens of a piece, 16-8192.
         overlap: most tokens that a piece repeats from the one before, 0 to chunk_size - 1.
-        metadata_fields: fields that every chunk of the type carries where the document gives them.
+        metadata_fields: fields that every chunk of the type carries if the document has them.
 
     Raises:
         ConfigError: a field out of its range.
@@ -93,7 +93,7 @@ PROFILES: Final[Mapping[str, ChunkingStrategy]] = MappingProxyType(
 
 
 def get_profile(name: str, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
-    """Return the profile of that name: a row of the table, else a built-in one.
+    """Return the profile with this name: a row of the table, else a built-in profile.
 
     >>> get_profile("funnel").chunk_size
     800
@@ -118,11 +118,11 @@ def get_strategy(doc_type: str | None, table: Mapping[str, ChunkingStrategy] | N
 
 
 def strategy_for(structure: TextStructure, table: Mapping[str, ChunkingStrategy] | None = None) -> ChunkingStrategy:
-    """Return how a text without a declared type is cut: as its structure shows.
+    """Return the strategy for a text without a declared type, according to its structure.
 
     Records are cut as `entity_record` is. Sections are cut with the size and the overlap of the `default` row and carry
-    the fields of `sop_document`; text without sections gets the `default` row, and so does every text where the table
-    gives that row its own method.
+    the fields of `sop_document`; text without sections gets the `default` row, and so does every text if the table
+    gives that row a method of its own.
 
     >>> from context_engine.core.chunking.outline import TextStructure
     >>> strategy_for(TextStructure("sections", 3)).method, strategy_for(TextStructure("windows")).method

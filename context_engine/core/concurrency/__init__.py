@@ -1,1 +1,1 @@
-"""Calls beside the caller: in daemon threads, bounded, each with a deadline; and what a forked child forgets."""
+"""Make calls in daemon threads, bounded and each with a deadline; reset state in a forked child."""

@@ -40,13 +40,13 @@ class _Worker:
 
 
 class DaemonExecutor:
-    """Runs each call at once in a thread of its own, an idle one where there is one.
+    """Runs each call at once in its own thread; idle threads are reused.
 
-    A call that hangs keeps its thread and nobody else's, so there is no bound here: a bulkhead or a fan-out sets one.
-    Idle threads end after a while, and none keeps the process from ending.
+    A hanging call blocks only its own thread, so the number of threads has no limit here: a bulkhead or a fan-out sets
+    one. Idle threads end after a while, and none keeps the process from ending.
 
     Args:
-        idle_s: seconds that a thread waits for another call.
+        idle_s: seconds that an idle thread waits for another call.
     """
 
     def __init__(self, idle_s: float = _IDLE_S) -> None:
@@ -55,22 +55,22 @@ class DaemonExecutor:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Forget the threads: a forked process has none of them."""
+        """Drop the threads, which do not exist in a forked process."""
         self._lock = threading.Lock()
         self._idle: deque[_Worker] = deque()
         self._running = 0
 
     @property
     def busy(self) -> bool:
-        """Whether a call runs, waited for or given up."""
+        """Whether a call is running, including calls that nobody waits for any more."""
         return self._running > 0
 
     def submit(self, call: Callable[[], T], name: str) -> Future[T]:
-        """Start a call and return its future, which takes whatever the call raises.
+        """Start a call and return its future, which also carries the call's exception.
 
         Args:
-            call: made in another thread, which has no context variables of the caller or of earlier calls.
-            name: of the thread while the call runs.
+            call: runs in another thread, without context variables of the caller or of earlier calls.
+            name: the name of the thread while the call runs.
 
         Raises:
             Busy: no thread could be started.
@@ -108,7 +108,7 @@ class DaemonExecutor:
                 worker.ready.acquire()
 
     def _retire(self, worker: _Worker) -> bool:
-        """Take a thread off the idle ones; False if it was just given a job."""
+        """Remove a thread from the idle threads; False if it was just given a job."""
         with self._lock:
             if worker in self._idle:
                 self._idle.remove(worker)
@@ -134,10 +134,10 @@ EXECUTOR: Final = DaemonExecutor()
 def submit_all(
     calls: Sequence[Callable[[], T]], *, width: int, name: str, executor: DaemonExecutor = EXECUTOR
 ) -> list[Future[T]]:
-    """Start calls, at most `width` at once and the first ones first; return a future for each, in order.
+    """Start calls in order, at most `width` at once; return a future for each, in order.
 
     Args:
-        calls: a call whose future is cancelled before its turn is never made.
+        calls: the calls; a call whose future is cancelled before its turn never starts.
 
     Raises:
         Busy: not one thread could be started.
@@ -163,9 +163,10 @@ def submit_all(
 
 
 def wait_all(futures: Sequence[Future[Any]], seconds: Sequence[float]) -> list[bool]:
-    """Wait for futures, each for so many seconds from now; return for each, in order, whether it was done in time.
+    """Wait for futures, each for its own number of seconds from now; return for each, in order, whether it finished in
+    time.
 
-    One that was not is cancelled: if its call has not begun, it never will.
+    A late future is cancelled: if its call has not begun, it never starts.
     """
     left = [countdown(second) for second in seconds]
     in_time = [False] * len(futures)
@@ -180,17 +181,17 @@ logger = logging.getLogger(__name__)
 
 
 class DeadlineExceeded(Exception):
-    """A call did not return in time; it goes on by itself, and what it returns is dropped."""
+    """A call did not return in time. It continues in its thread, and its result is dropped."""
 
 
 def countdown(seconds: float, monotonic: Callable[[], float] = time.monotonic) -> Callable[[], float]:
-    """Return a function that says how many of the seconds are left, less than 0 when they have passed."""
+    """Return a function that returns the remaining seconds; negative after the deadline."""
     due = monotonic() + seconds
     return lambda: due - monotonic()
 
 
 def done_within(future: Future[Any], seconds: float) -> bool:
-    """Wait for a future, at most so many seconds of the machine's clock; return whether it is done."""
+    """Wait for a future, at most `seconds` of the machine's clock; return whether it is done."""
     left = countdown(seconds)
     while not future.done() and (patience := left()) > 0:
         with suppress(TimeoutError):  # of the waiting: what the call raises is returned here
@@ -199,10 +200,10 @@ def done_within(future: Future[Any], seconds: float) -> bool:
 
 
 def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
-    """Return what a call returns that is made in a daemon thread.
+    """Make a call in a daemon thread and return its result.
 
     Args:
-        seconds: until it is given up.
+        seconds: the time limit.
         call: its exceptions are raised here.
 
     Raises:
@@ -216,13 +217,13 @@ def call_within(seconds: float, call: Callable[[], T], *, name: str) -> T:
 
 
 class DeadlineCaller:
-    """Calls one model, each time with a deadline; while a call is overdue it is not called again.
+    """Calls one model, each time with a deadline. While a call is overdue, no other call is made.
 
     Args:
-        name: of what is called, for errors.
-        verb: what it does, for the names of threads.
-        monotonic: seconds that never go back.
-        error: the class of its errors.
+        name: the model's name, for errors.
+        verb: what the model does, for the names of threads.
+        monotonic: a monotonic clock in seconds.
+        error: the class of errors to raise.
     """
 
     def __init__(self, name: str, verb: str, monotonic: Callable[[], float], error: type[ContextEngineError]) -> None:
@@ -230,14 +231,14 @@ class DeadlineCaller:
         self._bulkhead = Bulkhead(f"{verb}-{name}")
 
     def call(self, call: Callable[[], T], seconds: float, *, nothing: str) -> T:
-        """Return what the call returns.
+        """Return the result of a call.
 
         Args:
-            seconds: until it is given up; less than 0 is 0.
-            nothing: what was not given in time, for the error, such as "no scores".
+            seconds: the time limit; a negative limit counts as 0.
+            nothing: names the missing result in the error, such as "no scores".
 
         Raises:
-            ContextEngineError: of the class given; it failed, gave nothing in time, or is stuck in an overdue call.
+            ContextEngineError: of class `error`; the model failed, was too slow, or is stuck in an overdue call.
         """
         left = countdown(seconds, self._monotonic)
         try:
@@ -262,12 +263,12 @@ class Overdue(Busy):
 
 
 class Bulkhead:
-    """The calls to one thing that are under way. Safe for several threads.
+    """Bounds the running calls to one source or model. Safe for several threads.
 
-    While one of them is overdue no other is made: what never returns costs one caller its deadline and one thread.
+    While a call is overdue, no other is made: a call that never returns costs one caller its deadline, and one thread.
 
     Args:
-        name: of the threads.
+        name: the name of the threads.
         executor: runs the calls.
     """
 
@@ -277,7 +278,7 @@ class Bulkhead:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Know of no call under way: in a forked child none is."""
+        """Forget the running calls: in a forked child there are none."""
         self._lock = threading.Lock()
         self._under_way: dict[object, Callable[[], float]] = {}
 
@@ -286,7 +287,7 @@ class Bulkhead:
 
         Args:
             left: seconds until the call is overdue.
-            limit: most calls under way, this one included; None for any number.
+            limit: most running calls, including this one; None: no limit.
 
         Raises:
             Overdue: an earlier call is overdue.
@@ -307,7 +308,7 @@ class Bulkhead:
             raise
 
     def enter(self, left: Callable[[], float], *, limit: int | None = None) -> Callable[[], None]:
-        """Count a call as under way that is made elsewhere, and return what is to be called when it has ended.
+        """Count a call that is made elsewhere as running; return the function to call when it has ended.
 
         Args:
             left, limit: as in `submit`.

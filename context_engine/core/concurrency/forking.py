@@ -1,7 +1,9 @@
-"""What a forked child makes anew: it has its parent's memory, but none of its threads, and shares its open files.
+"""Resets locks, threads and connections in a forked child, which has its parent's memory and open files, but no
+threads.
 
-A lock that another thread held at the fork is held in the child for ever; a connection that both use mixes up their
-calls. So whatever holds locks, threads or connections registers itself here, and forgets them in the child.
+A lock that another thread held at the fork would stay locked in the child for ever, and a connection that both
+processes use would mix up their calls. So every object with locks, threads or connections registers itself here and
+drops them in the child.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ class Forgetful(Protocol):
     """Has something that a child must not use."""
 
     def forget(self) -> None:
-        """Make locks anew, and let go of threads, connections and whatever a thread was just changing."""
+        """Make new locks; drop threads, connections, and data that a thread was just changing."""
 
 
 _REGISTERED: Final[WeakSet[Forgetful]] = WeakSet()
@@ -32,7 +34,9 @@ def forget_in_child(thing: Forgetful) -> None:
 
 
 def abandon(thing: Any) -> None:
-    """Keep a thing that must be neither used nor closed here: a database connection, an index with its own thread."""
+    """Keep an object that must be neither used nor closed in this process: a database connection, an index with its own
+    thread.
+    """
     if thing is not None:
         _ABANDONED.append(thing)
 
@@ -41,7 +45,7 @@ class Lock:
     """A lock that is free in a forked child.
 
     Args:
-        reentrant: the thread that holds it may take it again.
+        reentrant: whether the thread that holds the lock may take it again.
     """
 
     def __init__(self, *, reentrant: bool = False) -> None:
@@ -54,7 +58,7 @@ class Lock:
         self._lock: Any = threading.RLock() if self._reentrant else threading.Lock()
 
     def acquire(self) -> None:
-        """Take it, waiting for it."""
+        """Wait for the lock and take it."""
         self._lock.acquire()
 
     def release(self) -> None:
@@ -71,9 +75,9 @@ class Lock:
 
 
 class _Unforked:
-    """A block of calls into a library that has locks of its own, which no child could free.
+    """A block of calls into a library with its own locks, which a child could not free.
 
-    A fork waits until no thread is in such a block, a second at most, and threads that come to one wait for the fork.
+    A fork waits until no thread is in such a block, for a second at most. Threads that reach a block wait for the fork.
     """
 
     def __init__(self) -> None:
@@ -81,7 +85,7 @@ class _Unforked:
         forget_in_child(self)
 
     def forget(self) -> None:
-        """Have nobody in it."""
+        """Count no thread as inside the block."""
         self._changed, self._inside, self._forking = threading.Condition(), 0, False
 
     def __enter__(self) -> None:
@@ -97,13 +101,13 @@ class _Unforked:
             self._changed.notify_all()
 
     def before_fork(self) -> None:
-        """Wait until nobody is in it, and let nobody in."""
+        """Wait until no thread is inside the block, and let none enter."""
         with self._changed:
             self._forking = True
             self._changed.wait_for(lambda: self._inside == 0, _MOST_WAIT_S)
 
     def after_fork(self) -> None:
-        """Let those in who wait."""
+        """Let waiting threads enter."""
         with self._changed:
             self._forking = False
             self._changed.notify_all()

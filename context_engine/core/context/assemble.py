@@ -1,4 +1,4 @@
-"""Ranked chunks as one text under a token budget."""
+"""Assemble ranked chunks into one text within a token budget."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def assemble(
     """Return ranked chunks as one text of at most `budget` tokens, with labels, origins and attributions.
 
     Chunks are chosen by rank while they fit; neighbours of one document become one block; blocks are in the order of
-    their best rank, so that what matters most comes first and labels rise as one reads. No block is moved to the end
-    against a model's weak middle: whether that helps depends on the model, and it would part label from rank.
-    Where the question is out of scope or nothing was returned the text is "No relevant information found".
+    their best rank, so the most important text comes first and the labels rise. No block is moved to the end to
+    compensate for a model's weak middle: whether that helps depends on the model, and labels would no longer follow the
+    ranks. If the question is out of scope or nothing was returned, the text is "No relevant information found".
 
     Args:
         chunks: in any order; `rank` decides.
         missing: names of the sources that did not answer, for the note.
-        notes: further sentences on how the answer is to be read.
-        budget: tokens, at least 1, of the whole text.
+        notes: further sentences about the answer.
+        budget: most tokens of the whole text, at least 1.
         nonce: 6 to 64 letters, digits, "_" or "-" that no document can guess.
         heading: first line, None for none.
-        max_untrusted_share: [0, 1], the part of the budget that fenced blocks may take together.
-        mask: what all that is shown of a passage passes, its ids, path and address excepted; None for none.
-        part, first: the number of this text among those of one answer, and of its first label.
+        max_untrusted_share: [0, 1], the share of the budget for all fenced blocks together.
+        mask: masks every part of a passage that is shown, except ids, path and address; None: nothing is masked.
+        part, first: the number of this text among the texts of one answer, and the number of its first label.
 
     Raises:
         InvalidRequest: a budget, share, form or nonce that cannot be used.
@@ -116,12 +116,12 @@ BEST_LEFT_OUT: Final = "Note: the most relevant passage does not fit into this c
 
 
 class Frame(NamedTuple):
-    """What a text has to keep to.
+    """The limits and options of a text.
 
     Attributes:
         share: the part of the budget, [0, 1], for untrusted blocks together.
         mask: applied to the text of every block; None: unmasked.
-        part, first: the number of the text among those of one answer, and of its first label.
+        part, first: the number of the text among the texts of one answer, and the number of its first label.
     """
 
     counter: TokenCounter
@@ -173,7 +173,9 @@ def page(passages: Sequence[Passage], frame: Frame, left_out: Sequence[OmittedPa
 
 
 def _selected(passages: Sequence[Passage], frame: Frame) -> ChosenPassages:
-    """Return what fits: blocks are priced one by one, then the whole is counted and the last ones are taken back."""
+    """Return the passages that fit: blocks are priced one by one; then the whole text is counted, and the last blocks
+    are removed if it is too long.
+    """
     tokens, last = frame.counter.count, frame.first + len(passages) - 1
 
     def price(block: JoinedPassage) -> int:
@@ -225,7 +227,9 @@ def _text(blocks: Sequence[JoinedPassage], frame: Frame) -> str:
 
 
 def _rendered(block: JoinedPassage, heading: str, frame: Frame) -> str:
-    """Return a block as the reader sees it; masked whole, for what two neighbours share may be split in each."""
+    """Return a block as the reader sees it. The whole block is masked at once, because a value may span two
+    passages.
+    """
     return render(block._replace(text=_shown(block, frame)), heading, frame.form, frame.nonce)
 
 

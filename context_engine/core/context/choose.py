@@ -47,7 +47,7 @@ class ChosenPassages:
         )
 
     def added(self, passage: Passage) -> int:
-        """Return the tokens that a passage would add; fewer than its length if it continues a chosen one."""
+        """Return the tokens that a passage would add; fewer than its length if it continues a chosen passage."""
         key = document_key(passage)
         return self._cost([*self._groups.get(key, ()), passage]) - self._costs.get(key, 0)
 
@@ -76,7 +76,7 @@ class ChosenPassages:
         self._note(passage, reason, self.added(passage), room)
 
     def take_back(self, *, only_untrusted: bool = False) -> None:
-        """Leave out the last chosen passage: together the blocks came out longer than one by one."""
+        """Leave out the last chosen passage, because the assembled blocks are longer than the sum of their prices."""
         last = [passage for passage in self.passages if not (only_untrusted and passage.trusted)][-1]
         key = document_key(last)
         before = self._costs[key]
@@ -108,7 +108,7 @@ def choose(
     untrusted_room: int,
     mask: Mask | None = None,
 ) -> ChosenPassages:
-    """Return the passages that fit, taken best first; one that does not is left out and the next ones are tried.
+    """Return the passages that fit, best first; a passage that does not fit is left out, and the next ones are tried.
 
     Only the best passage is cut, if it is too long alone: after a sentence, or after a word if no sentence fits.
 
@@ -127,7 +127,9 @@ def choose(
 
 
 def _add_cut(passage: Passage, selection: ChosenPassages) -> bool:
-    """Choose the passage up to the last sentence that fits, else the last word; return whether even one word did."""
+    """Choose the passage up to the last sentence that fits, else the last word; return whether at least one word
+    fitted.
+    """
     content = passage.chunk.content
     lead = len(content) - len(content.lstrip())
     room = selection.room_for(passage)[0]

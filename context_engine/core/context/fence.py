@@ -44,7 +44,7 @@ def _ranges(codes: Sequence[int]) -> Iterator[str]:
 
 
 def _bracket(side: int) -> str:
-    """Return a pattern for one opening (0) or closing (1) bracket in any dress."""
+    """Return a pattern for one opening (0) or closing (1) bracket in any spelling."""
     chars = "".join(pair[side] for pairs in BRACKETS.values() for pair in pairs.split())
     name, digit, hexadecimal = (("lt", "60", "3c"), ("gt", "62", "3e"))[side]
     entity = rf"&(?:amp;|#0*38;|#x0*26;)*(?:{name}|#0*{digit}|#x0*{hexadecimal});?"
@@ -58,7 +58,7 @@ def _any_bracket() -> re.Pattern[str]:
 
 @cache
 def _runs() -> re.Pattern[str]:
-    """Return the pattern of brackets of one side, however many, with nothing visible between."""
+    """Return the pattern of one or more brackets of one side, with only invisible characters between them."""
     sides = (rf"{_bracket(side)}(?:{_unseen()}*{_bracket(side)})*" for side in (0, 1))
     return re.compile("|".join(sides), re.IGNORECASE)
 
@@ -81,7 +81,7 @@ def checked_nonce(nonce: str) -> str:
 
 @lru_cache(maxsize=64)
 def _plain_nonce(nonce: str) -> re.Pattern[str]:
-    """Return the pattern of a nonce with nothing between its letters, in any case and in full width too."""
+    """Return the pattern of a nonce, in any case and also in full-width letters."""
     return re.compile("".join(_letters(nonce)), re.IGNORECASE)
 
 
@@ -108,16 +108,18 @@ def _break_run(match: re.Match[str]) -> str:
 
 
 def neutralise(text: str, nonce: str, claims: Callable[[str], str] = str) -> str:
-    """Return the text with nothing in it that reads as a marker; reversible.
+    """Return the text with every marker broken; reversible.
 
     Args:
-        claims: breaks what else a text must not hold, by a break where none stands.
+        claims: breaks other forbidden parts of a text by inserting a break.
     """
     return without_nonce(_runs().sub(_break_run, claims(text.replace(BREAK, BREAK * 2))), nonce)
 
 
 def without_nonce(text: str, nonce: str) -> str:
-    """Return a trusted text, verbatim unless it holds the nonce: it cannot open or close a fence by accident."""
+    """Return a trusted text. It stays verbatim unless it contains the nonce, so it cannot open or close a fence by
+    accident.
+    """
     seen = "".join(text.split())
     if not (seen.isascii() and seen.isprintable()):
         seen = _hidden().sub("", seen)
@@ -164,9 +166,9 @@ _Edits = dict[tuple[int, int], str]
 def inert(text: str) -> str:
     """Return a text whose markers and instructions are broken; idempotent, and the text itself if it has none.
 
-    Nothing is lost. In what `injection_findings` finds, a break, U+241B, ends each mark and stands before the first
-    character that cannot be seen; text in invisible characters is shown in ⟦brackets⟧. Instructions in plain words stay
-    as they are: they are for a fence, whose `claims` this is.
+    Nothing is lost. In each finding of `injection_findings`, a break (U+241B) ends each mark and precedes the first
+    invisible character; text in invisible characters is shown in ⟦brackets⟧. Instructions in plain words stay, because
+    the fence itself guards against them; this function is the `claims` of a fence.
     """
     for _ in range(_MOST_ROUNDS):
         changed = _edited(text, _edits(text, injection_findings(text)))

@@ -31,10 +31,10 @@ _AHEAD: Final = 12
 
 
 class ContextPart(NamedTuple):
-    """One of the texts that an answer is read in.
+    """One of the texts in which an answer is read.
 
     Attributes:
-        keys: the chunks that belong to it, best first; each chunk of the answer belongs to one part.
+        keys: the chunks of this part, best first; each chunk of the answer belongs to one part.
     """
 
     context: Context
@@ -56,12 +56,12 @@ def from_result(
     Args:
         budget: tokens; None takes the result's `context_max_tokens`.
         nonce: of the fences; None derives it from the search id, which no document can know beforehand.
-        mask: masks personal data where the domain sets `mask_contexts`: `Engine.mask`. Elsewhere it is not used.
-        part: the number of a part of `parts_of_result`; 1 is what fits the budget.
+        mask: masks personal data if the domain sets `mask_contexts` (`Engine.mask`); otherwise it is not used.
+        part: the number of a part of `parts_of_result`; part 1 holds the chunks that fit the budget.
 
     Raises:
-        InvalidRequest: as `assemble`, a result of a domain that masks contexts without a mask, and a part that there
-            is not.
+        InvalidRequest: as `assemble`; also if the domain masks contexts and no mask is given, or the part does not
+            exist.
         MaskingError: a masker failed.
     """
     if isinstance(part, bool) or not isinstance(part, int) or part < 1:
@@ -82,13 +82,13 @@ def parts_of_result(
     nonce: str | None = None,
     mask: Mask | None = None,
 ) -> Iterator[ContextPart]:
-    """Yield an answer as texts of at most `budget` tokens each, until every chunk has had its place.
+    """Yield an answer as texts of at most `budget` tokens each, until every chunk is in one of them.
 
-    The first is the context of the whole answer. Each of the next is made in the same way of the best twelve that had
-    no room before it; its labels go on from theirs, so that a label names one passage in all of them. A
-    chunk that is longer than a whole part stands cut at its end; one of which no word fits has a part to itself, whose
-    text says that it does not fit. `context_untrusted_share` holds in every part, but where no trusted chunk is among
-    those that it could keep room for, a later part is filled; at 0 no untrusted text is in any of them.
+    The first text is the context of the whole answer. Each later text is made in the same way from the best twelve
+    chunks that had no room before; its labels continue the count, so that a label names one passage in all texts. A
+    chunk that is longer than a whole part is cut at its end. If not even one word of a chunk fits, the chunk has a part
+    of its own, whose text says so. `context_untrusted_share` applies to every part; a later part without a waiting
+    trusted chunk may be filled completely. With a share of 0 no part contains untrusted text.
 
     Args:
         budget, nonce, mask: see `from_result`.
@@ -132,7 +132,7 @@ def _share(result: SearchResult, chunks: Sequence[RankedChunk], number: int) -> 
 
 
 def for_a_model(result: SearchResult, mask: Mask | None) -> SearchResult:
-    """Return a result whose passages may go to a model: masked if its domain sets `mask_contexts`.
+    """Return the result with passages that may go to a model: masked if the domain sets `mask_contexts`.
 
     Raises:
         InvalidRequest: its domain masks contexts, and no mask is given.
@@ -143,7 +143,7 @@ def for_a_model(result: SearchResult, mask: Mask | None) -> SearchResult:
 
 
 def _dealt(chunks: Sequence[RankedChunk], made: Context, decision: Decision) -> dict[Key, None]:
-    """Return the chunks in a text, in their order; out of scope nothing is read, and all chunks count as taken."""
+    """Return the chunks in a text, in their order; if the question is out of scope, all chunks count as taken."""
     shown = {(block.source_id, chunk_id) for block in made.blocks for chunk_id in block.chunk_ids}
     keys = list(map(_key, chunks))
     if decision is not Decision.OUT_OF_SCOPE:

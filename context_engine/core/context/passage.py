@@ -1,4 +1,4 @@
-"""The passages of a context, and neighbours of one document joined into one text."""
+"""The passages of a context; neighbouring passages of one document are joined into one text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Passage(NamedTuple):
     """A chunk with the part of its origin that is shown.
 
     Attributes:
-        trusted: False puts the text inside a fence; unknown origin is not trusted, nor is text that wants to be obeyed.
+        trusted: False puts the text inside a fence. Text of unknown origin is not trusted, nor is text with
+            instructions to a model.
         confidence: strong, fair, weak or None. relevance: [0, 1] or None. final: the final score, or None.
         url: its address, or None.
         also_in: the duplicates that were merged into it, in words ("ORM-SOP-002 §9.1").
@@ -68,7 +69,7 @@ class Passage(NamedTuple):
         return self._replace(trusted=False, flags=tuple(dict.fromkeys((*self.flags, INJECTION_SUSPECTED))))
 
     def masked_labels(self, mask: Mask) -> Passage:
-        """Return the passage with all that is shown of it masked but its text, ids, path and address."""
+        """Return the passage with every shown part masked, except its text, ids, path and address."""
         return self._replace(chunk=masked_labels(self.chunk, mask), also_in=tuple(mask(name) for name in self.also_in))
 
     def masked(self, mask: Mask) -> Passage:
@@ -128,8 +129,8 @@ def _is_suspected(passage: Passage) -> bool:
 def _passage_from_dict(fields: Mapping[str, Any], rank: int) -> Passage:
     """Return the passage of a chunk dict, with or without `_provenance`.
 
-    Trust is what the caller or the provenance tag states; a document's metadata may lower it, never raise it. Where no
-    trust class, tier or source type is stated the text is not trusted.
+    The caller or the provenance tag states the trust; a document's metadata may lower it, never raise it. A text
+    without a trust class, tier or source type is not trusted.
 
     Args:
         rank: its place in the caller's order, 1-based.
@@ -167,7 +168,9 @@ def _passage_from_dict(fields: Mapping[str, Any], rank: int) -> Passage:
 
 
 def _also_in(member: Mapping[str, Any]) -> str:
-    """Return a duplicate in words; one whose name wants to be obeyed, by its source: no fence is around it."""
+    """Return a duplicate in words. A name that contains instructions is replaced by the source, because no fence
+    surrounds it.
+    """
     source = str(member.get("source_id") or "unknown")
     name = str(member.get("document_id") or member.get("title") or source)
     label = f"{name} §{member['section']}" if member.get("section") else name
@@ -188,11 +191,11 @@ def _number(*values: Any) -> float | None:
 
 
 class JoinedPassage(NamedTuple):
-    """One passage, or several that touch.
+    """One passage, or several adjacent passages.
 
     Attributes:
         parts: in the order of the document.
-        text: of several parts, the document's text from the first start to the last end.
+        text: the document's text from the first start to the last end.
     """
 
     parts: tuple[Passage, ...]
@@ -205,7 +208,7 @@ class JoinedPassage(NamedTuple):
 
     @property
     def suspected(self) -> bool:
-        """Whether a part of it reads like instructions to a model, or fakes marks."""
+        """Whether a part reads like instructions to a model, or contains forged marks."""
         return any(part.suspected for part in self.parts)
 
     @property
@@ -222,7 +225,7 @@ class JoinedPassage(NamedTuple):
 def document_key(passage: Passage) -> tuple[object, ...]:
     """Return the key that neighbours share; a passage without an exact span has no neighbours.
 
-    A span is exact if the text is as long as the span says. Trust is part of the key: a fence holds all or nothing.
+    A span is exact if it is as long as the text. Trust is part of the key, because a fence surrounds a whole block.
     """
     chunk = passage.chunk
     if chunk.document_id is None or chunk.span is None or chunk.span[1] - chunk.span[0] != len(chunk.content):
@@ -231,9 +234,9 @@ def document_key(passage: Passage) -> tuple[object, ...]:
 
 
 def joined(passages: Sequence[Passage]) -> list[JoinedPassage]:
-    """Return the passages of one `document_key` as texts, by span; those that overlap or touch become one text.
+    """Return the passages of one `document_key` as texts, by span; overlapping and adjacent passages become one text.
 
-    Passages that claim the same place with different words are not neighbours, whatever their spans say.
+    Passages that claim the same place with different words are not neighbours.
     """
     out: list[JoinedPassage] = []
     for passage in sorted(passages, key=lambda passage: (passage.chunk.span or (0, 0), passage.rank)):
@@ -258,5 +261,5 @@ def _continued(before: JoinedPassage, passage: Passage) -> str | None:
 
 
 def _end(passage: Passage) -> tuple[int, bool]:
-    """Where a passage ends; of two that end there, the uncut one counts."""
+    """Return where a passage ends; of two with the same end, the uncut passage counts."""
     return (passage.chunk.span[1] if passage.chunk.span else 0, not passage.truncated)

@@ -30,15 +30,15 @@ def build_context_block(
 ) -> str:
     """Return chunk dicts, best first, as a context string; "No relevant information found" for none.
 
-    A text whose tag names no trust class, tier or source type is fenced as untrusted, and so is one that reads like
-    instructions to a model or fakes marks.
+    A text is fenced as untrusted if its tag names no trust class, tier or source type, or if it reads like instructions
+    to a model or contains forged marks.
 
     Args:
         chunks: dicts with `content`, with or without `_provenance`; never changed.
-        max_chars, max_tokens: limits of the whole string, both kept; None is no limit. What does not fit is left out,
+        max_chars, max_tokens: limits of the whole string; None: no limit. Chunks that do not fit are left out,
             lowest rank first.
         counter: counts the tokens; None is the offline estimate.
-        nonce: of the fences; None derives it from the texts. A fence holds even where a text knows its nonce.
+        nonce: of the fences; None derives it from the texts. A fence is safe even if a text contains its nonce.
         mask: masks personal data (`Engine.mask`, `RagPipeline.mask`); None for none. Chunks of a domain that masks
             contexts are refused without it.
 
@@ -89,7 +89,7 @@ def _frame(limit: TextLimit, form: Form, nonce: str, heading: str | None, mask: 
 
 
 def must_be_masked(chunks: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the tag of a chunk says that personal data in it must be masked; it goes with it wherever that is put."""
+    """Return whether a chunk's provenance tag demands masking of personal data. The tag travels with the chunk."""
     return any(map(_must_be_masked, chunks))
 
 

@@ -50,7 +50,7 @@ def render(block: JoinedPassage, heading: str, form: Form, nonce: str) -> str:
 
 
 def quoted(text: str, nonce: str, *, suspected: bool) -> str:
-    """Return a fenced text below a line that says why; the marks of a suspicious text are broken."""
+    """Return a fenced text below a line with the reason; the marks of a suspicious text are broken."""
     return f"{QUOTED_SUSPECT}\n{fence(text, nonce, inert)}" if suspected else f"{QUOTED}\n{fence(text, nonce)}"
 
 
@@ -87,10 +87,10 @@ def origin_line(block: JoinedPassage, nonce: str) -> str:
 
 
 def fields_in_lines(block: JoinedPassage, nonce: str) -> list[str]:
-    """Return the lines of the form `full`: rank and scores, metadata, tags, origin; unknown ones are left out.
+    """Return the lines of the form `full`: rank and scores, metadata, tags, origin; unknown values are left out.
 
-    The year is that of the metadata, else the one the text came into force in; the content type that of the metadata,
-    else the document's type.
+    The year comes from the metadata, else from the date on which the text came into force. The content type comes from
+    the metadata, else from the document's type.
     """
     best, chunk = block.best, block.best.chunk
     tags = chunk.own_field("tags")
@@ -225,10 +225,10 @@ def page_range(block: JoinedPassage) -> str | None:
 
 
 def attributions(blocks: Sequence[JoinedPassage], nonce: str) -> list[str]:
-    """Return what each block is cited as.
+    """Return the citation of each block.
 
-    Where two would be cited alike, each says more: its document's file, its place in the document, its source, and if
-    all of these are alike its place among them.
+    If two citations would be equal, each is extended: by the document's file, the place in the document, the source,
+    and finally a number.
     """
     attributions_of = [_usual(block, nonce) for block in blocks]
     for detail in _DETAILS:
@@ -245,7 +245,7 @@ def attributions(blocks: Sequence[JoinedPassage], nonce: str) -> list[str]:
 
 
 def _groups(labels: Sequence[str]) -> list[list[int]]:
-    """Return the places of those that are alike, two or more each."""
+    """Return the places of equal labels, in groups of two or more."""
     places: dict[str, list[int]] = {}
     for place, label in enumerate(labels):
         places.setdefault(label.casefold(), []).append(place)
@@ -294,7 +294,7 @@ _INVISIBLE: Final = frozenset(("Cc", "Cf", "Cs"))
 
 
 def one_line(value: Any, nonce: str) -> str:
-    """Return a document's own words as one plain line that can fake no structure, at most 160 characters."""
+    """Return words of a document as one plain line of at most 160 characters that cannot imitate our structure."""
     text = " ".join(str(value).split())
     if not text.isprintable():
         text = "".join(char for char in text if unicodedata.category(char) not in _INVISIBLE)

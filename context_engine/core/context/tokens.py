@@ -87,7 +87,7 @@ _CHARACTERS: Final = "characters"
 
 
 class TextLimit(NamedTuple):
-    """What a text is measured with, and how long it may be by that measure."""
+    """The counter that measures a text, and the limit in its unit."""
 
     counter: TokenCounter
     budget: int
@@ -119,13 +119,13 @@ def limited(counter: TokenCounter, max_tokens: int | None, max_chars: int | None
 
 
 def named_counter(name: str, open_counter: Callable[[str], TokenCounter]) -> TokenCounter:
-    """Return the counter that a context names, one with a limit of characters in it too.
+    """Return the counter that a context names; the name may include a limit of characters.
 
     Args:
         open_counter: returns any other counter by its name.
 
     Raises:
-        InvalidRequest: a name that begins as one of characters and does not go on so.
+        InvalidRequest: the name begins like a limit of characters but is malformed.
     """
     first, *rest = name.split("/", 3)
     if first != _CHARACTERS:

@@ -283,7 +283,8 @@ class _StageTwo:
             )
 
     def within_scope(self, rows: list[int]) -> list[int]:
-        """Keep all rows if the best absolute signal reaches the scope threshold, else only the rows for `min_chunks`.
+        """Keep all rows if the best absolute signal reaches the scope threshold, else only the rows for
+        `min_chunks`.
         """
         return rows if self.limits.in_scope else self._reaching(rows, "scope", "out_of_scope")
 

@@ -150,7 +150,8 @@ def _clause(text: str) -> Filter:
 
 
 def _unwrapped(text: str) -> str:
-    """Return a list without the brackets around the whole list; the brackets in `4.2.1(a),4.2.1(b)` and `(a),(b)` stay.
+    """Return a list without the brackets around the whole list; the brackets in `4.2.1(a),4.2.1(b)` and `(a),(b)`
+    stay.
     """
     if text[:1] + text[-1:] not in ("[]", "()"):
         return text

@@ -29,7 +29,8 @@ class PromptMark(NamedTuple):
     pattern: str
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Yield the matches in a text. The pattern is compiled only when a text contains `needs`, because few texts do.
+        """Yield the matches in a text. The pattern is compiled only when a text contains `needs`, because few texts
+        do.
         """
         return _compiled(self.pattern).finditer(text) if self.needs in text else iter(())
 
@@ -327,7 +328,8 @@ def reversed_text(text: str) -> Iterator[HiddenPassage]:
 
 
 def apart(folded: str) -> Iterator[HiddenPassage]:
-    """Yield passages of a folded text with letters spelt one by one, or with words run together; each without blanks.
+    """Yield passages of a folded text with letters spelt one by one, or with words run together; each without
+    blanks.
     """
     lengths = list(map(len, folded.split()))
     long = max(lengths, default=0) >= _LEAST_APART

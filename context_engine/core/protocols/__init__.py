@@ -1,4 +1,4 @@
-"""What the core expects of the outside world. An adapter implements one of these; the core never imports an adapter."""
+"""The protocols that adapters implement. The core never imports an adapter."""
 
 from context_engine.core.protocols.capabilities import (
     CAPABILITIES,

@@ -1,7 +1,7 @@
-"""What a store may offer beyond search, each an optional protocol.
+"""Optional protocols for the capabilities of a store beyond search.
 
 Code that needs a capability asks for its protocol (`isinstance`), never for a certain store. A source offers the
-protocols that it implements, and those of the object behind its `store`.
+protocols that it implements, and the protocols of its `store`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Calibratable(Protocol):
 
         Args:
             domain: the domain.
-            source_ids: its sources; those that the store does not hold are passed over.
-            asked_ids: chunk and document ids, of which each part says which it holds.
-            anew: all parts; else those that changed enough since their calibration.
-            adapter_id: an adapter that is about to be put in force: calibrate under it too.
+            source_ids: its sources; sources that are not in the store are skipped.
+            asked_ids: chunk and document ids; each part reports which of them it contains.
+            anew: return all parts; else only parts that changed enough since their calibration.
+            adapter_id: an adapter that is about to be put in force; its part is calibrated too.
 
         Raises:
             StoreError: the store cannot be read.
@@ -55,7 +55,7 @@ class Calibratable(Protocol):
         ...
 
     def search_part(self, part: CalibrationPart, source_ids: Sequence[str], query: SourceQuery) -> SourceAnswer:
-        """Return the best chunks of some sources in one part, compared in its way; safe for several threads.
+        """Return the best chunks of some sources in one part, compared by the part's scorer; safe for several threads.
 
         Raises:
             StoreError, EmbedderError: it could not be searched.
@@ -65,10 +65,10 @@ class Calibratable(Protocol):
     def keep_calibrations(
         self, domain: str, plan: CalibrationPlan, found: Sequence[tuple[CalibrationPart, ScopeCalibration]]
     ) -> None:
-        """Replace earlier calibrations by those of a plan; a part without one becomes uncalibrated.
+        """Replace earlier calibrations by the plan's; a part without a calibration becomes uncalibrated.
 
         Raises:
-            StoreError: they cannot be kept.
+            StoreError: the calibrations cannot be stored.
         """
         ...
 
@@ -78,7 +78,7 @@ class Calibratable(Protocol):
         """Return the calibration in force for searches of a domain, or None.
 
         Args:
-            by_vector: by vectors too, if the store has any; else by words alone.
+            by_vector: the calibration for words and vectors, if the store has vectors; else for words only.
             access: of the caller; None: everything.
 
         Raises:
@@ -89,10 +89,10 @@ class Calibratable(Protocol):
 
 @runtime_checkable
 class StoredVectors(Protocol):
-    """A store that gives out the vectors it holds, to learn from."""
+    """A store whose vectors can be read, for training."""
 
     def vector_model(self) -> str:
-        """Return the model of its vectors, "" if it holds none; opens no model.
+        """Return the name of the model that made the vectors; "" if there are none. Opens no model.
 
         Raises:
             StoreError: the store cannot be read.
@@ -100,28 +100,28 @@ class StoredVectors(Protocol):
         ...
 
     def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
-        """Return the chunks of some sources with their vectors, as they stand at one moment.
+        """Return the chunks of some sources with their vectors, from one snapshot.
 
         Args:
-            source_ids: the sources; of one that the store does not hold there is nothing.
+            source_ids: the sources; a source that is not in the store gives nothing.
             access: of the caller; None: everything.
 
         Raises:
-            ConfigError, StoreError: it has no vectors to give, or cannot be read.
+            ConfigError, StoreError: the store has no vectors, or cannot be read.
         """
         ...
 
 
 @runtime_checkable
 class LearntAdapters(Protocol):
-    """A store that keeps vector adapters for its domains and searches with those in force."""
+    """A store that keeps vector adapters for its domains, and searches with the adapters in force."""
 
     def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> Sequence[StoredAdapter]:
         """Return the adapters of a domain, oldest first.
 
         Args:
             domain: None: of all domains.
-            access: of the caller, who sees none that was learnt from what it may not read; None: everything.
+            access: of the caller, who sees no adapter that was learnt from chunks it may not read; None: everything.
 
         Raises:
             StoreError: the store cannot be read.
@@ -133,7 +133,7 @@ class LearntAdapters(Protocol):
         ...
 
     def use_adapter(self, domain: str, adapter_id: str | None) -> None:
-        """Put an adapter in force; None: put all of the domain out of force.
+        """Put an adapter in force; None: switch off all adapters of the domain.
 
         Raises:
             StoreError: there is no such adapter, or it cannot be used.
@@ -151,7 +151,7 @@ class LearntAdapters(Protocol):
 
 @runtime_checkable
 class Trainable(StoredVectors, LearntAdapters, Protocol):
-    """A store for whose vectors an adapter can be learnt and tried out."""
+    """A store with whose vectors an adapter can be trained and tested."""
 
     def search_adapted(
         self,
@@ -161,10 +161,10 @@ class Trainable(StoredVectors, LearntAdapters, Protocol):
         vector: Sequence[float] | None = None,
         adapter: VectorAdapter | None = None,
     ) -> SourceAnswer:
-        """Return the best chunks of some sources under an adapter that need not be kept.
+        """Return the best chunks of some sources under an adapter, which need not be stored.
 
         Args:
-            vector: of the question, if the caller has it; None: the store embeds the question.
+            vector: the question's vector, if the caller has it; None: the store embeds the question.
             adapter: None: the model's own vectors.
 
         Raises:
@@ -175,14 +175,14 @@ class Trainable(StoredVectors, LearntAdapters, Protocol):
     def keep_adapter(
         self, domain: str, adapter: VectorAdapter, evidence: Mapping[str, Any], origin: Any
     ) -> StoredAdapter:
-        """Keep an adapter; which one is in force stays as it is.
+        """Store an adapter without putting it in force.
 
         Args:
-            evidence: what was measured; kept beside it.
-            origin: of the vectors that it was learnt from (`HeldVectors.origin`).
+            evidence: the measurements; stored with the adapter.
+            origin: the origin of the training vectors (`HeldVectors.origin`).
 
         Raises:
-            StoreError: it cannot be kept.
+            StoreError: the adapter cannot be stored.
         """
         ...
 
@@ -197,20 +197,20 @@ class Trainable(StoredVectors, LearntAdapters, Protocol):
 
 @runtime_checkable
 class AccessProvable(Protocol):
-    """A store that can be copied for a trial: its answers must not depend on what a caller may not read."""
+    """A store that can be copied, to prove that its answers do not depend on chunks that a caller may not read."""
 
     def copy_to(self, data_dir: Path) -> None:
-        """Copy all it holds at one moment to where its adapter looks with another data folder.
+        """Copy a snapshot of the store into another data folder, to the place where the adapter looks for it.
 
         Sources and sinks that the adapter opens with that folder (`SourceContext.data_dir`) then use the copy alone.
 
         Raises:
-            StoreError: there is nothing to copy, or it cannot be read.
+            StoreError: there is nothing to copy, or the store cannot be read.
         """
         ...
 
     def rebuild(self) -> object:
-        """Put its index in order, as an operator's maintenance does; a store without one does nothing."""
+        """Rebuild the index, as an operator's maintenance does; a store without an index does nothing."""
         ...
 
 

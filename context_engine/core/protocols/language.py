@@ -1,4 +1,4 @@
-"""What a model of language implements: rerankers, query refiners, embedders and token counters."""
+"""Protocols for language models: rerankers, query refiners, embedders and token counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine asks of its surroundings: masking, access control, authentication, the record, time and ids."""
+"""Protocols for services of the engine: masking, access control, authentication, recording, time and ids."""
 
 from __future__ import annotations
 

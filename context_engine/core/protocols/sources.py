@@ -1,4 +1,4 @@
-"""What a knowledge base implements: a source that is searched and a sink that documents are written to."""
+"""Protocols for knowledge bases: a source that is searched, and a sink that documents are written to."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Source(Protocol):
 
 @runtime_checkable
 class JointlySearchable(Protocol):
-    """A source that can be searched together with others at a lower cost than one by one; optional.
+    """A source that can be searched together with others more cheaply than one by one; optional.
 
     Attributes:
-        store: what holds the source; sources whose `store` is the same object may be searched together.
+        store: the store of the source; sources with the same `store` object may be searched together.
     """
 
     @property
@@ -57,7 +57,7 @@ class JointlySearchable(Protocol):
         """Return for each source, in order, the result or exception of its own `search`.
 
         Args:
-            sources: sources with the same `store` as this one, itself included.
+            sources: sources with the same `store` as this one, including this one.
             query: the query for all of them.
 
         Raises:
@@ -93,7 +93,7 @@ class Examinable(Protocol):
     """
 
     def examine(self, request: ExaminationRequest) -> Examination:
-        """Return what could be found out within `request.timeout_s`; faults are listed as its problems.
+        """Return the facts that were found within `request.timeout_s`; faults are listed as problems.
 
         Raises:
             SourceError, ConfigError: the source could not be examined at all.

@@ -170,7 +170,8 @@ def codes(text: str) -> tuple[str, ...]:
 
 
 def _is_instrument(match: re.Match[str]) -> bool:
-    """Return whether the letters separated from the number are capitals and not a word; "policy after 2020" is no name.
+    """Return whether the letters separated from the number are capitals and not a word; "policy after 2020" is no
+    name.
     """
     letters = match[3].rstrip(" ")
     return letters == match[3] or (letters.isupper() and letters.casefold() not in STOP_WORDS)

@@ -37,7 +37,7 @@ _ESCAPED_MARK: Final = re.compile(r"\\([*_~])")
 
 
 def without_markup(text: str) -> str:
-    """Return the words of a text: the text of a link, not its target, and the description of a picture.
+    """Return the words of a text without its markup; of a link its text remains, of a picture its description.
 
     Code and placeholders such as `{{company}}` are kept as written.
 

@@ -32,7 +32,7 @@ _PREFIX: Final = re.compile(r"^(?:version|ver|v)[.:]?\s*(?=\d)", re.IGNORECASE)
 
 
 def bare_version(version: str) -> str:
-    """Return a version without the word or letter for it before its number, and without white space around it.
+    """Return a version without the word or letter before its number, and without surrounding white space.
 
     >>> bare_version("v3.2"), bare_version(" Version 3.2"), bare_version("vendor draft")
     ('3.2', '3.2', 'vendor draft')
@@ -47,8 +47,8 @@ _MOST_BACK: Final = 32
 def leading(text: str, most: int) -> str:
     """Return at most `most` characters of a text, without cutting a visible character in two.
 
-    A letter keeps its accents, an emoji its skin tone and what is joined to it, a flag both its letters, a Korean
-    syllable its parts, and a line break stays whole. Of a run of marks longer than any writing has, the end is cut.
+    A letter keeps its accents, an emoji its skin tone and joined emojis, a flag both its letters, a Korean syllable its
+    parts, and a line break stays whole. A run of marks that is longer than in any script is cut at its end.
 
     >>> leading("cafe\u0301s", 4)
     'caf'
@@ -157,7 +157,7 @@ _Piece = tuple[str, int, int]
 
 
 class FoldedText:
-    """A text in lower case without invisible characters, with the way back to the original.
+    """A text in lower case without invisible characters; each character knows its place in the original.
 
     Args:
         text: the folded text.
@@ -176,7 +176,7 @@ class FoldedText:
         self._ends: list[int] = []
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the place in the original of the characters [start, end), at least one."""
+        """Return the place in the original of the characters [start, end), which must be at least one."""
         if self._pieces is None:
             return start, end
         if not self._starts:
@@ -217,10 +217,12 @@ _folds: Final = _Folds()
 
 
 def fold(text: str) -> FoldedText:
-    """Return a text as it reads: in lower case, with look-alikes as the Latin letter or mark that they look like.
+    """Return a text as a reader sees it: in lower case, with look-alikes replaced by the Latin letter or mark they
+    resemble.
 
-    Entities (nested too), percent and backslash escapes are read; white space is a blank or a line break; what shows
-    nothing is left out: zero-width, bidirectional and control characters, soft hyphens, combining marks.
+    Entities (nested too), percent escapes and backslash escapes are resolved. White space becomes a blank or a line
+    break. Invisible characters are left out: zero-width, bidirectional and control characters, soft hyphens, combining
+    marks.
 
     >>> fold("&amp;#73;ＧＮ\\u200bОRЕ").text
     'ignore'

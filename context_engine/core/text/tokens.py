@@ -118,7 +118,7 @@ def has_cjk(text: str) -> bool:
 def words(text: str) -> list[str]:
     """Return the runs between white space, casefolded, with one spelling of hyphens and without invisible characters.
 
-    No term reaches across them.
+    No search term spans two runs.
     """
     if not text.isascii():
         text = _FOOTNOTE.sub(" ", _INVISIBLE.sub("", text))
@@ -176,10 +176,10 @@ def terms(text: str) -> list[str]:
 
 
 def term_weights(text: str) -> dict[str, float]:
-    """Return each term of a query with its weight: 1, or LITTLE for a piece of a code and for a word that asks.
+    """Return each term of a query with its weight: 1, or LITTLE for a piece of a code and for a question word.
 
     A question for `DCE-WEB-001` means that document, not every text with "DCE" and "001" in it; "please explain"
-    looks for no text with these words. If there is nothing else, question words weigh 1.
+    does not look for texts with these words. If a query has only question words, they weigh 1.
 
     >>> term_weights("please explain the limits of DCE-WEB-001")
     {'pleas': 0.2, 'explain': 0.2, 'limit': 1.0, 'dce-web-001': 1.0, 'dce': 0.2, 'web': 0.2, '001': 0.2}
@@ -243,7 +243,7 @@ _TERMS: Final = _WordMemo(_terms_of)
 
 
 def _split(token: str) -> tuple[str, ...]:
-    """Keep what has a digit whole (a code); split the rest at punctuation, and CJK into characters.
+    """Keep a token with a digit whole (a code); split other tokens at punctuation, and CJK text into characters.
 
     An English genitive and underscores around a token are dropped.
     """
@@ -323,15 +323,15 @@ _FUNCTION_WORDS: Final = frozenset(
 def segmented(text: str, segmenter: Segmenter) -> str:
     """Return a question with spaces between its words; no search term reaches across white space.
 
-    Of `商业银行的风险` four pairs are words and 行的, 的风 are not; unsegmented, all six are searched for. Texts need
-    no segmenting: a word's pairs are found wherever they stand. That is why words and pairs can meet, and why a base
-    need not be written again when this changes. Function words of one character are left out; another single
-    character stays with its neighbours. Text in other scripts stays as it is.
+    `商业银行的风险` has six pairs of characters, of which four are words; 行的 and 的风 are not. Without segmentation all
+    six are searched. Only questions are segmented: the pairs of a word are found in any text, so a base need not be
+    rebuilt when the segmenter changes. Function words of one character are left out; other single characters stay with
+    their neighbours. Text in other scripts stays unchanged.
 
     Args:
         text: cleaned.
         segmenter: `lindera` has dictionaries of Chinese (CC-CEDICT), Japanese (IPADIC) and Korean (ko-dic); with
-            `none` the text comes back.
+            `none` the text is returned unchanged.
 
     Raises:
         MissingExtra: the extra `cjk` is not installed.
@@ -364,7 +364,9 @@ def _spaced(run: str, japanese: bool) -> str:
 
 
 def _runs(words: Sequence[str]) -> Iterator[str]:
-    """Yield words, separated only where both neighbours have two characters or more: one alone is no search term."""
+    """Yield runs of words. A run ends only between two words of two or more characters, because a single character is
+    no search term.
+    """
     pending, short = "", False
     for word in words:
         if pending and not short and len(word) > 1:

@@ -100,7 +100,7 @@ class AnswerJson(_Section):
         """Return the contract of an answer.
 
         Args:
-            response: what the model was given; for an answer in parts, the part.
+            response: the response that the model was given; for an answer in parts, the part.
             answer: of the model, or None.
         """
         chunks = response.chunks

@@ -32,7 +32,7 @@ _DEFAULTS: Final = Settings().model_dump(mode="json")
 
 
 def explain(deployment: Deployment, caller: Authenticated, search_id: str) -> Explanation:
-    """Explain an answer to its recipient; to an operator any recorded answer.
+    """Explain an answer to its recipient; operators may ask about any recorded answer.
 
     Raises:
         RecordNotFound: neither kept nor recorded, or somebody else's; the cases are deliberately indistinguishable.
@@ -141,7 +141,7 @@ def _shown(result: SearchResult, names: Mapping[Key, str | None]) -> tuple[Chunk
 
 
 def _closest(result: SearchResult) -> list[Fate]:
-    """Return the candidates that are not shown, those that came furthest first and merged ones last."""
+    """Return the candidates that are not shown; candidates that came furthest are first, merged ones last."""
     stages = {stage.name: place for place, stage in enumerate(result.stages)}
 
     def distance(fate: Fate) -> tuple[bool, int, float, Key]:
