@@ -65,7 +65,7 @@ class TlogWitness:
             proof: consistency proof from `old_size` to the checkpoint, 32 bytes each; empty from 0.
 
         Raises:
-            AuditError: it refuses, cannot be reached, or answers against the protocol.
+            AuditError: the witness refuses, cannot be reached, or violates the protocol.
         """
         hashes = "".join(f"{base64.b64encode(node).decode()}\n" for node in proof)
         problem = ""

@@ -45,7 +45,7 @@ class CacheOptions(Options):
     Attributes:
         query_cache: number of query vectors kept in memory; 0 for none.
         cache: keep the vectors of passages on disk, so that indexing again embeds only what is new.
-        cache_file: where; `embeddings.sqlite` in the data folder if None.
+        cache_file: the path of the cache; `embeddings.sqlite` in the data folder if None.
     """
 
     query_cache: Annotated[int, Field(ge=0, le=1_000_000)] = QUERIES_KEPT
@@ -128,7 +128,7 @@ class VectorFile:
 
 
 class _LoggedFailure(suppress):
-    """Suppresses errors of the file and reports them to it."""
+    """Suppresses errors of the vector file and reports them to it."""
 
     def __init__(self, file: VectorFile) -> None:
         super().__init__(sqlite3.Error, OSError, ValueError)
@@ -212,7 +212,9 @@ class CachedEmbedder:
         return vector
 
     def embed_queries(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector per query, cached in the file like those of passages: training asks the same ones often."""
+        """Return one vector per query, cached in the file like passages, because training asks the same queries
+        often.
+        """
         return self._kept(texts, f"query\0{self._embedder.model_id}", partial(embedded_queries, self._embedder))[0]
 
     def embed_documents(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -22,7 +22,7 @@ class Prefixes(NamedTuple):
 
 
 class KnownModel(NamedTuple):
-    """What the maker of a model documents about it.
+    """The documented facts about a model.
 
     Attributes:
         shortest: its vectors may be cut to this many leading numbers, or to more, and normalised again (Kusupati et al.
@@ -85,7 +85,8 @@ _DOCUMENT_PROMPTS: Final = ("document", "passage", "corpus")
 
 
 def known_model(model: str) -> KnownModel:
-    """Return what is known of a model by its name or the path of its folder; an empty entry if unknown.
+    """Return the documented facts about a model, by its name or the path of its folder; an empty entry if it is
+    unknown.
 
     In a path, the last part that names a known model counts: a hub's cache (`models--owner--model/snapshots/…`), a
     folder below the model's (`model/onnx`) and a copy named `model-onnx` or `model:tag` are recognised.
@@ -135,7 +136,7 @@ def _model_of(part: str) -> str:
 
 
 def chosen_prefixes(model: str, query: str | None, document: str | None, *, folder: Path | None = None) -> Prefixes:
-    """Return the given prefixes, replacing None by the model's own; those in the files of `folder` come first."""
+    """Return the given prefixes; None is replaced by the prefix in the files of `folder`, else by the known one."""
     known = (None if folder is None else _own_prefixes(folder)) or known_prefixes(model)
     if folder is not None and not any(known):
         known = known_prefixes(str(_read(folder / "config.json").get("_name_or_path", "")))

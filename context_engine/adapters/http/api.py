@@ -124,8 +124,8 @@ class Api:
         key_required: if it needs a key, how to give the connection one; empty: a key is optional.
         max_bytes: longest answer that is read.
         counted_methods: methods that count towards its rate limit.
-        counts_refusals: statuses that say that its rate limit is used up, if refused calls count too: then no further
-            search calls it until the window has passed.
+        counts_refusals: statuses that report an exhausted rate limit, if refused calls count too; then no further
+            search calls the server until the window has passed.
         waits_for_rate: whether a call waits until the plan's rate allows it; else it is refused at once.
         bounded_elsewhere: whether a queue in front of this client enforces `max_connections`; else this client does.
     """
@@ -153,7 +153,8 @@ def versioned(version: str) -> Callable[[str], str]:
 
 
 def below_host(prefix: str) -> Callable[[str], str]:
-    """Return a function that adds the API's prefix to a base URL that is only a host; one with a path stays as it is.
+    """Return a function that adds the API's prefix to a base URL without a path; a base URL with a path stays
+    unchanged.
 
     >>> below_host("v1")("https://models.example"), below_host("v1")("https://models.example/openai")
     ('https://models.example/v1', 'https://models.example/openai')

@@ -120,7 +120,7 @@ class ApiClient:
     def _exchange(
         self, call: HttpCall, access: Access, left: Callable[[], float], silence_s: float, turn: Turn
     ) -> HttpAnswer | SourceError:
-        """Make one call; return its good answer or the error that any other means."""
+        """Make one call; return its good answer, or the error that another answer means."""
         connection, key, name = access.connection, access.key, self._name(access.connection)
         longest_s = max(connection.timeout_s, silence_s)
         client, url = self._client(connection), self.api.root(connection.base_url)

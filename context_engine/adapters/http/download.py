@@ -1,8 +1,8 @@
 """Download a file once from a secret address: whoever has the address may read the file.
 
 The address appears only on the wire: the client's log shows its origin alone, and no error contains it. No redirect is
-followed, no cookie kept, no key sent. An address that a stranger may have chosen may be required to lie outside the
-network, whatever its host resolves to.
+followed, no cookie kept, no key sent. For an address
+that a stranger may have chosen, the caller can require a host outside the bank's network.
 """
 
 from __future__ import annotations

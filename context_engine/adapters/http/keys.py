@@ -1,4 +1,4 @@
-"""The API key: held in one masked object, put on a request at the last moment."""
+"""The API key, kept in one masked object and added to a request at the last moment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ApiKey(httpx.Auth):
     """Authorises requests; shown masked, and cannot be pickled.
 
     Raises:
-        ConfigError: the key cannot stand in a header.
+        ConfigError: the key contains characters that a header cannot carry.
     """
 
     __slots__ = ("_header", "_secret")

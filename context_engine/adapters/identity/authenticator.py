@@ -29,7 +29,8 @@ class TokenKind(Protocol):
     """One kind of token. Thread-safe; never waits for the network."""
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return who presents a token; None if it is not valid for this kind. A refusal of its own kind is logged.
+        """Return the caller who presents a token; None if the token is not valid for this kind. A kind logs its own
+        refusals.
 
         Raises:
             TokensUnchecked: it is of this kind, and cannot be checked now.
@@ -89,7 +90,7 @@ _BLANK: Final = " \t"
 
 
 def bearer_token(authorization: str | None) -> bytes | None:
-    """Return the token of a header as its bytes, None if there is none.
+    """Return the bytes of the token in a header; None if there is no token.
 
     Args:
         authorization: the header's bytes read as Latin-1, as a server gives them; a text with other characters is taken

@@ -60,7 +60,8 @@ class JwtTokens:
         self._checked: LRUCache[str, _Good] = LRUCache(_MOST_CACHED)
 
     def caller(self, shown: ShownToken) -> Authenticated | None:
-        """Return who presents a token; None if it is not a valid token of the provider, with the reason in the log.
+        """Return the caller who presents a token; None if it is not a valid token of the provider. The log has the
+        reason.
 
         Raises:
             TokensUnchecked: it has the form of a token, and the provider's keys are not available yet.

@@ -25,13 +25,13 @@ _MOST_DOUBLINGS: Final = 16
 
 
 def fetch_keys(connection: Connection, path: str, clock: Clock) -> Any:
-    """Return the document with a provider's keys.
+    """Fetch the document with the keys of an identity provider.
 
     Args:
-        path: of the document, below the connection's base URL.
+        path: the document's path below the connection's base URL.
 
     Raises:
-        ContextEngineError: the server gave no good answer, or its address is not encrypted.
+        ContextEngineError: the server gave no valid answer, or the connection is not encrypted.
     """
     client = ApiClient(_API, lambda: connection, clock)
     try:
@@ -65,7 +65,7 @@ class RemoteKeys:
         self._start()
 
     def forget(self) -> None:
-        """Drop the thread: a forked child does not have its parent's; the keys stay until one is unknown."""
+        """Drop the thread, which does not exist in a forked child; the keys stay until an unknown key is needed."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._wanted = False
@@ -184,7 +184,7 @@ def read_key_set(document: Any) -> KeySet:
     """Return the keys of a document that can check a signature; others are left out.
 
     Raises:
-        ValueError: it is not a key set, or holds no such key.
+        ValueError: it is not a key set, or has no usable key.
     """
     rows = document.get("keys") if isinstance(document, Mapping) else None
     if not isinstance(rows, list):

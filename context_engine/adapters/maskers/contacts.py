@@ -1,8 +1,9 @@
 """Telephone numbers that exist in a country's numbering plan, and e-mail addresses.
 
-A number with `+` or `00` before it is taken as it is. Any other is read as a number of the configured regions, and must
-follow a word such as "tel" or "call", or be grouped as in its region without other digits beside it: eight plain digits
-are as often an account, a date or an amount, and table rows are full of them."""
+A number with `+` or `00` before it is read as an international number. Any other number is read as one of the
+configured regions. It must follow a word such as "tel" or "call", or be grouped as in its region without other digits
+beside it, because eight plain digits are as often an account, a date or an amount, and table rows are full of them.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class PlainText(NamedTuple):
         return self.places[start], self.places[end - 1] + 1 if self.ends is None else self.ends[end - 1]
 
     def around_digits(self) -> Iterator[PlainText]:
-        """Yield the parts around digits that stand close together: no number is elsewhere."""
+        """Yield the parts around digits that stand close together; no other part can contain a number."""
         start = end = 0
         for match in _DIGITS.finditer(self.text):
             if match.start() - _AROUND > end:

@@ -90,7 +90,7 @@ class OnnxModel:
     Args:
         folder: holds the files.
         purpose: what the model is for, in messages.
-        error: makes the error for files that are missing or cannot be read.
+        error: makes the error for missing or unreadable files.
         threads: CPU threads; the runtime's own choice if None.
         max_tokens: longer texts are cut.
 

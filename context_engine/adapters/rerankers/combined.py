@@ -136,8 +136,8 @@ class AdaptiveOptions(Options):
         reranker: the name of the other reranker.
         options: its own.
         fewest: with fewer chunks it is not called.
-        clear_lead: nor if the best chunk leads the second by this much or more, on a scale where the best is 1 and the
-            worst 0; 1 to call it always.
+        clear_lead: it is not called either if the best chunk leads the second by this much, on a scale where the best
+            is 1 and the worst 0; 1 to call it always.
     """
 
     reranker: Annotated[str, Field(min_length=1)]

@@ -1,8 +1,8 @@
 """A language model as reranker, behind the OpenAI chat API, which many servers speak: POST /v1/chat/completions.
 
-Slow and expensive compared with a cross-encoder, so the last reranker to try. Passages may hold instructions: each
-stands in a fence that it cannot close, the model is told to obey nothing inside, and an answer of any other form than
-requested is refused. A passage can still raise its own score by what it says: `rerank_weight` bounds that.
+Slow and expensive compared with a cross-encoder, so the last reranker to try. Passages may contain instructions:
+each is inside a fence that it cannot close, the model is told to obey nothing inside, and an answer of another form
+than requested is refused. A passage can still raise its own score by its words; `rerank_weight` bounds this effect.
 """
 
 from __future__ import annotations

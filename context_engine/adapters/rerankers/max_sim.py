@@ -16,8 +16,8 @@ all of it their embedding: make `cache_mib` large enough for the whole base, or 
 `vectors` and an embedder with token vectors.
 
 If the candidates were found under an adapter of the embedder's vectors (`core.models.VectorAdapter`), tokens are
-compared under it too: a question's are mapped by the map for questions, a passage's by that for passages, and all are
-normalised again.
+compared under it too: tokens of a question are mapped by the question map, tokens of a passage by the passage map, and
+all are normalised again.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class MaxSimOptions(Options):
     Attributes:
         cache_mib: memory for the token vectors of known passages, MiB; a passage of 150 tokens takes 0.1 MiB at 384
             dimensions. 0 for none.
-        power: p of the power mean over the question's tokens. The higher, the more the best-matching tokens count. 4
-            improves retrieval in regulation and abstracts, and worsens it in an FAQ that is asked in other words:
-            measure it on your own questions.
+        power: p of the power mean over the question's tokens. The higher, the more the best-matching tokens count. A
+            power of 4 improves retrieval in regulation and abstracts, and worsens it in an FAQ whose questions use
+            other words than its answers: measure it on your own questions.
     """
 
     cache_mib: Annotated[int, Field(ge=0, le=1_000_000)] = CACHE_MIB

@@ -1,7 +1,7 @@
-"""What an adapter is given and what it may offer.
+"""The context of a source adapter, and its optional features.
 
 An adapter is a function `(spec, context) -> Source`, published in the entry-point group `context_engine.sources` under
-the name used in a manifest's `adapter:`. `source_adapter` adds to the function what it offers beyond opening a source.
+the name used in a manifest's `adapter:`. `source_adapter` adds optional features to this function.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class SourceContext:
 
     Attributes:
         domain: the domain the source is opened for.
-        settings: those of the pipeline, without a call's own.
+        settings: the settings of the pipeline, without those of a single call.
         embedder: returns the configured embedder, None if there is none.
         timezone: IANA name of the zone in which the domain's dates are days.
         data_dir: returns the folder of the embedded base.
         connection: returns a connection by name, its variables and files read at the call; call it again after a 401.
-        shared: (key, make) -> what `make` returned for that key the first time: one client or base for many sources
-            of an engine. It is closed with each of them, so closing it must be allowed twice.
+        shared: (key, make) -> the object that `make` returned the first time for this key: one client or base for many
+            sources of an engine. It is closed with each of them, so closing it twice must be allowed.
         rules_of: returns the access rules of a source (`AccessPolicy.rules_of`).
     """
 
@@ -55,7 +55,7 @@ class SinkOptions:
     Attributes:
         dry_run: nothing is written; only the sink's `documents` is used.
         repair: compare every document with what was written and repair differences.
-        sleep: waits some seconds, and may tell the user so.
+        sleep: waits some seconds, and may inform the user.
         tell: receives failures that are retried.
     """
 
@@ -78,7 +78,7 @@ Raises:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAdapter(Generic[S]):
-    """An adapter with what it offers beyond a search; called, it opens a source.
+    """An adapter with its optional features; calling it opens a source.
 
     Attributes:
         check: raises ConfigError for a specification that cannot be used, without opening anything.

@@ -77,7 +77,7 @@ class CallableSource:
         return SourceAnswer(chunks=chunks, notes=tuple(notices), cut=max(more, 0), failures=failures)
 
     def close(self) -> None:
-        """Release nothing: the function belongs to its maker."""
+        """Release nothing: the function belongs to the caller."""
 
 
 def _where_the_list_is(value: Any) -> str:
@@ -90,7 +90,7 @@ _ARGUMENTS: Final = ("query", "domain", "top_k")
 
 
 def source_of(adapter: Any, source_id: str) -> Source:
-    """Return an adapter, in whichever form it is written, as a source.
+    """Return an adapter of any accepted form as a source.
 
     Args:
         adapter: a function of three arguments; an object with such a method `search`, or its class, if that takes no

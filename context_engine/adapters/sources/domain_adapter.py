@@ -1,8 +1,8 @@
-"""An adapter of a domain: two linear maps that turn a model's vectors into those of the bank's own language.
+"""An adapter of a domain: two linear maps that adapt a model's vectors to the language of a bank.
 
-A question's vector q is compared as q @ query, a passage's vector p as p @ passage, by the cosine of the two. So a
-stored vector is never written anew: (q @ query) . (p @ passage) = (q @ query @ passage.T) . p, and what is left of the
-passage's side is the length of p @ passage, one number a vector.
+A question's vector q is mapped to q @ query, a passage's vector p to p @ passage; the cosine of both is the score.
+Stored vectors need not be rewritten, because (q @ query) . (p @ passage) = (q @ query @ passage.T) . p. Only the length
+of p @ passage is stored in addition, one number per vector.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LARGEST: Final = 1e6
 
 
 class DomainAdapter:
-    """Two maps over the vectors of one model; a value.
+    """Two maps over the vectors of one model; immutable.
 
     Args:
-        model_id: the model whose vectors they are for.
+        model_id: the model whose vectors are mapped.
         query: float32 (dimension, dimension), applied to a question's vector from the right.
-        passage: the same for a passage's.
+        passage: the same for a passage's vector.
     """
 
     def __init__(self, model_id: str, query: Array, passage: Array) -> None:
@@ -45,7 +45,7 @@ class DomainAdapter:
 
     @property
     def scorer_id(self) -> str:
-        """What its cosines are known by: they do not compare with those of the model alone."""
+        """The scorer id of its cosines, which cannot be compared with the cosines of the model alone."""
         return scorer_name(self.model_id, self.adapter_id)
 
     def as_bytes(self) -> bytes:
@@ -54,15 +54,15 @@ class DomainAdapter:
 
     @classmethod
     def of(cls, adapter: VectorAdapter) -> DomainAdapter:
-        """Return an adapter in this form; itself if it has it already."""
+        """Convert a vector adapter to this class; an instance of this class is returned unchanged."""
         return adapter if isinstance(adapter, DomainAdapter) else cls(adapter.model_id, adapter.query, adapter.passage)
 
     @classmethod
     def from_bytes(cls, model_id: str, data: bytes, dimension: int) -> DomainAdapter:
-        """Return what `as_bytes` gave.
+        """Restore an adapter from the result of `as_bytes`.
 
         Raises:
-            ValueError: the data are not two maps of this dimension, or not as `check` wants them.
+            ValueError: the data are not two maps of this dimension, or `check` refuses them.
         """
         query, passage = np.frombuffer(data, "<f4").reshape(2, dimension, dimension)
         adapter = cls(model_id, query, passage)
@@ -70,7 +70,7 @@ class DomainAdapter:
         return adapter
 
     def check(self) -> None:
-        """Refuse maps under which a cosine may be no number.
+        """Refuse maps that can make a cosine infinite or NaN.
 
         Raises:
             ValueError: a number of a map is not finite, or too large.
@@ -79,7 +79,9 @@ class DomainAdapter:
             raise ValueError(f"every number of an adapter's maps must lie in [-{_LARGEST:g}, {_LARGEST:g}]")
 
     def asked(self, query: Array) -> Array:
-        """Return what the dot product with a passage's own vector is taken of, before its length: float32."""
+        """Return the question's vector for dot products with unmapped passage vectors, float32; divide the product by
+        the length of the mapped passage.
+        """
         mapped = query @ self.query
         length = float(np.linalg.norm(mapped))
         products: Array = (mapped / length if length > 0.0 else mapped) @ self.passage.T

@@ -1,4 +1,4 @@
-"""A lock between processes that admits one writer; the system frees it when its holder ends."""
+"""A lock between processes that admits one writer; the system releases it when the holder ends."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FAR: Final = 1 << 20
 
 
 class WriterLock:
-    """The right to write to a base, held from creation until `release`.
+    """The right to write to a base, from creation until `release`.
 
     Raises:
-        StoreLocked: another writer holds it, in this process or another.
-        OSError: the lock's file cannot be made.
+        StoreLocked: another writer has the lock, in this process or another.
+        OSError: the lock file cannot be created.
     """
 
     def __init__(self, root: Path) -> None:
@@ -37,7 +37,7 @@ class WriterLock:
         _name(self._handle, str(os.getpid()))
 
     def release(self) -> None:
-        """Give the right back; may be called twice."""
+        """Release the lock; may be called twice."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
             _name(handle, "")
@@ -54,7 +54,7 @@ class WriterLock:
 
 
 def _name(handle: int, holder: str) -> None:
-    """Record who holds the lock. On a full disk it is held without a name."""
+    """Record the holder of the lock. On a full disk the lock is taken without a name."""
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.write(handle, holder.encode())
@@ -64,7 +64,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(handle: int) -> None:
-        """Lock one byte far behind the pid, which stays readable."""
+        """Lock one byte far behind the pid, so that the pid stays readable."""
         os.lseek(handle, _FAR, os.SEEK_SET)
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         os.lseek(handle, 0, os.SEEK_SET)

@@ -323,10 +323,10 @@ _FUNCTION_WORDS: Final = frozenset(
 def segmented(text: str, segmenter: Segmenter) -> str:
     """Return a question with spaces between its words; no search term reaches across white space.
 
-    `商业银行的风险` has six pairs of characters, of which four are words; 行的 and 的风 are not. Without segmentation all
-    six are searched. Only questions are segmented: the pairs of a word are found in any text, so a base need not be
-    rebuilt when the segmenter changes. Function words of one character are left out; other single characters stay with
-    their neighbours. Text in other scripts stays unchanged.
+    `商业银行的风险` has six pairs of characters, of which four are words; 行的 and 的风 are not. Without
+    segmentation all six are searched. Only questions are segmented: the pairs of a word are found in any text, so a
+    base need not be rebuilt when the segmenter changes. Function words of one character are left out; other single
+    characters stay with their neighbours. Text in other scripts stays unchanged.
 
     Args:
         text: cleaned.

@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 def fused_legs(dataset_id: str, legs: Sequence[Part]) -> Part:
-    """Return the legs of one dataset as one answer, by reciprocal ranks; a chunk of both carries both scores."""
+    """Return the legs of one dataset as one answer, by reciprocal ranks; a chunk found by both legs has both scores."""
     if len(legs) == 1:
         return legs[0]
     fused = reciprocal_rank_fusion([[chunk.chunk_id for chunk in leg.chunks] for leg in legs])

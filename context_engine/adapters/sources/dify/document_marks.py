@@ -2,7 +2,7 @@
 
 The marks are metadata fields. The hash and size of the stored text are assigned last, after reading back what Dify
 holds, so a document that has them is complete. The name identifies nothing to this package; it is for people in Dify,
-where two documents must not share a name because Dify would overwrite one with the other."""
+where two documents must not share a name, because Dify would overwrite one of them."""
 
 from __future__ import annotations
 

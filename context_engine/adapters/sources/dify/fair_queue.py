@@ -7,7 +7,7 @@ would be late even so is refused on arrival. Before anything is measured, no sea
 goes first; once timings exist, queued searches that have not started are checked again.
 
 A search that could not finish in time even on an idle server is never refused and has no priority: it uses the
-connections that the others leave, until its deadline."""
+connections that other searches leave free, until its deadline."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class DatasetFetch:
 def fetched(
     reader: DatasetFetch, dataset_ids: Sequence[str], request: FetchRequest, left: Callable[[], float]
 ) -> list[Chunk]:
-    """Return the requested chunks: those of the named documents, and those named by chunk id.
+    """Return the requested chunks: chunks of the named documents, and chunks named by id.
 
     Args:
         left: returns the seconds until the answer is useless.

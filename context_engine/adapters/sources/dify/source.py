@@ -113,7 +113,7 @@ class DifySource:
         return examiner.examine(self.dataset_ids, self.spec.connection or "dify", request)
 
     def fetch(self, request: FetchRequest) -> Sequence[Chunk]:
-        """Return the requested chunks: those of the named documents, and those named by chunk id.
+        """Return the requested chunks: chunks of the named documents, and chunks named by id.
 
         Raises:
             SourceError: a dataset that may hold missing chunks could not be read, or is too large to search for ids.

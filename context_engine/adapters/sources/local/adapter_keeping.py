@@ -55,11 +55,12 @@ class AdapterKeeping:
         def best_of(self, *args: Any, **options: Any) -> SourceAnswer: ...
 
     def adapters(self, domain: str | None = None, *, access: AccessScope | None = None) -> list[StoredAdapter]:
-        """Return the adapters of a domain that are kept, the oldest first.
+        """Return the stored adapters of a domain, oldest first.
 
         Args:
             domain: None: of all domains.
-            access: of the caller; None: everything. One is left out that was learnt from what may not be read.
+            access: of the caller; None: everything. Adapters learnt from chunks that the caller may not read are left
+                out.
 
         Raises:
             StoreError: there is no base, or it cannot be read.
@@ -69,7 +70,7 @@ class AdapterKeeping:
             return adapter_store.read_all(connection, keys, domain)
 
     def read_adapter(self, domain: str, adapter_id: str, *, access: AccessScope | None = None) -> DomainAdapter | None:
-        """Return an adapter that is kept; None if it is damaged, for other vectors, or not there for the caller.
+        """Return a stored adapter; None if it is damaged, for other vectors, or not visible to the caller.
 
         Raises:
             StoreError: there is no base, or it cannot be read.
@@ -85,7 +86,7 @@ class AdapterKeeping:
             access: of the caller; None: everything.
 
         Returns:
-            "" where the base holds no vectors.
+            "" if the base has no vectors.
 
         Raises:
             StoreError: there is no base, or it cannot be read.
@@ -97,15 +98,15 @@ class AdapterKeeping:
     def keep_adapter(
         self, domain: str, adapter: VectorAdapter, evidence: Mapping[str, Any], origin: Any
     ) -> StoredAdapter:
-        """Keep an adapter for searches of a domain; which one is in force stays as it is.
+        """Store an adapter for searches of a domain without putting it in force.
 
         Args:
-            evidence: what was measured before; kept beside it, as JSON.
-            origin: of the vectors that it was learnt from (`HeldVectors.origin`).
+            evidence: the measurements made before; stored with the adapter as JSON.
+            origin: the origin of the training vectors (`HeldVectors.origin`).
 
         Raises:
             StoreError: documents may have moved since they were read, or the base cannot be written.
-            TypeError, ValueError: JSON cannot hold the evidence.
+            TypeError, ValueError: the evidence cannot be written as JSON.
         """
         from context_engine.adapters.sources.domain_adapter import DomainAdapter  # only here: it needs numpy
 
@@ -116,7 +117,7 @@ class AdapterKeeping:
         )
 
     def forget_adapters(self, domain: str, adapter_ids: Collection[str]) -> None:
-        """Forget adapters of a domain that were never put in force; one that was is kept.
+        """Delete adapters of a domain that were never in force; adapters that ever were in force stay.
 
         Raises:
             StoreError: the base cannot be written.
@@ -124,11 +125,11 @@ class AdapterKeeping:
         adapter_store.forget(self.path, domain, adapter_ids)
 
     def use_adapter(self, domain: str, adapter_id: str | None, *, access: AccessScope | None = None) -> None:
-        """Put an adapter in force for all who may read what it was learnt from; searches see it from the next one on.
+        """Put an adapter in force for all callers who may read its training chunks; the next search uses it.
 
         Args:
-            adapter_id: names it; None: put all of the domain out of force.
-            access: of who asks: what may not be read is not switched; None: everything.
+            adapter_id: the adapter's id; None: switch off all adapters of the domain.
+            access: of the caller: adapters that the caller may not see are not switched; None: everything.
 
         Raises:
             StoreError: there is no such adapter for the base's vectors, it is damaged, or the base cannot be written.
@@ -149,7 +150,7 @@ class AdapterKeeping:
         """Undo the last switch of a domain's adapters; a second call restores it.
 
         Returns:
-            Whether there was one.
+            Whether there was a switch.
 
         Raises:
             StoreError: there is no base, or it cannot be written.
@@ -159,7 +160,7 @@ class AdapterKeeping:
         return adapter_switches.undo(self.path, domain, at=self._now().isoformat(timespec="microseconds"))
 
     def vector_model(self) -> str:
-        """Return the model of the base's vectors, "" if it holds none (`StoredVectors`).
+        """Return the name of the model that made the vectors, "" if there are none (`StoredVectors`).
 
         Raises:
             StoreError: there is no base, or it cannot be read.
@@ -192,10 +193,10 @@ class AdapterKeeping:
         )
 
     def held_vectors(self, source_ids: Sequence[str], *, access: AccessScope | None = None) -> HeldVectors:
-        """Return the vectors of some sources with their chunks, as they stand at one moment.
+        """Return the vectors of some sources with their chunks, from one snapshot.
 
         Args:
-            access: of who learns from them; None: everything.
+            access: of the caller; None: everything.
 
         Raises:
             ConfigError: no embedder is configured.
@@ -211,7 +212,9 @@ class AdapterKeeping:
     def _adapted(
         self, view: View, question: LocalQuery, domain: str, choice: DomainAdapter | str | None
     ) -> tuple[View, str]:
-        """Return a view whose vectors are compared under an adapter, and the id of one that could not be used."""
+        """Return a view that compares vectors under the chosen adapter, and the id of an adapter that could not be
+        used.
+        """
         if view.vectors is None or question.vector is None or choice is None:
             return view, ""
         unusable = ""
@@ -224,10 +227,10 @@ _BATCH: Final = 900
 
 
 def held_vectors(view: View, source_ids: Sequence[str]) -> HeldVectors:
-    """Return what a view holds of some sources; a chunk without vectors is left out.
+    """Return the chunks of some sources in a view with their vectors; chunks without vectors are left out.
 
     Args:
-        source_ids: the sources; of one that the base does not hold there is nothing.
+        source_ids: the sources; a source that is not in the base gives nothing.
     """
     import numpy as np  # only here: the rest of the base works without it
 

@@ -51,11 +51,11 @@ class Origin(NamedTuple):
 def read_all(
     connection: sqlite3.Connection, partitions: Collection[int], domain: str | None = None
 ) -> list[StoredAdapter]:
-    """Return the adapters, oldest first, that a caller who may read some partitions may see.
+    """Return the adapters that a caller may see, oldest first.
 
     Args:
-        partitions: the keys of those that the caller may read.
-        domain: None: of all.
+        partitions: the keys of the partitions that the caller may read.
+        domain: None: all domains.
     """
     rows = connection.execute(
         "SELECT domain, adapter_id, model_id, adapters.learnt_from, evidence, made_at, EXISTS (SELECT 1"
@@ -78,7 +78,7 @@ def named(
     Args:
         connection: a reader's, in a transaction.
         partitions: the keys of all partitions that the caller may read.
-        model: of the base's vectors; an adapter of another is not there.
+        model: of the base's vectors; an adapter for another model counts as missing.
     """
     values = asked_of(domain, partitions, model) | {"adapter_id": adapter_id}
     row = connection.execute(_NAMED, values).fetchone()
@@ -86,7 +86,7 @@ def named(
 
 
 def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> bytes | None:
-    """Return the maps of a stored adapter (`DomainAdapter.as_bytes`), None if they are not as they were written."""
+    """Return the maps of a stored adapter (`DomainAdapter.as_bytes`); None if they are damaged."""
     row = connection.execute(
         "SELECT domain, adapter_id, model_id, learnt_from, evidence, made_at, maps, digest FROM adapters"
         " WHERE domain = ? AND adapter_id = ?",
@@ -101,19 +101,19 @@ def maps_of(connection: sqlite3.Connection, domain: str, adapter_id: str) -> byt
 def keep(
     root: Path, adapter: DomainAdapter, origin: Origin, *, domain: str, evidence: str, made_at: str
 ) -> StoredAdapter:
-    """Keep an adapter; which one is in force stays as it is. One that is kept already is kept with this evidence.
+    """Store an adapter without putting it in force; if it is stored already, only its evidence is replaced.
 
-    What is returned was read in the same transaction: another process may forget it at once.
+    The returned row is read in the same transaction, because another process may delete the adapter at once.
 
     Args:
         root: folder of the base.
-        origin: where the documents stood that it was learnt from.
+        origin: the partitions of the training documents at that time.
         evidence: a JSON object.
         made_at: ISO 8601.
 
     Raises:
         StoreError: documents may have moved since they were read, or the base cannot be written.
-        ValueError: a number of its maps is not finite, or too large to compare by.
+        ValueError: a number of its maps is not finite, or too large.
     """
     adapter.check()
     row = (domain, adapter.adapter_id, adapter.model_id, listed(origin.partitions), evidence, made_at)
@@ -148,9 +148,9 @@ def forget(root: Path, domain: str, adapter_ids: Collection[str]) -> None:
 
 
 def forget_learnt_from(connection: sqlite3.Connection, partitions: Iterable[int]) -> None:
-    """Forget the adapters that were learnt from one of some partitions, inside the caller's transaction.
+    """Delete the adapters that were learnt from any of these partitions, inside the caller's transaction.
 
-    With them go their switches, and the calibrations under them.
+    Their switches and the calibrations under them are deleted too.
     """
     among = (
         "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid({0}.learnt_from) THEN {0}.learnt_from ELSE '[]' END)"
@@ -167,7 +167,7 @@ def forget_learnt_from(connection: sqlite3.Connection, partitions: Iterable[int]
 
 
 def changed_adapters(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Yield the domain and the id of every adapter that is not as it was written."""
+    """Yield the domain and the id of every damaged adapter."""
     for domain, adapter_id in connection.execute("SELECT domain, adapter_id FROM adapters").fetchall():
         if maps_of(connection, domain, adapter_id) is None:
             yield domain, adapter_id
@@ -222,7 +222,7 @@ def _digest(
 
 @contextmanager
 def writing(root: Path) -> Iterator[sqlite3.Connection]:
-    """Lend a connection in its own transaction, committed at the end."""
+    """Yield a connection in its own transaction, which is committed at the end."""
     connection = schema.connect(root, write=True)
     try:
         schema.read_state(connection, root)

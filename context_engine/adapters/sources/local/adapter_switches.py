@@ -1,8 +1,7 @@
-"""The switches that say which adapters are in force.
+"""The switches that put adapters in force.
 
-Each set of partitions that adapters were learnt from has a row of switches of its own: the last one names the adapter
-in force, or none. A switch is one row, so a reader sees the one before it or the one after it, and undoing it is
-another row.
+Each set of training partitions has its own sequence of switches; the last switch names the adapter in force, or none. A
+switch is one row, so a reader sees the state before or after it, and an undo is another row.
 """
 
 from __future__ import annotations
@@ -50,22 +49,21 @@ _FOR_ANY_VECTORS: Final = f"SELECT adapters.adapter_id {_SWITCHED_ON} {_WIDEST}"
 
 
 def in_force(connection: sqlite3.Connection, domain: str, partitions: Collection[int], model: Model) -> str | None:
-    """Return the id of the adapter that searches of a domain use, None if they use none.
+    """Return the id of the adapter that searches of a domain use; None if they use none.
 
-    Of several that were learnt from what may be read, the one learnt from the most partitions, then the one that was
+    Of several adapters that the caller may use, the one learnt from the most partitions counts, then the one that was
     switched on last.
 
     Args:
         partitions: the keys of all partitions that the caller may read.
-        model: of the base's vectors; adapters of another are passed over.
+        model: of the base's vectors; adapters for other models are skipped.
     """
     row = connection.execute(_IN_FORCE, asked_of(domain, partitions, model)).fetchone()
     return None if row is None else str(row[0])
 
 
 def switched_on(connection: sqlite3.Connection, domain: str, partitions: Collection[int]) -> str | None:
-    """Return the id of the adapter that would be in force if it were for the base's vectors, None if none is
-    switched on.
+    """Return the id of the switched-on adapter, even if it is for other vectors; None if none is switched on.
 
     Args:
         connection: a reader's, in a transaction.
@@ -79,14 +77,14 @@ def switched_on(connection: sqlite3.Connection, domain: str, partitions: Collect
 def switchable(
     connection: sqlite3.Connection, root: Path, domain: str, adapter_id: str | None, partitions: Collection[int]
 ) -> list[StoredAdapter]:
-    """Return what is to be switched: an adapter that is to be in force, or all that are.
+    """Return the adapters to switch: the named one, or all that are in force.
 
     Args:
         adapter_id: None: all that are in force.
-        partitions: the keys of those that the caller may read.
+        partitions: the keys of the partitions that the caller may read.
 
     Raises:
-        StoreError: there is no such adapter, it is for other vectors than the base's, or damaged.
+        StoreError: there is no such adapter, it is for other vectors than the base's, or it is damaged.
     """
     readable = read_all(connection, partitions, domain)
     if adapter_id is None:
@@ -103,16 +101,16 @@ def switchable(
 
 
 def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool, at: str) -> None:
-    """Put adapters in force, each for its own set of partitions; or have none in force there.
+    """Put adapters in force, each for its own set of partitions, or switch them off.
 
-    To repeat the last switch is no switch: it leaves nothing to undo.
+    Repeating the last switch writes nothing, so there is nothing to undo.
 
     Args:
-        on: whether they, or none, are in force from then.
-        at: ISO 8601, of one call.
+        on: True: put them in force; False: switch them off.
+        at: the time of the call, ISO 8601.
 
     Raises:
-        StoreError: one is gone, or the base cannot be written.
+        StoreError: an adapter no longer exists, or the base cannot be written.
     """
     with writing(root) as connection:
         for adapter in found:
@@ -132,9 +130,9 @@ def switch(root: Path, domain: str, found: Iterable[StoredAdapter], *, on: bool,
 
 
 def undo(root: Path, domain: str, *, at: str) -> bool:
-    """Take back the last switch of a domain; to undo that takes it back again. Return whether there was one.
+    """Undo the last switch of a domain; a second call restores it. Return whether there was a switch.
 
-    What one call switched is undone together, for each set of partitions to what was in force there before.
+    All switches of one call are undone together; each set of partitions returns to its previous adapter.
 
     Raises:
         StoreError: the base cannot be written.
@@ -165,12 +163,12 @@ _MOST_BYTES: Final = 1 << 26
 
 
 class ChosenAdapter(NamedTuple):
-    """What a search uses.
+    """The adapter that a search uses.
 
     Attributes:
         adapter: None: the model's own vectors.
-        unusable: the id of the adapter that it should have used: it is damaged, for other vectors than the base's, or
-            there is none of this name for the caller; "" where all is well.
+        unusable: the id of the requested adapter if it cannot be used: it is damaged, for other vectors than the
+            base's, or not visible to the caller; else "".
     """
 
     adapter: DomainAdapter | None = None
@@ -180,7 +178,7 @@ class ChosenAdapter(NamedTuple):
 class AdapterReader:
     """Reads adapters of one base; keeps the maps of the last few in memory. Safe for several threads.
 
-    An id names the content, so what is kept stays right whatever is switched or kept later.
+    An id identifies the content, so cached maps stay valid after later switches.
     """
 
     def __init__(self) -> None:
@@ -190,13 +188,13 @@ class AdapterReader:
     def chosen(
         self, connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int]
     ) -> ChosenAdapter:
-        """Return what a search uses.
+        """Return the adapter for a search.
 
         Args:
             connection: a reader's, in a transaction.
             domain: of the search.
             choice: AUTO, OFF, or the id of an adapter.
-            partitions: the keys of those that the caller may read.
+            partitions: the keys of the partitions that the caller may read.
         """
         model = model_of(connection)
         if model is None or choice == OFF:
@@ -235,7 +233,7 @@ def _size(adapter: DomainAdapter) -> int:
 
 
 def scorer_of(connection: sqlite3.Connection, domain: str, choice: str, partitions: Collection[int]) -> str:
-    """Return what the cosines of a search are known by: the model, the model and an adapter, or "" without vectors.
+    """Return the scorer id of a search's cosines: the model, the model with an adapter, or "" without vectors.
 
     Needs no numpy. The arguments are those of `AdapterReader.chosen`.
     """

@@ -50,14 +50,14 @@ _CLOCK: Final = SystemClock()
 
 
 class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
-    """A knowledge base in a folder. Opened when first used, safe for many threads, readable while it is written.
+    """A knowledge base in a folder. Opened on first use; safe for many threads; readable during writes.
 
     Args:
         path: folder of the base.
-        now: the time, aware; stands in what is written.
-        embedder: gives texts and questions their vectors; None: text search alone.
-        options: how it is searched, and how it keeps vectors.
-        place: where the documents of each source belong; None: nothing is known of any.
+        now: the current time, timezone-aware; recorded with each write.
+        embedder: makes the vectors of texts and questions; None: text search only.
+        options: options of search and of stored vectors.
+        place: where the documents of each source belong; None: unknown.
 
     Raises:
         ConfigError: an embedder without numpy.
@@ -94,7 +94,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         options: SearchOptions | None = None,
         place: Place | None = None,
     ) -> LocalBase:
-        """Return the base in a folder, after a look at its state.
+        """Return the base in a folder after reading its state.
 
         Args:
             path: folder of the base.
@@ -102,7 +102,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
             now, embedder, options, place: see the class.
 
         Raises:
-            StoreError: there is none, or it cannot be opened.
+            StoreError: there is no base, or it cannot be opened.
             StoreVersionMismatch: the tables are of another version.
         """
         base = cls(path, now=now, embedder=embedder, options=options, place=place)
@@ -113,7 +113,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
 
     @property
     def model_id(self) -> str:
-        """The model of its embedder; "" without one."""
+        """The name of the embedder's model; "" without an embedder."""
         return "" if self._embedder is None else self._embedder.model_id
 
     @property
@@ -127,7 +127,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         return schema.exists(self.path)
 
     def writer(self) -> BaseWriter:
-        """Return the one writer, making the base if missing; it moves what stands elsewhere (`repartition`).
+        """Return the only writer, creating the base if needed; it also moves misplaced documents (`repartition`).
 
         Raises:
             StoreLocked: another writer is at work.
@@ -147,30 +147,30 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         )
 
     def rebuild(self) -> int:
-        """Build the index anew from the rows; readers use the old one until it is done.
+        """Rebuild the index from the rows; readers use the old index until the new one is complete.
 
-        With an embedder, rows without vectors, with damaged ones or with those of another model are embedded too. From
-        32-bit floats, bytes and vectors of fewer numbers are made without embedding anything.
+        With an embedder, rows without vectors, with damaged vectors or with vectors of another model are embedded too.
+        Bytes and shorter vectors are made from stored 32-bit floats without embedding.
 
-        Rows that are not as they were written are left out, and the content hashes of their documents are forgotten.
+        Damaged rows are left out, and the content hashes of their documents are cleared.
 
         Returns:
-            How many damaged documents stand to be ingested again.
+            The number of damaged documents that must be ingested again.
 
         Raises:
             StoreLocked: a writer is at work.
             StoreError: the base cannot be written.
-            EmbedderError: the model failed; the index is built, the vectors stay as they were.
+            EmbedderError: the model failed; the index is built, and the vectors are unchanged.
         """
         return self._renewed(rebuild=True).given_up
 
     def repartition(self) -> int:
-        """Move documents whose source's access rules have changed since they were written to where they belong now.
+        """Move documents whose access rules have changed since they were written to the right partition.
 
-        The index is built anew where there are any, beside the old one; nothing is embedded again.
+        The affected indexes are rebuilt beside the old ones; nothing is embedded again.
 
         Returns:
-            How many documents were moved.
+            The number of moved documents.
 
         Raises:
             StoreLocked: a writer is at work.
@@ -179,7 +179,7 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         return self._renewed().moved
 
     def _renewed(self, *, rebuild: bool = False) -> BaseWriter:
-        """Return a writer that has put in order what there is, closed."""
+        """Open a writer, which repairs and moves documents on opening; close it and return it."""
         if not self.exists():
             raise schema.missing(self.path)
         writer = self._writer(rebuild=rebuild)
@@ -200,10 +200,10 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         return list(self.answer(query_text, top_k=top_k, scope=scope).chunks)
 
     def prepare(self, query_text: str, seconds: float) -> None:
-        """Load the embedding model, if there is one and it was not asked before; later searches do not wait for that.
+        """Load the embedding model if it was not used before, so that later searches need not wait for it.
 
         Args:
-            seconds: that are waited for it.
+            seconds: the longest wait.
         """
         if self._vectors is not None:
             self._vectors.prepare(query_text, seconds)
@@ -241,30 +241,32 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         by_vector: bool = True,
         embed_within_s: float = 60.0,
     ) -> list[SourceAnswer]:
-        """Return the best chunks of each of some sources: by BM25, with an embedder both legs merged; and notices.
+        """Return the best chunks of each of several sources, with notices: by BM25, or with an embedder by BM25 and
+        vectors.
 
-        What does not depend on the source is done once: the question's vector, its product with all vectors, one view.
+        Work that does not depend on the source is done once: the question's vector, its product with all vectors, and
+        the view.
 
         Args:
-            query_text: any text; its terms are searched for, nothing in it is syntax.
+            query_text: any text; its terms are searched, and no part of it is query syntax.
             top_k: most chunks returned of each source, >= 1.
-            scopes: where to look, one for each source, at least one; of one domain and one access.
-            words: the text that search terms are taken from, where it is another.
+            scopes: one for each source, at least one; all of one domain and one access.
+            words: the text that search terms are taken from, if it differs from `query_text`.
             expansions: other words for the text, searched for with their weights.
-            by_vector: whether to use the embedder, where one is configured.
+            by_vector: whether to use the embedder, if one is configured.
             embed_within_s: seconds that the embedder has.
 
         Returns:
-            For each its chunks, best first, scores comparable over all sources of this base. Notes: no_search_terms
-            (nothing to search for), query_shortened (more than MOST_TERMS terms), index_lag (the latest commit is not
-            searchable yet), no_vectors (an embedder is configured, the base was written without), source_unknown (the
-            base has never held the source).
+            For each source its chunks, best first; scores are comparable across all sources of this base. Notes:
+            no_search_terms (the query has no terms), query_shortened (more than MOST_TERMS terms), index_lag (the
+            latest commit is not searchable yet), no_vectors (an embedder is configured, but the base was written
+            without one), source_unknown (the base never had the source).
 
         Raises:
             EmbedderError: the model gave no vector for the query, or none in time.
             StoreVersionMismatch: the base's vectors are of another model.
             StoreError: the base cannot be read.
-            RepartitionRequired: documents of the source stand where former rules put them (`Scope.place`).
+            RepartitionRequired: documents of the source are in the partition of former rules (`Scope.place`).
         """
         vector, embedding = (
             self._vectors.timed(query_text, embed_within_s) if self._vectors is not None and by_vector else (None, None)
@@ -301,10 +303,10 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
         """Return the best chunks of several sources together; the other arguments are those of `answer`.
 
         Args:
-            vector: of the question, by the base's embedder, where the caller holds it; None: it is embedded.
-            partition: the only one that is read; None: all that the caller may read.
+            vector: the question's vector by the base's embedder, if the caller has it; None: the question is embedded.
+            partition: the only partition to read; None: all that the caller may read.
             access: of the caller; None: everything.
-            adapter: one on trial, which need not be kept in the base; None: the model's own vectors; AUTO: as the
+            adapter: an adapter under test, which need not be stored; None: the model's own vectors; AUTO: as the
                 options say.
 
         Raises:
@@ -320,17 +322,17 @@ class LocalBase(Holdings, AdapterKeeping, CalibrationKeeping):
             return best_of(view, question, source_ids, top_k)
 
     def close(self) -> None:
-        """Let connections and files go; may be called twice, and a later call opens them again."""
+        """Close connections and files; may be called twice. A later call opens them again."""
         self._viewer.close()
         self._by_words.close()
         self._pool.close()
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Lend a reader's connection to tables of this version.
+        """Yield a reader's connection to tables of this version.
 
         Raises:
-            StoreError: there is no base, it cannot be read, or is of another version.
+            StoreError: there is no base, or it cannot be read or has another version.
         """
         with self._pool.snapshot() as connection:
             schema.read_state(connection, self.path)

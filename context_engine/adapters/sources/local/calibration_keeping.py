@@ -106,7 +106,7 @@ class CalibrationKeeping:
         anew: bool = False,
         adapter_id: str | None = None,
     ) -> CalibrationPlan:
-        """Return each partition and scorer that is due: all if `anew`, else those of which a fifth has changed.
+        """Return the partitions and scorers to calibrate: all if `anew`, else those of which a fifth has changed.
 
         Raises:
             StoreError: the base is missing or unreadable.
@@ -217,7 +217,7 @@ def _read(
 def _held_ids(
     connection: sqlite3.Connection, names: Sequence[str], partition: int, asked_ids: Collection[str]
 ) -> frozenset[str]:
-    """Return which of `asked_ids`, chunk or document ids, the partition holds of the sources."""
+    """Return the chunk and document ids among `asked_ids` that the partition has in these sources."""
     if not asked_ids:
         return frozenset()
     asked: Mapping[str, object] = {

@@ -103,7 +103,7 @@ def in_force(
     """Return the calibration of a domain under an embedder ("": text only) for a reader of some partitions.
 
     Returns:
-        The mean over the partitions (`mean_calibration`), or None if none is of this signal.
+        The mean over the partitions (`mean_calibration`), or None if no calibration has the current signal version.
     """
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM calibrations WHERE domain = ? AND model_id = ? AND signal = ?"

@@ -282,7 +282,7 @@ def _boosted(view: View, query: TextQuery, scores: Mapping[int, float], options:
 def _cited_first(
     view: View, query: TextQuery, text: Mapping[int, float], best: float, fused: Mapping[int, float], kind: ScoreKind
 ) -> dict[int, float]:
-    """Lift rows that hold every code of a query with few other words, and match these well (`options.lifted`).
+    """Lift rows that contain every code of a query with few other words, and match those words well (`options.lifted`).
 
     `MAS Notice 637` asks for that notice; by cosine any notice is about as close. If no row of the base, in any source,
     holds the codes, the scores are unchanged.

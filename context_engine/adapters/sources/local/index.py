@@ -173,7 +173,7 @@ def _defined(names: Any) -> Iterator[str]:
 
 
 def write_mark(path: Path, base_id: str, generation: int, coming: int) -> None:
-    """Record the generation that an index holds now, and the one it holds from its next commit on.
+    """Record the generation of an index, and its generation after the next commit.
 
     It is not stored as an index document, which would count in the statistics.
     """
@@ -194,7 +194,7 @@ def share(path: Path) -> None:
 
 
 def read_mark(path: Path, meta: Mapping[str, Any]) -> Mark:
-    """Return what an index holds.
+    """Return the generation of an index.
 
     Args:
         meta: its list of segments, read before the mark; its opstamp rises with each commit.

@@ -213,7 +213,7 @@ class Viewer:
         )
 
     def _chunks_of(self, moment: _Moment) -> KeptChunks:
-        """Return the cached chunks of this state of the database; those of another state are dropped."""
+        """Return the cached chunks of this state of the database; cached chunks of another state are dropped."""
         of, chunks = self._kept
         if of != moment:
             chunks = {}

@@ -159,7 +159,7 @@ def _calibration(view: View, question: LocalQuery, scope: Scope) -> ScopeCalibra
 
 
 def _statistics(view: View, question: LocalQuery) -> TermStatistics:
-    """Return how many chunks of the view hold each of the question's terms, in text or heading, whichever is more.
+    """Return the number of chunks with each of the question's terms, in text or heading, whichever is more.
 
     These are BM25's counts, which include deleted chunks until their segment is merged.
     """

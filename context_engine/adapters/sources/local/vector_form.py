@@ -1,8 +1,8 @@
-"""The forms that vectors are kept in: 32-bit floats, or one byte a number.
+"""The stored forms of vectors: 32-bit floats, or one byte per number.
 
-A cosine reads a vector's direction alone, so of a vector v in bytes only round(127 v / max |v|) is kept, number by
-number, and whoever reads it makes it of unit length again. A number is off by max |v| / 254 at most, hence a cosine
-with a unit vector by less than max |v| * sqrt(dimension) / 127.
+A cosine depends only on a vector's direction. So a vector v in bytes is stored as round(127 v / max |v|), and a reader
+scales it back to unit length. The error of a number is at most max |v| / 254, and the error of a cosine with a unit
+vector is less than max |v| * sqrt(dimension) / 127.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def bytes_of(dimension: int, form: VectorForm) -> int:
 
 
 def encoded(vector: Sequence[float], form: VectorForm) -> bytes:
-    """Return a vector as it is kept: little-endian 32-bit floats, or signed bytes, which of no finite vector are 0."""
+    """Return a vector in stored form: little-endian 32-bit floats, or signed bytes, which are never all 0 for a finite
+    vector.
+    """
     if form == "float32":
         return array("f", vector).tobytes()
     numbers = array("f", vector).tolist()
@@ -48,11 +50,11 @@ def first_numbers(vector: Sequence[float], count: int) -> list[float]:
 
 
 def reformed(floats: bytes, dimension: int, count: int, form: VectorForm) -> bytes:
-    """Return vectors kept as 32-bit floats in another form, of each its first `count` numbers.
+    """Return vectors stored as 32-bit floats in another form, each cut to its first `count` numbers.
 
     Args:
         floats: the vectors of one row, one after the other.
-        dimension: numbers of each.
+        dimension: numbers per vector.
     """
     numbers = array("f")
     numbers.frombytes(floats)
@@ -65,11 +67,11 @@ _NAME: Final = re.compile(r"(.*)\[:([0-9]+)\]", re.DOTALL)
 
 
 class FirstNumbers:
-    """An `Embedder`. Safe for several threads, as the one it asks.
+    """An `Embedder` that cuts the vectors of another to their first numbers. As thread-safe as the other.
 
     Args:
-        embedder: the one that is asked.
-        dimension: numbers kept of each of its vectors.
+        embedder: the other embedder.
+        dimension: numbers kept of each vector.
     """
 
     def __init__(self, embedder: Embedder, dimension: int) -> None:
@@ -121,17 +123,17 @@ class FirstNumbers:
 
 
 def shortened(embedder: Embedder, dimensions: int | None) -> Embedder:
-    """Return an embedder whose vectors have that many numbers; None: itself."""
+    """Return an embedder whose vectors have this many numbers; None: the embedder itself."""
     return embedder if dimensions is None else FirstNumbers(embedder, dimensions)
 
 
 def numbers_kept(stored: str, wanted: str, dimension: int) -> int | None:
-    """Return how many numbers of a vector by one model make one by another, None if they do not make it.
+    """Return how many leading numbers of one model's vector form the other model's vector; None if they do not.
 
     Args:
         held: name of the model that made the vectors.
-        wanted: name of the other.
-        dimension: of the vectors that are held.
+        wanted: name of the other model.
+        dimension: of the stored vectors.
 
     >>> numbers_kept("m", "m[:256]", 384), numbers_kept("m[:256]", "m", 256), numbers_kept("m", "m", 384)
     (256, None, 384)

@@ -1,7 +1,7 @@
-"""A row of vectors in either stored form, with the products that a matrix needs.
+"""A sequence of vectors in either stored form, with the products that a matrix needs.
 
-Bytes stay bytes in memory. They are made floats block by block, each small enough for the processor's cache: less is
-read from memory than of floats, and a product with all of them takes no longer.
+Vectors in bytes stay bytes in memory. They are converted to floats in blocks that fit the processor's cache, so less is
+read from memory than with floats, and a product with all vectors takes no longer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _AT_ONCE: Final = 1024
 
 
 class VectorParts:
-    """Vectors of one dimension, unit length, in a row; never changed once made.
+    """Vectors of one dimension and of unit length; immutable.
 
     Args:
         vectors: float32 or int8 (vectors, dimension).
-        lengths: float32 (vectors), of vectors in bytes: what each is divided by; None: they are found.
+        lengths: float32 (vectors), the divisor of each vector in bytes; None: they are computed.
     """
 
     def __init__(self, vectors: Array, lengths: Array | None = None) -> None:
@@ -41,11 +41,11 @@ class VectorParts:
         return len(self._vectors)
 
     def dots(self, query: Array, places: slice | Array | None = None) -> Array:
-        """Return the dot product of a vector with each of these, float32.
+        """Return the dot product of a vector with the vectors at some places, float32.
 
         Args:
             query: float32 (dimension).
-            places: of those that are wanted; None: all.
+            places: None: all places.
         """
         some = self if places is None else self._some(places)
         if some._lengths is None:
@@ -75,7 +75,7 @@ class VectorParts:
 
     @staticmethod
     def joined(some: Sequence[VectorParts]) -> VectorParts:
-        """Return the vectors of all of some, at least one, in their order; all are of one form."""
+        """Return the concatenation of several sequences, at least one, all of one form."""
         lengths = [part._lengths for part in some if part._lengths is not None]
         return VectorParts(
             np.concatenate([part._vectors for part in some]), np.concatenate(lengths) if lengths else None
@@ -83,7 +83,7 @@ class VectorParts:
 
 
 def _lengths(vectors: Array) -> Array:
-    """Return the length of each vector in bytes, float32; 1 for one of zeros."""
+    """Return the length of each vector in bytes, float32; 1 for a zero vector."""
     lengths = np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _AT_ONCE):
         block = vectors[start : start + _AT_ONCE].astype(np.float32)
@@ -93,7 +93,7 @@ def _lengths(vectors: Array) -> Array:
 
 
 class OneProduct(VectorParts):
-    """Vectors that keep their product with the latest question; for one thread.
+    """Vectors that cache their product with the latest question; for one thread.
 
     Args:
         parts: the vectors.
@@ -108,7 +108,9 @@ class OneProduct(VectorParts):
         return len(self._parts)
 
     def dots(self, query: Array, places: slice | Array | None = None) -> Array:
-        """Return the dot product of a vector with each of these; that with all of them must not be changed."""
+        """Return the dot product of a vector with the vectors at some places. The product with all must not be
+        modified.
+        """
         if places is not None:
             return self._parts.dots(query, places)
         asked = query.tobytes()
@@ -130,11 +132,11 @@ _BLOCK: Final = 8192
 
 
 class AdaptedParts(VectorParts):
-    """The cosines of vectors under an adapter, and the vectors themselves as they are stored; never changed once made.
+    """Vectors as stored, with their cosines under an adapter; immutable.
 
     Args:
         parts: the vectors.
-        lengths: float32 (vectors), the length of each once mapped (`mapped_lengths`).
+        lengths: float32 (vectors), the length of each mapped vector (`mapped_lengths`).
     """
 
     def __init__(self, parts: VectorParts, lengths: Array) -> None:

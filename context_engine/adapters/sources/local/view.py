@@ -108,10 +108,10 @@ def digest(chunk_id: bytes, content: bytes, fields: bytes) -> bytes:
 
 
 def canonical(value: Any) -> str:
-    """Return one JSON text for equal values; dates as ISO texts.
+    """Return a JSON text that is the same for equal values; dates become ISO texts.
 
     Raises:
-        TypeError, ValueError: JSON cannot hold the value.
+        TypeError, ValueError: the value cannot be written as JSON.
     """
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), default=_iso)
 
