@@ -68,7 +68,7 @@ def structure_shown(
     strategies: Mapping[str, ChunkingStrategy] | None,
     body: str,
 ) -> TextStructure | None:
-    """Return the structure found in the text; None if the rule's profile or a known type already decides the cut."""
+    """Return the structure of the text; None if the rule's profile or a known type already decides how it is cut."""
     declared_type = declared.text("doc_type")
     table = DEFAULT_STRATEGIES if strategies is None else strategies
     if rule is not None and (rule.profile or "doc_type" in rule.model_fields_set):

@@ -1,4 +1,4 @@
-r"""The files of a folder, the sources that take each file, file names as valid and safe text, and the ingested folders.
+r"""Find the files of a folder and the sources that take each; show file names as safe text; remember ingested folders.
 
 File names on disk are bytes. `shown_name` decodes them as UTF-8; every byte that is not UTF-8, and every byte of a
 control, line-breaking or direction character, becomes `\xHH` in lower case. A backslash in front of such a form

@@ -167,7 +167,7 @@ def _pair(part: str) -> tuple[str, str] | None:
 
 
 def real_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Return title, version, author, created and modified, without values that a program filled in.
+    """Return title, version, author, created and modified, except for values that a program filled in.
 
     Left out are file and program names as titles, library and account names as authors, the date of a library's
     template, and dates before 1990.

@@ -152,7 +152,7 @@ class Process:
 
 
 def borrowed() -> Process:
-    """Return an idle process, else a new one; starting one takes as long as reading a hundred small files."""
+    """Return an idle process, else start one, which takes as long as reading a hundred small files."""
     while True:
         with _idle_lock:
             process = _idle.pop() if _idle else None

@@ -118,7 +118,7 @@ class _Form(BaseModel):
 
 
 class DifyCaller(_Form):
-    """An app of Dify, or one user of it."""
+    """A Dify app, or one user of the app."""
 
     app: Text = Field(description="The app's id, as in its address.")
     user: Text | None = Field(None, description="The id of one user of the app; if omitted, all its users.")

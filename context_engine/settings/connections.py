@@ -187,11 +187,11 @@ class Connections:
         )
 
     def written(self, name: str) -> dict[str, Any]:
-        """Return the values of a connection as written, not to be shown: a secret may stand among them."""
+        """Return the values of a connection as written. They must not be shown, because they may contain a secret."""
         return {key: value for key, (_, value) in self._fields[name].items()}
 
     def shown(self, name: str) -> dict[str, Any]:
-        """Return what may be shown of a connection: values as written, variables by their names, secrets masked."""
+        """Return a connection for display: values as written, variables by their names, secrets masked."""
         return {
             key: MASK if key in _SECRETS else hide_in_error(value) if isinstance(value, str) else value
             for key, (_, value) in self._fields[name].items()
@@ -203,7 +203,7 @@ class Connections:
         return filler.file if filler else self._file
 
     def _placed(self, name: str, problem: ConfigError) -> ConfigError:
-        """Return a problem of one connection with its file and its whole key."""
+        """Return the problem of a connection with its file and full key."""
         return ConfigError(problem.problem, file=self._file_of(name, problem.key), key=_below(name, problem.key))
 
     def _with_files(self, name: str, connection: Connection) -> Connection:
@@ -272,7 +272,7 @@ def unusable(problems: Iterable[ConfigError]) -> list[ConfigError]:
 
 
 def sends_unencrypted(url: str) -> bool:
-    """Return whether what is sent to a URL leaves the machine in plain text; loopback stays on it."""
+    """Return whether data sent to a URL leaves the machine in plain text; loopback addresses do not."""
     if not url.startswith("http:"):
         return False
     try:

@@ -49,7 +49,7 @@ def read(key: str, value: Any) -> Any:
     """Return the checked value of a key; free text from a variable keeps its expression for messages.
 
     Raises:
-        ValueError: not allowed; the message says what is.
+        ValueError: the value is not allowed; the message names the allowed values.
     """
     checked = parse(key, value) if isinstance(value, Unparsed) else _checked(key, value)
     free = isinstance(value, FromVariable) and isinstance(checked, str)
@@ -62,7 +62,7 @@ def parse(key: str, text: str) -> Any:
     """Parse the value of a key: text keys as they are, true/yes/on/1 for flags, JSON for the rest.
 
     Raises:
-        ValueError: not allowed; the message says what is.
+        ValueError: the value is not allowed; the message names the allowed values.
     """
     annotation = FIELDS[key].annotation
     if annotation is str or get_origin(annotation) is Literal:

@@ -164,7 +164,7 @@ def _follows(details: ErrorDetails, errors: Sequence[ErrorDetails]) -> bool:
 
 
 def _urgency(details: ErrorDetails) -> int:
-    """Unknown keys first: a misspelt key is often the cause of a missing one."""
+    """Sort unknown keys first, because a misspelt key is often the cause of a missing key."""
     return 0 if details["type"] == "extra_forbidden" else 1
 
 

@@ -76,14 +76,14 @@ class TokenStore:
             expires: refused from then on; None: never.
 
         Raises:
-            InvalidRequest: it would be expired already.
+            InvalidRequest: the token would already be expired.
             ConfigError: the file cannot be written.
         """
         with self._written() as connection:
             return _insert(connection, name, principal, now, expires)
 
     def revoke(self, token_id: str, *, now: datetime) -> StoredToken:
-        """Revoke a token and return it; a revoked one stays as it is.
+        """Revoke a token and return it; a token that is already revoked is unchanged.
 
         Raises:
             InvalidRequest: there is no token of that id.

@@ -1,4 +1,4 @@
-"""Finds adapters by name through entry points; a file never holds an import path."""
+"""Finds adapters by name through entry points; a configuration file never contains an import path."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def open_recorder(
 
 
 def check_audit(setup: Setup, data_dir: str | Path | None = None) -> None:
-    """Refuse a configuration with which records cannot be kept; opens nothing.
+    """Refuse a configuration that cannot record searches; opens nothing.
 
     Raises:
         ConfigError: an unusable address, key, checkpoint file or witness.
@@ -293,7 +293,7 @@ def _shared_key(setup: Setup, place: LedgerPlace) -> str:
 
 
 def _kept_of(setup: Setup, domain: str) -> QueryForm:
-    """Return how to keep the question of a refused request: as its domain says, else in the most secretive form."""
+    """Return how to record the question of a refused request: as its domain says, else in the most private form."""
     domains = setup.registry.domains
     asked = [domains[domain]] if domain in domains else [None, *domains.values()]
     forms: set[QueryForm] = set()
@@ -309,7 +309,7 @@ _LAST_S: Final = 5.0  # most seconds that the end of a process waits for a progr
 
 
 def check_checkpoints(setup: Setup) -> None:
-    """Refuse a configuration with which checkpoints cannot be made or published.
+    """Refuse a configuration that cannot make or publish checkpoints.
 
     Raises:
         ConfigError: an unusable file or witness.

@@ -55,7 +55,7 @@ class LedgerState:
         records: number of records in the log.
         pending: number of records that wait for their place in the log.
         lost: number of searches known not to be recorded.
-        checkpoint: the last one, or None.
+        checkpoint: the last checkpoint, or None.
     """
 
     records: int
@@ -119,7 +119,7 @@ def audit_in_force(setup: Setup, data_dir: str | Path | None = None) -> AuditRep
 
 
 def audit_report(setup: Setup, data_dir: str | Path | None = None) -> AuditReport:
-    """Return how searches are recorded and what the ledger holds; a ledger in a server is created if missing.
+    """Return how searches are recorded, and the ledger's content; a ledger on a server is created if missing.
 
     Args:
         data_dir: see `ledger_place`.

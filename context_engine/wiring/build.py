@@ -61,7 +61,7 @@ def build_engine(
         data_dir: the folder of the embedded base; see `find_data_dir`.
         pipeline: settings above persona, domain, environment and files.
         reranker, refiner: used instead of those the settings name.
-        models: models of the same settings, for a caller who asks afterwards what they did.
+        models: already opened models of the same settings, for a caller who reports their use afterwards.
         clock, ids: see `Engine`.
         recorded: False records nothing, for trials whose results reach nobody.
 

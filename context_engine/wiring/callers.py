@@ -37,7 +37,7 @@ def open_authenticator(
 
     Args:
         data_dir: the data folder, which holds the tokens; None: the default.
-        no_auth: let everybody in; allowed on loopback and without configured tokens only.
+        no_auth: accept every caller; allowed only on loopback and without configured tokens.
         clock: gives the time; None: the system's.
 
     Raises:

@@ -1,6 +1,6 @@
-"""The embedded base as a configuration has it: opened, checked and written to.
+"""Opens, checks and writes the embedded base of a configuration.
 
-Nothing but this room imports the package of the base: programs ask here for it, or for a capability of any store.
+Only this package imports `adapters.sources.local`. Other code asks for a capability of any store.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def in_embedded_base(spec: SourceSpec) -> bool:
 def open_base(
     path: Path, settings: Settings, embedder: Embedder | None, clock: Clock, place: Place | None = None
 ) -> LocalBase:
-    """Return the embedded base in a folder, which need not exist yet, to be searched and written as the settings say.
+    """Return the embedded base in a folder, with the search and write options of the settings. It need not exist yet.
 
     Args:
-        place: where the documents of each source belong, for whoever writes.
+        place: where the documents of each source belong; needed for writing.
 
     Raises:
-        ConfigError: weights that merge nothing, or an embedder without numpy.
+        ConfigError: all weights are 0, or there is an embedder but no numpy.
     """
     from context_engine.adapters.sources.local import LocalBase, SearchOptions
 
@@ -56,14 +56,14 @@ def open_base(
 
 
 def base_as_it_is(path: Path) -> LocalBase:
-    """Return the embedded base in a folder without settings or embedder: to look at what it holds."""
+    """Return the embedded base in a folder without settings or embedder, to inspect its content."""
     from context_engine.adapters.sources.local import LocalBase
 
     return LocalBase(path)
 
 
 def create_base(path: Path, specs: Sequence[SourceSpec], rules_of: Callable[[str], str]) -> LocalBase:
-    """Return the embedded base in a folder, made empty if there is none.
+    """Return the embedded base in a folder; an empty one is created if there is none.
 
     Args:
         specs: the sources that will be written to it.
@@ -76,7 +76,7 @@ def create_base(path: Path, specs: Sequence[SourceSpec], rules_of: Callable[[str
 
 
 def no_base(path: Path) -> StoreError:
-    """Return the error that a folder holds no embedded base."""
+    """Return the error for a folder without an embedded base."""
     from context_engine.adapters.sources.local.schema import missing
 
     return missing(path)
@@ -90,7 +90,7 @@ def schema_version() -> int:
 
 
 def check_local(spec: SourceSpec) -> None:
-    """Refuse what the embedded base would ignore.
+    """Refuse keys of a source that the embedded base would ignore.
 
     Raises:
         ConfigError: the source names a connection, dataset ids or settings.
@@ -101,7 +101,7 @@ def check_local(spec: SourceSpec) -> None:
 
 
 class _EmptySink:
-    """Holds nothing and keeps nothing: for a dry run where there is no base yet."""
+    """An empty sink that stores nothing: for a dry run without a base."""
 
     def put(self, source_id: str, document_id: str, version: str, content_hash: str, chunks: Sequence[Chunk]) -> bool:
         return True
@@ -118,11 +118,11 @@ class _EmptySink:
 
 @contextmanager
 def _open_local_sink(specs: Sequence[SourceSpec], context: SourceContext, options: SinkOptions) -> Iterator[Sink]:
-    """Open the embedded base for writing, making it if missing.
+    """Open the embedded base for writing; it is created if missing.
 
     Raises:
         ConfigError: its folder cannot be written to.
-        StoreError: it cannot be used, or another process writes to it.
+        StoreError: the base cannot be used, or another process writes to it.
     """
     from context_engine.adapters.sources.local.partitions import places
 

@@ -1,4 +1,4 @@
-"""Opens sources without a search: to examine, list or fetch, or for what the store behind them offers."""
+"""Opens sources for purposes other than a search: to examine, list or fetch, or to use a capability of their store."""
 
 from __future__ import annotations
 
@@ -149,7 +149,9 @@ def _examined(source: Source, source_id: str, request: ExaminationRequest) -> Ex
 
 
 def _within(seconds: float, call: Callable[[], T], source_id: str) -> T | str:
-    """Return the result of a call, or why there is none; it runs in a daemon thread, which may outlive the timeout."""
+    """Return the result of a call, or the reason for its failure. It runs in a daemon thread, which may outlive the
+    timeout.
+    """
 
     def outcome() -> T | str:
         try:
@@ -184,7 +186,7 @@ def fetching_engine(setup: Setup, data_dir: str | Path | None = None) -> Iterato
 
 
 def offered(source: Source, capability: type[C]) -> C | None:
-    """Return what offers a capability: the source or the object behind its `store`; None if neither does.
+    """Return the object with a capability: the source or its `store`; None if neither has it.
 
     Args:
         capability: one of `CAPABILITIES`.
@@ -197,11 +199,11 @@ def offered(source: Source, capability: type[C]) -> C | None:
 
 @contextmanager
 def opened_store(opener: SourceOpener, domain: DomainSpec, spec: SourceSpec, capability: type[C]) -> Iterator[C]:
-    """Open a source and yield what offers the capability (`offered`); close the source at the end.
+    """Open a source and yield the object with the capability (`offered`); close the source at the end.
 
     Raises:
         ConfigError: the source cannot be opened, or its adapter does not offer the capability.
-        SourceError: it cannot be opened now.
+        SourceError: the source cannot be opened now.
     """
     source = opener.open(domain, spec)
     try:

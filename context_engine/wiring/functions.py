@@ -86,7 +86,7 @@ class FunctionEngines:
 
 
 def function_domain(name: str, registered: DomainSpec | None) -> DomainSpec:
-    """Return a domain whose only source speaks for itself.
+    """Return a domain whose only source states its own authority.
 
     Args:
         registered: the registered domain of that name, whose settings of masking and recording hold.

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def settings_in_force(setup: Setup, request: SearchRequest, specs: tuple[SourceSpec, ...]) -> EffectiveSettings:
-    """Return what an engine over a configuration would search with; no model is opened.
+    """Return the settings with which an engine would search now; no model is opened.
 
     Args:
         setup: the configuration.
-        request: as it was made, the call's own settings among it.
+        request: the original request, including its own settings.
         specs: the sources that were searched; a caller's own function counts as one.
 
     Raises:
@@ -46,10 +46,10 @@ def settings_in_force(setup: Setup, request: SearchRequest, specs: tuple[SourceS
 
 
 def changed_scorer(setup: Setup, data_dir: Path, result: SearchResult) -> ChangedScorer | None:
-    """Return the model, with its adapter, that compared vectors of the embedded base, and what would do so now.
+    """Return the recorded scorer of the embedded base's vectors (model and adapter), and the scorer in force now.
 
     Returns:
-        None if it is the same, or where the result holds no such comparison.
+        None if they are equal, or if the result has no cosines of the embedded base.
 
     Raises:
         UnknownDomain, InvalidRequest, ConfigError: as `settings_in_force`.

@@ -65,7 +65,9 @@ def _open(group: str, name: str, options: Mapping[str, Any], context: ModelConte
 
 
 def _takes(factory: Callable[..., Any], *arguments: Any) -> bool:
-    """Whether a factory accepts options and context; one that needs neither may be a class without arguments."""
+    """Return whether a factory accepts options and context; a factory that needs neither may be a class without
+    arguments.
+    """
     try:
         inspect.signature(factory).bind(*arguments)
     except (TypeError, ValueError):

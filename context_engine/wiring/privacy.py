@@ -1,4 +1,4 @@
-"""The mask of a configuration: maskers, pseudonym key, and what is masked where."""
+"""The mask of a configuration: its maskers, its pseudonym key, and the places where it applies."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def check_patterns(effective: EffectiveSettings) -> None:
 
 
 class Masking(NamedTuple):
-    """What is masked where.
+    """The kinds of data that are masked, and the places.
 
     Attributes:
         contexts, stored_queries: the domains whose contexts, and whose stored questions, are masked.
@@ -123,7 +123,7 @@ class Masking(NamedTuple):
 
 
 def masking(resolver: SettingsResolver, registry: LoadedRegistry, env: Mapping[str, str]) -> Masking:
-    """Return what is masked in each searchable domain."""
+    """Return the masking of each searchable domain."""
     try:
         base = resolver.base().values
     except ConfigError:  # contradictory settings: no search is possible, and `config check` says why

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class DomainCalibration(NamedTuple):
-    """What came of calibrating a domain.
+    """The result of calibrating a domain.
 
     Attributes:
-        found: the calibrations in force, words alone first; empty where the base holds nothing of the domain.
+        found: the calibrations in force, words only first; empty if the base has no text of the domain.
         problem: why it could not be calibrated; None if it could.
     """
 
@@ -35,7 +35,7 @@ class DomainCalibration(NamedTuple):
     problem: str | None = None
 
     def to_dict(self) -> Mapping[str, Any]:
-        """Return all of it, JSON-ready."""
+        """Return all fields, ready for JSON."""
         return {**self._asdict(), "found": [asdict(calibration) for calibration in self.found]}
 
 
@@ -47,7 +47,7 @@ def calibrate_domains(
     anew: bool = False,
     adapter: str = EMBEDDED,
 ) -> Iterator[DomainCalibration]:
-    """Calibrate every domain that has sources in a store; what has hardly changed is left as it is.
+    """Calibrate every domain that has sources in a store; parts that have hardly changed keep their calibration.
 
     Args:
         adapter: the adapter of the store's sources.
@@ -68,13 +68,13 @@ def calibrate_domain(
     adapter_id: str | None = None,
     adapter: str = EMBEDDED,
 ) -> DomainCalibration:
-    """Calibrate the sources of a domain that a store holds, for every way in which they are searched.
+    """Calibrate the sources of a domain in a store, for every scorer that searches use.
 
-    A domain that cannot be calibrated says why, and is searched with the measured default.
+    If that fails, the result has the reason, and searches use the measured default.
 
     Args:
         store, judged, anew, adapter: as in `calibrate_domains`, of this domain.
-        adapter_id: of an adapter that is about to be put in force; None: those that are count alone.
+        adapter_id: of an adapter that is about to be put in force; None: only adapters in force count.
     """
     from context_engine.learning.calibration import calibrate
 
@@ -122,14 +122,14 @@ def scope_in_force(
     persona: str | None = None,
     access: AccessScope | None = None,
 ) -> ScopeThreshold:
-    """Return the scope threshold that a search of a domain has now.
+    """Return the scope threshold that a search of a domain would use now.
 
     Args:
-        data_dir: the data folder of the stores; None: there is none.
+        data_dir: the data folder of the stores; None: no stores.
         access: of the caller; None: everything.
 
     Raises:
-        ConfigError, InvalidRequest: settings of the domain that cannot be used, or an unknown persona.
+        ConfigError, InvalidRequest: unusable settings of the domain, or an unknown persona.
     """
     values = setup.resolver.base(domain, persona).values
     asked = [spec for spec in domain.sources if values.sources is None or spec.id in values.sources]

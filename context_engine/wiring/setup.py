@@ -88,11 +88,11 @@ class Setup:
         )
 
     def mask(self) -> ConfiguredMask:
-        """Return what masks personal data as the settings say, to be opened when it is first used."""
+        """Return the mask of personal data according to the settings; it is opened on first use."""
         return ConfiguredMask(self.resolver.base, env=self.env, cwd=self.cwd)
 
     def masking(self) -> Masking:
-        """Return what is masked where."""
+        """Return the kinds of data that are masked, and the places."""
         return masking(self.resolver, self.registry, self.env)
 
     def with_pipeline(self, pipeline: Mapping[str, Any]) -> Setup:
@@ -116,14 +116,13 @@ def load_setup(
 
     Args:
         config_dir: see `find_config`.
-        manifest_dir: take the manifests from here instead. A `connections.yaml` or `personas.json` of the current
-            directory that cannot be used may be another program's then: it is passed over with a warning.
+        manifest_dir: take the manifests from here instead. An unusable `connections.yaml` or `personas.json` in the
+            current directory may then belong to another program; it is skipped with a warning.
         stage: name of an overlay; `CONTEXT_ENGINE_STAGE` if None.
         env, cwd: the process's own if None.
 
     Raises:
-        ConfigError: the configuration cannot be used; what is wrong with a manifest is raised when its domain is
-            searched.
+        ConfigError: the configuration cannot be used. A problem in a manifest is raised when its domain is searched.
     """
     env, cwd = dict(os.environ if env is None else env), cwd or Path.cwd()
     paths: ConfigPaths = find_config(config_dir, env=env, cwd=cwd)
@@ -138,10 +137,10 @@ def load_setup(
 
 
 def usable_setup(config: Config, env: Mapping[str, str], cwd: Path) -> Setup:
-    """Return a configuration with its domains; one whose manifest or adapter cannot be used is set aside in them.
+    """Return a configuration with its domains; domains with an unusable manifest or adapter are set aside.
 
     Raises:
-        ConfigError: the stage names a source that there is not, or log records cannot be masked as they should be.
+        ConfigError: the stage names an unknown source, or the mask for log records cannot be opened.
     """
     paths = config.paths
     registry = load_registry(

@@ -33,16 +33,16 @@ def open_sink(
     data_dir: Path,
     embedder: Callable[[], Embedder | None],
 ) -> AbstractContextManager[Sink]:
-    """Return the sink of some sources; leaving it without an error ends the run.
+    """Yield the sink of some sources; the end of the block without an error completes the run.
 
     Args:
         specs: sources of the domain, all of the adapter `to`.
         to: the name of an adapter.
         data_dir: the folder of the embedded base.
-        embedder: returns the embedder that gives chunks their vectors, where the sink keeps any.
+        embedder: returns the embedder for a sink that stores vectors.
 
     Raises:
-        InvalidRequest: its sources cannot be written to, or not be repaired.
+        InvalidRequest: the sources cannot be written to, or cannot be repaired.
         ConfigError: the adapter is not installed, or a source cannot be used.
     """
     adapter = load_source_adapter(to)
@@ -68,20 +68,20 @@ def embedded_places(setup: Setup) -> Place:
 
 
 def configured_base(setup: Setup, path: Path, models: Models) -> LocalBase:
-    """Return the embedded base in a folder as the settings have it, with the embedder that they name.
+    """Return the embedded base in a folder with the options and the embedder of the settings.
 
     Args:
-        models: those to open, for whoever asks them afterwards what they did.
+        models: the models to use, for a caller who reports their use afterwards.
     """
     return open_base(path, setup.resolver.base().values, models.embedder(), SystemClock(), embedded_places(setup))
 
 
 def sink_names(names: Sequence[str], *, repairs: bool = False) -> list[str]:
-    """Return which adapters can be written to.
+    """Return the names of the adapters with a sink.
 
     Args:
-        names: of adapters; one that cannot be loaded is left out.
-        repairs: those alone that can repair what was written.
+        names: the names of adapters; adapters that cannot be loaded are left out.
+        repairs: only adapters that can repair written documents.
     """
     writable = []
     for name in names:

@@ -40,7 +40,7 @@ def formatter(form: LogForm) -> logging.Formatter:
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object per line: time (UTC), level, logger, message, the record's own fields, and the exception."""
+    """One JSON object per line: time (UTC), level, logger, message, extra fields of the record, and the exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -58,7 +58,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _Lines(logging.Formatter):
-    """One line: time, level, logger, message, then the record's own fields as key=value."""
+    """One line: time, level, logger, message, then extra fields of the record as key=value."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging calls it so
         fields = (f"{name}={_short(value)}" for name, value in _fields(record).items())

@@ -152,7 +152,7 @@ class ProblemKind:
         status: of HTTP.
         meaning: one sentence.
         mend: how the caller can solve it.
-        shown: show the error's message to the caller; False: only in the operator's log.
+        shown: whether the caller sees the error's message; False: only the operator's log has it.
     """
 
     code: str

@@ -81,7 +81,7 @@ class Boilerplate:
         self.keep(_NAVIGATION, text)
 
     def take(self, other: Boilerplate) -> None:
-        """Take over what another has kept."""
+        """Take over the text that another collection has set aside."""
         for kind, texts in other._kept.items():
             self._kept.setdefault(kind, []).extend(texts)
         self._frames += other._frames

@@ -219,7 +219,7 @@ class JsonStream:
         self._at += 1
 
     def members(self) -> Iterator[str]:
-        """Consume an object and yield its keys; consume the value of each before requesting the next.
+        """Consume an object and yield its keys; consume each value before requesting the next key.
 
         Raises:
             Broken: the object cannot be read further.

@@ -37,7 +37,7 @@ def heading(level: int, text: str) -> MarkdownBlock:
 def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
     """Return a table with the first row as its head; None if every cell is empty.
 
-    Empty rows and columns are left out, short rows are filled up.
+    Empty rows and columns are left out; short rows are filled with empty cells.
     """
     kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows if any(cell.strip() for cell in row)]
     width = max((len(row) for row in kept), default=0)

@@ -161,7 +161,7 @@ def _field(annotation: Any, form: Form, state: str) -> _Note | None:
 
 
 def _plain_name(name: str) -> str:
-    """Return a field's name; of a generated one ("form[0].#subform[0].Borrower[0]") the last part."""
+    """Return a field's name; of a generated name ("form[0].#subform[0].Borrower[0]") only the last part."""
     return _COUNTED.sub("", name.rsplit(".", 1)[-1]) or "Field" if _COUNTED.search(name) else name or "Field"
 
 

@@ -185,7 +185,9 @@ def _ordered(names: Sequence[str], known: Sequence[str], pattern: re.Pattern[str
 
 
 def _spoken(names: Sequence[str], values: Mapping[str, Sequence[str]], count: int) -> str | None:
-    """Return the field that names a row in words: a field called name or title, else the first that differs enough."""
+    """Return the field that names a row in words: one called name or title, else the first with enough distinct
+    values.
+    """
     if named := _ordered(names, ("title", "name"), NAMING):
         return named[0]
     wordy = [name for name in names if _is_wordy(values[name])]

@@ -31,7 +31,7 @@ _MOST_DAYS: Final = 2_958_466  # the last day of the year 9999
 
 
 class Handlers(dict[str, Callable[..., None]]):
-    """Handlers by local name; a name with a prefix is looked up once, an unknown one does nothing."""
+    """Handlers of XML elements by local name; the handler of an unknown name does nothing."""
 
     def __missing__(self, name: str) -> Callable[..., None]:
         handler = self.get(name.rpartition(":")[2], _nothing) if ":" in name else _nothing

@@ -92,7 +92,7 @@ _REFUSALS: Final = may_answer(401, 404, 409, 422, 429, 500, 502, 503)
 
 @router.get("", summary="Say who answers", response_model=Hello, responses=may_answer(401))
 async def hello(request: Request) -> Response:
-    """Say that this is a context-engine, which version, and what the token may do."""
+    """Return the name and version of this service, and the rights of the token."""
 
     def work(_deployment: Deployment, caller: Authenticated) -> Hello:
         return Hello(service=SERVER, version=__version__, tools_version=TOOLS_VERSION, gateway=caller.gateway)
@@ -114,7 +114,7 @@ async def rerank(request: Request, body: ToolCall) -> Response:
 
 @router.post("/domains", summary="List the domains", response_model=ToolAnswer, responses=_REFUSALS)
 async def domains(request: Request, body: ToolCall) -> Response:
-    """List what can be searched and how it is, as the tool List domains does."""
+    """List the searchable domains and the state of their sources, like the tool List domains."""
     return await _answered("domains", request, body)
 
 

@@ -64,13 +64,11 @@ async def healthz() -> JSONResponse:
     responses=may_answer(503),
 )
 async def readyz(request: Request) -> JSONResponse:
-    """Say whether questions should be sent here: 200, or 503 while it starts, stops, or lacks something.
+    """Report readiness: 200, or 503 during start and stop, or if every source or the check of some tokens fails.
 
-    That is every source, or what some tokens are checked with.
-
-    Without a token the state alone is told, of the manifests and of the sources that anybody may search; with one the
-    sources that it may know are named, with an operator's why one is down.
-    Sources are asked at most every 15 seconds, however often this is.
+    Without a token the answer has only the state of the manifests and of the sources that anybody may search. With a
+    token it names the sources that the caller may know; an operator also sees why a source is down. Sources are
+    examined at most every 15 seconds.
     """
     service = service_of(request)
     looking = service.readiness.look()

@@ -33,7 +33,7 @@ _CALLER: Final = Caller(app="rag-api")
 
 @router.post("/api/v1/rag/query", summary="Ask a question", response_model=RAGPipelineResponse, responses=_PROBLEMS)
 async def query(request: Request, body: RAGQueryRequest, compare: Compare = None) -> Response:
-    """Search a domain: ranked chunks, each with what is needed to cite it, and the context string for a model."""
+    """Search a domain; return ranked chunks with everything needed to cite them, and the context string for a model."""
     return await _answer(request, body, compare)
 
 
@@ -67,7 +67,7 @@ async def _answer(request: Request, body: RAGQueryRequest, compare: bool | None)
     responses=may_answer(401, 410, 422, 503),
 )
 async def context(request: Request, body: ContextRequest) -> Response:
-    """Make one text of chunks, within limits, for a model to read: with labels to cite by, and what was left out."""
+    """Assemble chunks into one text for a model, within limits, with citation labels and a list of omitted chunks."""
 
     def work(deployment: Deployment, caller: Authenticated) -> ContextResponse:
         return build_context(deployment, body, principal=caller.principal)
@@ -96,7 +96,9 @@ async def rerank(request: Request, body: RerankRequest) -> Response:
     responses=_PROBLEMS,
 )
 async def compare(request: Request, body: RAGQueryRequest) -> Response:
-    """Answer a question and set the answer beside its baseline: two lists, two contexts, what differs and why."""
+    """Answer a question and compare the answer with its baseline: two lists, two contexts, the differences and their
+    causes.
+    """
     return await _compared(request, body)
 
 
@@ -130,7 +132,7 @@ async def _compared(request: Request, body: RAGQueryRequest) -> Response:
     responses=may_answer(401, 404, 422, 500, 503),
 )
 async def fetch_chunks(request: Request, body: FetchQuery) -> Response:
-    """Give chunks by their ids, or all of a document, as they are now; unreadable ones are omitted."""
+    """Return the current chunks with the given ids, or all chunks of a document; unreadable ones are omitted."""
     return await service_of(request).json(request, lambda deployment, caller: fetch(deployment, caller, body))
 
 
@@ -154,7 +156,7 @@ async def domains(request: Request) -> Response:
     responses=may_answer(401),
 )
 async def personas(request: Request) -> Response:
-    """List the personas with what each of them sets: for `persona_key` of a question."""
+    """List the personas (`persona_key` of a question) and the settings of each."""
     return await service_of(request).json(
         request, lambda deployment, caller: personas_known_to(deployment, caller.principal)
     )

@@ -26,7 +26,7 @@ _PROBLEMS: Final = may_answer(401, 403, 404, 409, 422, 429, 503)
     responses={200: {"model": RecordResponse}, **_PROBLEMS},
 )
 async def record(request: Request, record_id: RecordId) -> Response:
-    """Tell what was recorded of an answer: the caller's own, and to an operator any."""
+    """Return the record of an answer: callers may read their own records, operators all of them."""
     return await service_of(request).json(request, lambda deployment, caller: record_of(deployment, caller, record_id))
 
 
@@ -37,7 +37,7 @@ async def record(request: Request, record_id: RecordId) -> Response:
     responses={200: {"model": Explanation}, **_PROBLEMS},
 )
 async def explanation(request: Request, record_id: RecordId) -> Response:
-    """Tell how an answer came to be; for some minutes even where searches are not recorded."""
+    """Explain how an answer came about; for some minutes also if searches are not recorded."""
     return await service_of(request).json(request, lambda deployment, caller: explain(deployment, caller, record_id))
 
 

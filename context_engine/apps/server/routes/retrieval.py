@@ -97,14 +97,16 @@ _BODY: Final = {
 @router.post("//retrieval", include_in_schema=False)  # registered with a slash at its end
 async def retrieval(
     request: Request,
-    notice_records: Annotated[bool, Query(description="Say in a record what could not be searched.")] = True,
-    persona: Annotated[str | None, Query(description="Of a knowledge id that names none.", max_length=200)] = None,
+    notice_records: Annotated[bool, Query(description="Report failures in a record.")] = True,
+    persona: Annotated[
+        str | None, Query(description="The persona if the knowledge id names none.", max_length=200)
+    ] = None,
     deadline_s: Annotated[float, Query(description="Seconds for the answer.", ge=_LEAST_S, le=DEADLINE_S)] = DEADLINE_S,
 ) -> Response:
-    """Return ranked records; what could not be searched is said in a record, for Dify shows any error as "nothing".
+    """Return ranked records. A failure is reported as a record, because Dify shows any error as "nothing found".
 
-    A search that is not done in time is answered without it. So is one that finds the service full: after a 503 Dify
-    would ask three times more within four seconds, and then show "nothing found".
+    If a search takes too long or the service is full, the answer is such a record: after a 503 Dify would call three
+    more times within four seconds, and then show "nothing found".
     """
     due = time.monotonic() + deadline_s
     body = await request.body()
