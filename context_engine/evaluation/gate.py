@@ -95,7 +95,7 @@ def _check(gate: GateFile, collected: Collected, name: str, measure: str) -> Mea
 
 
 def _lost(gate: GateFile, pair: Paired) -> bool:
-    """Whether the loss exceeds what the gate allows."""
+    """Return whether the loss exceeds the loss that the gate allows."""
     return -pair.mean > gate.allowed_loss + _EVEN and (pair.beyond_noise or not gate.beyond_noise)
 
 

@@ -83,7 +83,7 @@ def holders(gold: Iterable[str]) -> frozenset[str]:
 
 
 def _containing(name: str) -> Iterator[str]:
-    """Yield a name, the part before its section, and the part before its version."""
+    """Yield a gold name and the names that contain it: without its section, and without its version."""
     yield name
     for mark in ("#", "@"):
         name = name.partition(mark)[0]
@@ -228,7 +228,7 @@ def _listed(setup: Setup, spec: SourceSpec, chunk: Chunk, counter: TokenCounter)
 
 
 def _readable(listed: Sequence[_ListedChunk], scope: AccessScope | None) -> Sequence[_ListedChunk]:
-    """Return the chunks of documents of which every chunk may be read: access is decided for whole documents."""
+    """Return the chunks of the documents whose chunks may all be read, because access is decided for whole documents."""
     if scope is None:
         return listed
     withheld = {chunk.document for chunk in listed if not scope.admits(chunk.access)}

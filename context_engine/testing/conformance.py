@@ -289,7 +289,7 @@ class SourceContract:
         source.close()
 
     def examined(self, source: Source, request: ExaminationRequest) -> Examination:
-        """Return the examination of a source; skip the test if the source has none."""
+        """Return the examination of a source; skip the test if the source cannot be examined."""
         if not isinstance(source, Examinable):
             raise SkipTest("cannot be examined")
         examination = source.examine(request)

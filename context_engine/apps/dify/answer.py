@@ -58,7 +58,7 @@ def search_answer(
         notices: whether `result` begins with a passage about missing sources if the search is incomplete.
         register_required: whether the decision is `incomplete` if a tier-1 source failed.
         mask: masks personal data if the domain sets `mask_contexts`.
-        read: makes and records the text for a model: `Engine.context`. None: it is only masked.
+        read: makes and records the text for a model (`Engine.context`). None: the text is only masked.
 
     Raises:
         InvalidRequest: the domain requires masking, and no mask is given.

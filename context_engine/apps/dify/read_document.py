@@ -180,7 +180,7 @@ def _uncut(cut_file: FileDocuments) -> FileDocuments:
 def whole_text(documents: Sequence[PreparedDocument]) -> Paged:
     """Return the documents of a file as one text without pictures, with page offsets.
 
-    A single document is returned as it is. Of several, each begins with a heading: the first line of a record, or the
+    A single document is returned unchanged. Of several, each begins with a heading: the first line of a record, or the
     title of another document unless its text begins with a heading.
     """
     parts: list[str] = []

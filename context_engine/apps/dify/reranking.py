@@ -275,5 +275,5 @@ def _placed(passages: Passages) -> Sequence[tuple[int, tuple[SourceSpec, tuple[C
 
 
 def _notices(place: int, passages: Passages) -> tuple[Notice, ...]:
-    """Return all notices for the last source, which is the unregistered one if there is one; none for other sources."""
+    """Return all notices for the last source (the unregistered one if there is one), and none for other sources."""
     return passages.notices if place == len(passages.sources) - 1 else ()

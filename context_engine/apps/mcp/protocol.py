@@ -82,7 +82,7 @@ async def _called(desk: Desk, request: Any, params: CallToolRequestParams) -> Ca
 
 
 def _words(error: ContextEngineError) -> str:
-    """Return an error for a model: what it can correct, or what to do instead."""
+    """Return an error in words for a model: how to correct the call, or what to do instead."""
     message = inert(str(error))[:_LONGEST_ERROR]
     return message if isinstance(error, InvalidRequest | AuditError | NotPermitted) else f"{message} {_LATER}"
 

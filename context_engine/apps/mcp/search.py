@@ -165,7 +165,7 @@ def shorter(answer: SearchAnswer) -> SearchAnswer | None:
 
 
 def _goes_on(result: SearchResult, context: Context) -> bool:
-    """Whether a part follows; a passage of which no word fits gets a separate part."""
+    """Return whether another part follows; a passage of which not even one word fits gets a separate part."""
     return result.decision is not Decision.OUT_OF_SCOPE and len(context.left_out) > (0 if context.blocks else 1)
 
 
