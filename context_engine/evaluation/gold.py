@@ -228,7 +228,9 @@ def _listed(setup: Setup, spec: SourceSpec, chunk: Chunk, counter: TokenCounter)
 
 
 def _readable(listed: Sequence[_ListedChunk], scope: AccessScope | None) -> Sequence[_ListedChunk]:
-    """Return the chunks of the documents whose chunks may all be read, because access is decided for whole documents."""
+    """Return the chunks of the documents whose chunks may all be read, because access is decided for whole
+    documents.
+    """
     if scope is None:
         return listed
     withheld = {chunk.document for chunk in listed if not scope.admits(chunk.access)}

@@ -241,7 +241,7 @@ class TestCheck:
     def test_of_a_role(self, run: Callable[..., Result]) -> None:
         done = run(OPERATOR, "access", "check", "--as", "secretary", "-d", "DEALS")
         assert done.exit_code == 4, "nothing of it may be searched"
-        assert "the domain asks for group deal-team; cleared for confidential" in done.stdout
+        assert "the domain requires group deal-team; cleared for confidential" in done.stdout
 
     def test_a_role_that_no_rule_names_is_noted(self, run: Callable[..., Result]) -> None:
         done = run(OPERATOR, "access", "check", "--role", "secretery", "--group", "deal-team")

@@ -101,7 +101,7 @@ def test_the_passages_are_read_as_they_were_shown_until_they_are_erased() -> Non
     assert "texts" not in ok("audit", "show", record_id, "--json")
     assert run("audit", "erase", "--text", kept["sha256"], "--reason", "asked for", "--yes").exit_code == 0
     assert ok("audit", "show", record_id, "--texts", "--json")["texts"][0]["text"] is None
-    assert "is not in the ledger any more" in run("audit", "show", record_id, "--texts").stdout
+    assert "ledger no longer has" in run("audit", "show", record_id, "--texts").stdout
     erasure = ok("audit", "list", "--kind", "erasure", "--json")["records"][0]["record_id"]
     assert run("audit", "show", erasure, "--texts").exit_code == 2
 

@@ -153,7 +153,7 @@ def test_the_access_guide(home):
     code = BLOCKS["access"].replace("context-engine ", "../.venv/bin/context-engine ")
     out = " ".join(run(f"cd shared-bank && {code}", home).split())
     assert "✓ policies" in out
-    assert "the source asks for role auditor, or group travel-desk; cleared for confidential" in out
+    assert "the source requires role auditor, or group travel-desk; cleared for confidential" in out
     access = BLOCKS["access-file"].replace("kb-admin", me) + BLOCKS["oidc"]
     (bank / "config/access.yaml").write_text(access, encoding="utf-8")
     tokens = BLOCKS["tokens"].replace("context-engine ", "../.venv/bin/context-engine ")

@@ -1,4 +1,4 @@
-"""The command group, and what a user sees when something goes wrong: one line, never a traceback."""
+"""The command group, and error handling: the user sees one line, never a traceback."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def exit_code(error: ContextEngineError) -> int:
 
 
 class _Terminated(KeyboardInterrupt):
-    """Somebody asked this process to end (SIGTERM): it ends as after Ctrl-C, and what it began goes with it."""
+    """The process received SIGTERM; it ends as after Ctrl-C, together with the processes it started."""
 
 
 class _Commands(MutableMapping[str, click.Command]):
@@ -90,8 +90,8 @@ class LazyGroup(click.Group):
     """A group whose `--help` imports none of its commands.
 
     Args:
-        package: that the modules of `lazy` are in.
-        lazy: for each command "module:attribute" and its short help, as the command's own help begins.
+        package: the package of the modules in `lazy`.
+        lazy: for each command, "module:attribute" and its short help, which is the beginning of the command's help.
     """
 
     def __init__(self, name: str, package: str, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
@@ -194,13 +194,13 @@ def _terminate(_number: int, _frame: object) -> None:
 
 
 def _others(error: ContextEngineError) -> str:
-    """Return how much else is wrong with the configuration."""
+    """Return a clause with the number of further problems in the configuration."""
     count = len(error.others) if isinstance(error, ConfigError) else 0
     return f" (and {count} more: 'context-engine config check' names all)" if count else ""
 
 
 def _words(error: Exception) -> str:
-    """Return one line for an error that nobody foresaw, or for an output that cannot be written."""
+    """Return one line for an unexpected error, or for an output that cannot be written."""
     if isinstance(error, OSError) and error.errno in _CANNOT_WRITE:
         return f"cannot write: {error.strerror}"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -208,7 +208,7 @@ def _words(error: Exception) -> str:
 
 
 def _write_error(code: str, message: str) -> None:
-    """Write what was called wrongly as the one JSON object that was asked for."""
+    """Write a usage error as the JSON object that --json promises."""
     print_json({"error": {"code": code, "message": message}})
 
 
@@ -222,7 +222,7 @@ def _open_streams() -> None:
 
 
 def _show_usage(error: click.UsageError) -> None:
-    """Show what was called wrongly in one line; a group called alone shows its help."""
+    """Show a usage error in one line; a group without a command shows its help."""
     if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:

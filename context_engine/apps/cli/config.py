@@ -1,4 +1,4 @@
-"""`context-engine config` and `context-engine init`: what is in force, whether it can be used, a first one."""
+"""`context-engine config` and `context-engine init`: show, check and create a configuration."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def check_command(location: ConfigLocation, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def personas_command(location: ConfigLocation, as_json: bool) -> None:
-    """List the personas that a search can name, with what each of them sets."""
+    """List the personas that a search can name, with the settings of each."""
     from context_engine.wiring.setup import load_setup
 
     personas = load_setup(config_dir=location.config_dir, stage=location.stage).config.personas
@@ -226,7 +226,7 @@ def _changed_rows(location: ConfigLocation) -> list[tuple[Any, ...]]:
 
 
 def _access(setup: Setup) -> str:
-    """Return what decides who may search, and who the user is to it."""
+    """Return the active policy and the operating system user's principal."""
     from context_engine.settings.access_file import MANIFEST_POLICY
 
     access = access_in_force(setup)
@@ -253,7 +253,7 @@ def _scope_of_domains(setup: Setup, data_dir: Path | None) -> dict[str, ScopeThr
 
 
 def _data_dir(setup: Setup, location: ConfigLocation) -> Path | None:
-    """Return the folder of the embedded base, None where there is no home folder for it."""
+    """Return the folder of the embedded base; None if there is no home folder."""
     try:
         return setup.data_dir(location.data_dir)
     except ConfigError:

@@ -33,9 +33,9 @@ _STEERS_TEXT: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u206
 
 
 def clean(text: str) -> str:
-    """Return text that cannot steer a terminal and holds no key: control and direction characters become spaces.
+    """Return text without secrets that cannot control a terminal: control and direction characters become spaces.
 
-    Bytes of a file's name that are no UTF-8 are shown as `ingest` shows them.
+    Bytes of a file name that are not UTF-8 are shown as in `ingest`.
     """
     text = hide(text)
     if text.isprintable():
@@ -48,7 +48,7 @@ def _steers(char: str) -> bool:
 
 
 def _valid(text: str, backslash: str = "\\") -> str:
-    """Return text that can be encoded: lone surrogates as the bytes they stand for, or U+FFFD."""
+    """Return text that can be encoded: lone surrogates become the bytes they stand for, or U+FFFD."""
     return _SURROGATE.sub(lambda found: _byte(found[0], backslash), text)
 
 
@@ -83,7 +83,7 @@ def error_line(message: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Write one JSON object, or the text of one, to stdout: in one line, at a terminal indented."""
+    """Write a JSON object, or the text of one, to stdout: on one line, or indented at a terminal."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if sys.stdout.isatty():
         text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
@@ -91,7 +91,7 @@ def print_json(value: object) -> None:
 
 
 def print_json_line(text: str) -> None:
-    """Write one line of JSON to stdout, escaped where stdout cannot carry UTF-8."""
+    """Write one line of JSON to stdout, escaped if stdout cannot carry UTF-8."""
     text = _valid(hide(text), backslash="\\\\")
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
@@ -102,7 +102,9 @@ def print_json_line(text: str) -> None:
 
 
 def show(console: Console, part: RenderableType) -> None:
-    """Print a text or a table within the width; in a pipe a text is one line, and no blanks fill a table's lines."""
+    """Print a text or a table within the width. In a pipe a text is one line, and the lines of a table have no
+    padding.
+    """
     from rich.text import Text
 
     if isinstance(part, Text):
@@ -118,12 +120,12 @@ def show(console: Console, part: RenderableType) -> None:
 def table(
     columns: Iterable[str], rows: Iterable[Iterable[object]] = (), *, indented: bool = False, header: bool = True
 ) -> Table:
-    """Return a table without lines.
+    """Return a table without rulings.
 
     Args:
         columns: the headings. ">" before one aligns the column right, "^" centres it, and "!" keeps cells in one line.
-        rows: cells; a Text keeps its style, anything else becomes harmless text.
-        indented: whether the table stands below a title, a space to the right.
+        rows: cells; a Text keeps its style, any other value becomes clean text.
+        indented: whether the table is indented by a space, below a title.
         header: whether the headings are shown.
     """
     from rich.table import Table
@@ -142,7 +144,7 @@ def table(
 
 
 def html_text(value: str) -> str:
-    """Return a text as HTML that shows it and does nothing else, in one line."""
+    """Return a text as inert HTML on one line."""
     return escape(clean(" ".join(value.split())))
 
 
@@ -159,27 +161,27 @@ def html_table(columns: Iterable[str], rows: Iterable[str]) -> str:
 
 
 def outcome(word: str, rest: str) -> None:
-    """Write what a command did to stdout, in one line: a word of its own, and what it did it to."""
+    """Write the result of a command to stdout, on one line: a styled word, then the details."""
     from rich.text import Text
 
     _print_text(out(), Text(clean(word), "green").append(f": {clean(rest)}", ""))
 
 
 def _print_text(console: Console, text: Text) -> None:
-    """Print a text, at a terminal broken between words; what reads a pipe gets its lines whole."""
+    """Print a text: broken between words at a terminal, with whole lines in a pipe."""
     isatty = getattr(console.file, "isatty", None)
     console.print(text, soft_wrap=not (isatty and isatty()))
 
 
 def write_text(text: str) -> None:
-    """Write a text to stdout as it is, made harmless where a terminal shows it."""
+    """Write a text to stdout; it is unchanged in a pipe and cleaned at a terminal."""
     _forgiving(sys.stdout)
     text = clean(text) if sys.stdout.isatty() else hide(text)
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def written(path: Path, text: str) -> None:
-    """Write a text to a file, and say so.
+    """Write a text to a file and note its path.
 
     Raises:
         ConfigError: it cannot be written.
@@ -215,7 +217,7 @@ def _plain() -> bool:
 
 
 def _in_its_words(error: UnicodeError) -> tuple[str, int]:
-    """Replace the signs we use by the nearest that every encoding has, and anything else by "?"."""
+    """Replace our signs by the nearest ASCII signs, and other characters that cannot be encoded by "?"."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_PLAIN.get(char, "?") for char in error.object[error.start : error.end]), error.end

@@ -31,9 +31,9 @@ with_acting = click.option("--as", "acting_as", metavar="NAME", help="Act as thi
 
 
 def os_user() -> str:
-    """Return the name of the user who runs this process, as the system says it; no variable of theirs counts.
+    """Return the name of the user who runs this process, from the system and not from environment variables.
 
-    It is the user who called, even where the program runs with the rights of another.
+    It is the calling user, even if the program runs with the rights of another user.
     """
     if sys.platform == "win32":
         return os.getlogin()  # there it is who runs the process; elsewhere it would be who sits at the terminal
@@ -47,17 +47,17 @@ def os_user() -> str:
 
 
 def acting_principal(principals: Principals, acting_as: str | None) -> Principal:
-    """Return who runs this command.
+    """Return the principal who runs this command.
 
     Raises:
-        InvalidRequest: they may not act as whom they name.
+        InvalidRequest: the user may not act as the named principal.
     """
     user = os_user()
     return principals.for_os_user(user) if acting_as is None else principals.acting_as(user, acting_as)
 
 
 def access_in_force(setup: Setup) -> dict[str, str | bool | None]:
-    """Return what decides who may search and who the user is to it, JSON-ready; the policy is None where none does."""
+    """Return the active policy and the operating system user's principal, ready for JSON; policy None: no policy."""
     principals, user = setup.config.principals, os_user()
     return {
         "policy": None if isinstance(setup.access, OpenAccess) else principals.policy,
@@ -70,10 +70,10 @@ def access_in_force(setup: Setup) -> dict[str, str | bool | None]:
 
 
 def require_operator(principals: Principals) -> None:
-    """Let nobody but an operator go on.
+    """Refuse a user who is not an operator.
 
     Raises:
-        InvalidRequest: access.yaml does not say that the user is one.
+        InvalidRequest: access.yaml does not name the user as an operator.
     """
     user = os_user()
     if not principals.is_operator(user):
@@ -90,7 +90,7 @@ DEMO_NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConfigLocation:
-    """Where the user says configuration and data are; None: not said.
+    """The options that locate configuration and data; None: not given.
 
     Attributes:
         acting_as: the principal that the user wants to act as.
@@ -107,11 +107,11 @@ class CliContext:
     """A loaded configuration with the folder of its data.
 
     Attributes:
-        setup: all of it; what is shown to the user comes from `known`.
-        demo: the domains are the demo bank's.
-        principal: who runs the command.
-        known: the configuration with the domains and sources that the principal may know; all, for an operator's
-            command.
+        setup: the whole configuration; output to the user must come from `known`.
+        demo: whether the domains are the demo bank's.
+        principal: the principal who runs the command.
+        known: the configuration with the domains and sources that the principal may know; for an operator's command,
+            all of them.
     """
 
     setup: Setup
@@ -122,12 +122,12 @@ class CliContext:
 
     @property
     def registry(self) -> LoadedRegistry:
-        """What the user may know."""
+        """The domains that the user may know."""
         return self.known.registry
 
     @property
     def scope(self) -> AccessScope | None:
-        """What the principal may read of the sources that it may know; None: everything."""
+        """The chunks that the principal may read in these sources; None: all."""
         domains = self.registry.domains.values()
         return next((self.setup.access.decide(self.principal, one).scope for one in domains), AccessScope())
 
@@ -139,10 +139,10 @@ class CliContext:
         return base_path(self.data_dir)
 
     def open_base(self, models: Models | None = None) -> LocalBase:
-        """Return the embedded base as the settings have it, with the embedder that they name.
+        """Return the embedded base with the options and the embedder of the settings.
 
         Args:
-            models: those to open, for who asks them afterwards what they did.
+            models: the models to use, for a caller who reports their use afterwards.
         """
         from context_engine.wiring.sinks import configured_base
 
@@ -150,7 +150,7 @@ class CliContext:
 
 
 def with_location(command: F) -> F:
-    """Give a command the options that say where things are, as one argument `location`."""
+    """Give a command the options that locate configuration and data, as one argument `location`."""
 
     def gather(**options: Any) -> Any:
         acting_as = options.pop("acting_as", None)
@@ -181,19 +181,19 @@ def open_context(
     one_domain: bool = False,
     operator: bool = False,
 ) -> CliContext:
-    """Load the configuration; without any domain, and with no folder named, take the demo bank.
+    """Load the configuration; use the demo bank if no domain is configured and no folder is named.
 
     Args:
-        location: what the user said.
-        domain: that will be asked; the demo's base is not built for one that is not known.
-        build_demo: have the demo's base built if it is not there.
-        one_domain: the command works on one domain: that which is named, else the only one.
-        operator: the command is an operator's, who knows every domain and source.
+        location: the options of the command.
+        domain: the domain to search; the demo's base is not built for an unknown domain.
+        build_demo: whether to build the demo's base if it is missing.
+        one_domain: whether the command needs exactly one domain: the named one, else the only one.
+        operator: whether the command is for operators, who know every domain and source.
 
     Raises:
-        UsageError: `one_domain`, none is named, and there is none or several.
+        UsageError: `one_domain` is set, no domain is named, and there is not exactly one.
         ConfigError: the configuration or the data folder cannot be used.
-        InvalidRequest: the user may not act as whom they name.
+        InvalidRequest: the user may not act as the named principal.
     """
     from context_engine.settings import find_config
     from context_engine.wiring.setup import load_setup
@@ -237,7 +237,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def with_domain(help: str) -> Callable[[F], F]:
-    """Give a command `--domain`, which need not be named where there is one domain."""
+    """Give a command `--domain`, which may be omitted if there is only one domain."""
     return click.option("--domain", "-d", metavar="NAME", help=f"{help} [default: the only domain].")
 
 

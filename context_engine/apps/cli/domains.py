@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @with_acting
 @with_location
 def domains(location: ConfigLocation, as_json: bool) -> None:
-    """List the domains, their sources, and what the embedded base holds of them."""
+    """List the domains, their sources, and their documents and chunks in the embedded base."""
     if click.get_current_context().invoked_subcommand is not None:
         return
     context = open_context(location)
@@ -77,7 +77,7 @@ def _sources(domain: DomainSpec, held: Mapping[str, tuple[int, int]] | None, wid
 
 
 def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
-    """Return the documents and chunks that the user may read, by source; None where there is no base."""
+    """Return the documents and chunks that the user may read, by source; None if there is no base."""
     from context_engine.wiring.embedded_base import base_as_it_is
 
     with base_as_it_is(context.base) as opened:
@@ -85,7 +85,7 @@ def _held(context: CliContext) -> Mapping[str, tuple[int, int]] | None:
 
 
 def _counts(source: SourceSpec, held: Mapping[str, tuple[int, int]] | None) -> tuple[int | None, int | None]:
-    """Return documents and chunks of a source; not known where another system holds them."""
+    """Return the numbers of documents and chunks of a source; unknown if another system holds them."""
     from context_engine.wiring.embedded_base import in_embedded_base
 
     if held is None or not in_embedded_base(source):
@@ -170,7 +170,7 @@ def _listed(location: ConfigLocation, connection: str) -> list[DatasetInfo]:
 
 
 def manifest(datasets: Iterable[DatasetInfo], connection: str, domain: str) -> Iterator[str]:
-    """Yield the lines of a draft manifest; a dataset that cannot be searched stands in it as a comment."""
+    """Yield the lines of a draft manifest; a dataset that cannot be searched becomes a comment."""
     named = sorted(datasets, key=lambda dataset: (dataset.name.casefold(), dataset.dataset_id))
     searchable = [dataset for dataset in named if not dataset.external]
     external = [dataset for dataset in named if dataset.external]
@@ -201,7 +201,9 @@ def _count(documents: int | None) -> str:
 
 
 def _source_id(name: str, dataset_id: str, taken: set[str]) -> str:
-    """Return an id made of a name, "dataset_" and the beginning of its own id where that says nothing or is taken."""
+    """Return an id made from a name; "dataset_" and the beginning of the dataset's id if the name is unusable or
+    taken.
+    """
     made = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:64]
     for candidate in (made, f"{made or 'dataset'}_{dataset_id[:8]}", f"dataset_{dataset_id}"):
         if candidate and candidate not in taken:

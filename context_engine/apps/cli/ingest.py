@@ -192,13 +192,13 @@ def target_sources(
     """Return the sources of a domain that documents are written to.
 
     Args:
-        sources: all of the domain.
+        sources: all sources of the domain.
         to: the name of an adapter.
         source_id: only this source; None: all of the adapter.
-        sinks: returns those of the given adapters that can be written to.
+        sinks: returns the adapters, of those given, that can be written to.
 
     Raises:
-        InvalidRequest: the domain has no source of the adapter, or not the one that is named.
+        InvalidRequest: the domain has no source of the adapter, or not the named one.
     """
     fitting = [source for source in sources if source.adapter == to]
     if not fitting:
@@ -230,7 +230,7 @@ def noting_sleep(reason: str) -> Callable[[float], None]:
     """Return a sleep that notes the total waiting time, each time it has tripled.
 
     Args:
-        reason: what is waited for, and why.
+        reason: the reason for the wait, for the note.
     """
     waited, due = 0.0, _FIRST_NOTE_S
 

@@ -21,7 +21,7 @@ _TICK_S: Final = 0.25
 def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
     """Yield a function of (files done, files in all, name) that shows a bar on stderr; nothing if never called.
 
-    A file that takes longer than two seconds is named: behind the bar, or in a line of its own where there is no bar.
+    A file that takes longer than two seconds is named: behind the bar, or on a separate line if there is no bar.
     """
     console = progress_console()
     at = _At()
@@ -47,7 +47,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 class _At:
-    """Which file a run is at, and since when."""
+    """The file that a run is reading, and since when."""
 
     def __init__(self) -> None:
         self._file = ("", 0.0)
@@ -82,7 +82,7 @@ class _SlowFile(ProgressColumn):
         self._at = at
 
     def render(self, task: Task) -> Text:
-        """Return the name, clipped by the bar to what fits."""
+        """Return the name, which the bar clips to its width."""
         slow = self._at.slow()
         return Text(clean(slow[0]) if slow else "", "dim", overflow="ellipsis", no_wrap=True)
 

@@ -97,7 +97,7 @@ def _demo_loader(location: ConfigLocation) -> Callable[[], Deployment]:
 
 
 def _announce(deployment: Deployment, address: str, *, no_auth: bool, write_line: Callable[[str], None]) -> None:
-    """Write which domains are served, to whom and at which address."""
+    """Write the served domains, the accepted callers and the address."""
     names = ", ".join(deployment.setup.registry.names)
     bank = " of the fictitious demo bank" if deployment.demo else ""
     write_line(f"domains{bank}: {names}")

@@ -81,7 +81,7 @@ def _named_by_title(chunk: Chunk | Member) -> bool:
 def document_name(chunk: Chunk, chunk_id: str) -> tuple[str, str]:
     """Return the heading of a passage, and the document's title, or "" if the heading includes it.
 
-    A document whose id is only its file's name is called by its title: the file is shown below it.
+    A document whose id is only its file name is named by its title; the file is shown below it.
     """
     stem = (chunk.path or "").rsplit("/", 1)[-1].rsplit(".", 1)[0]
     title = clean(" ".join((chunk.title or "").split()))

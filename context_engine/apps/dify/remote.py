@@ -92,7 +92,9 @@ class RemoteEngine:
         checked_hello(self._answer(HttpCall("GET", _PATH), _CHECK_S), self._url)
 
     def retrieve(self, asked: Retrieval, token: str) -> ExternalAnswer:
-        """Let the server answer within the time limit, as the principal of the server's token (not of the endpoint's token)."""
+        """Let the server answer within the time limit, as the principal of the server's token (not of the endpoint's
+        token).
+        """
         how: dict[str, Any] = {"notice_records": str(asked.notice_records).lower()}
         how["deadline_s"] = round(max(asked.left_s - _ON_THE_WAY_S, _LEAST_S), 3)
         how |= {"persona": asked.persona} if asked.persona else {}

@@ -255,7 +255,8 @@ class CheckResult:
 
 
 def check(place: Path, *, sdk_python: Path | None = None) -> CheckResult:
-    """Check a plugin's folder or a `.difypkg`; a folder in a checkout is checked in the form in which it would be packed.
+    """Check a plugin's folder or a `.difypkg`; a folder in a checkout is checked in the form in which it would be
+    packed.
 
     Args:
         sdk_python: a Python 3.12 with Dify's SDK; with it the SDK loads the plugin too.

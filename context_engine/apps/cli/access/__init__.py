@@ -1,4 +1,4 @@
-"""`context-engine access`: who may search what; for operators."""
+"""The command group `context-engine access`: who may search what; for operators."""
 
 from __future__ import annotations
 

@@ -31,22 +31,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: Final = (
     click.option("--as", "name", metavar="NAME", help="A principal of access.yaml, else a role."),
-    click.option("--role", "roles", multiple=True, metavar="ROLE", help="A role they have as well."),
-    click.option("--group", "groups", multiple=True, metavar="GROUP", help="A group they are in as well."),
+    click.option("--role", "roles", multiple=True, metavar="ROLE", help="A further role."),
+    click.option("--group", "groups", multiple=True, metavar="GROUP", help="A further group."),
     click.option(
         "--clearance",
         type=click.Choice(list(Classification), case_sensitive=False),
-        help="In place of the principal's; of a role alone: internal.",
+        help="Replaces the principal's clearance; with a role only: internal.",
     ),
 )
 
 
 class Somebody(NamedTuple):
-    """What is said of somebody on the command line.
+    """The options that describe a caller.
 
     Attributes:
-        name: of a principal or a role; None: of neither.
-        clearance: None: that of the principal, else internal.
+        name: a principal or a role; None: neither.
+        clearance: None: the principal's, else internal.
     """
 
     name: str | None
@@ -56,7 +56,7 @@ class Somebody(NamedTuple):
 
 
 def with_somebody(command: F) -> F:
-    """Give a command the options that say of whom it speaks, as one argument `somebody`."""
+    """Give a command the options --as, --role, --group and --clearance, as one argument `somebody`."""
 
     def gather(**options: Any) -> Any:
         name, roles, groups = (options.pop(key) for key in ("name", "roles", "groups"))
@@ -73,10 +73,10 @@ def with_somebody(command: F) -> F:
 
 
 def principal_of(context: CliContext, described: Somebody) -> Principal:
-    """Return a principal by its name, or one made of what is said of it; nobody where nothing is.
+    """Resolve --as, --role, --group and --clearance to a principal; `NOBODY` if none of them is given.
 
     Raises:
-        InvalidRequest: there is neither a principal nor a role of that name.
+        InvalidRequest: there is neither a principal nor a role with this name.
     """
     from context_engine.settings.access_file import MANIFEST_POLICY
 
@@ -93,7 +93,7 @@ def principal_of(context: CliContext, described: Somebody) -> Principal:
 
 
 def _called(described: Somebody, named: Mapping[str, Principal], ruled: Iterable[Holder]) -> Principal:
-    """Return the principal of the name, or somebody with that role alone; without a name, somebody without any."""
+    """Return the principal with this name, else a principal with only this role; without a name, one without roles."""
     name = described.name
     if name is None:
         return Principal(clearance=Classification.INTERNAL) if described.roles or described.groups else NOBODY
@@ -106,7 +106,7 @@ def _called(described: Somebody, named: Mapping[str, Principal], ruled: Iterable
 
 
 def _note_unruled(described: Somebody, ruled: Iterable[Holder]) -> None:
-    """Say of a role or group that no rule names it: it opens nothing, and may be misspelt."""
+    """Note each role or group that no rule names: it opens nothing, and may be misspelt."""
     for kind, names_given in (("role", described.roles), ("group", described.groups)):
         names = [one.name for one in ruled if one.kind == kind]
         for name in names_given:
@@ -115,7 +115,7 @@ def _note_unruled(described: Somebody, ruled: Iterable[Holder]) -> None:
 
 
 SCHEMA_VERSION: Final = 1
-_OPEN: Final = "There is no rule in a manifest and no access.yaml: everybody may search everything."
+_OPEN: Final = "No manifest has a rule and there is no access.yaml: everybody may search everything."
 
 CHECK: Final = """\b
 Examples:
@@ -143,10 +143,10 @@ def operator_context(location: ConfigLocation) -> CliContext:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_json: bool) -> None:
-    """Show what somebody may search, and which rule says so.
+    """Show the sources that a caller may search, and the rules that decide.
 
-    Somebody is a principal, or whoever has the roles, groups and clearance given; with none of them, whoever
-    access.yaml does not name. Exit code 4 where nothing may be searched.
+    Describe the caller by a principal, or by roles, groups and a clearance. Without these options it is a caller whom
+    access.yaml does not name. Exit code 4: nothing may be searched.
     """
     context = operator_context(location)
     principal = principal_of(context, somebody)
@@ -166,10 +166,10 @@ def check(location: ConfigLocation, somebody: Somebody, domain: str | None, as_j
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_json: bool) -> None:
-    """Show every source with who may search it.
+    """Show every source with the callers who may search it.
 
-    For each role and group that a rule names: the least clearance that opens the source to whoever has that alone. For
-    each principal of access.yaml: whether it may.
+    For each role and group in a rule: the lowest clearance that opens the source to a caller with only this role or
+    group. For each principal of access.yaml: whether it may search the source.
     """
     context = operator_context(location)
     domains = _domains(context, domain)
@@ -190,7 +190,7 @@ def matrix(location: ConfigLocation, domain: str | None, page: Path | None, as_j
 
 
 def _domains(context: CliContext, only: str | None) -> list[DomainSpec]:
-    """Return the domains to show; what cannot be read has no rule to go by, and is said."""
+    """Return the domains to show; note each unreadable manifest, whose rules are unknown."""
     registry = context.registry
     if only is not None:
         return [registry.domain(only)]
@@ -265,7 +265,7 @@ def _print(principal: Principal, domains: Sequence[DomainSpec], decisions: Seque
 
 
 def _matrix_rows(matrix_shown: AccessMatrix) -> dict[str, Any]:
-    """Return the JSON form of a matrix: one object a source."""
+    """Return the JSON form of a matrix, with one object per source."""
     rows = [
         {
             "domain": row.domain,

@@ -26,7 +26,7 @@ from context_engine.core.policy.access_review import AccessMatrix, Holder
 
 
 def rule_words(rule: AccessRule) -> str:
-    """Return whom a rule admits.
+    """Describe the callers whom a rule admits.
 
     >>> rule_words(AccessRule(roles=("analyst", "auditor"), groups=("sg",), clearance="confidential"))
     'role analyst or auditor, or group sg; cleared for confidential'
@@ -39,7 +39,7 @@ def rule_words(rule: AccessRule) -> str:
 
 
 def principal_words(principal: Principal) -> str:
-    """Return what a principal has: "desk: role analyst; group sg; cleared for internal"."""
+    """Describe a principal: "desk: role analyst; group sg; cleared for internal"."""
     memberships = [
         f"{kind}{'s' * (len(names) != 1)} {', '.join(sorted(names))}"
         for kind, names in (("role", principal.roles), ("group", principal.groups))
@@ -50,12 +50,12 @@ def principal_words(principal: Principal) -> str:
 
 
 def decision_words(decision: SourceAccess, domain: DomainSpec, source: SourceSpec) -> str:
-    """Return why a source may be searched or not: the condition that forbids it, else the rules that admit."""
+    """Explain a decision: the condition that forbids the source, else the rules that admit the caller."""
     of_domain, of_source = domain.access, source.access
     if decision.reason is AccessReason.DOMAIN_RULE and of_domain is not None:
-        return f"the domain asks for {rule_words(of_domain)}"
+        return f"the domain requires {rule_words(of_domain)}"
     if decision.reason is AccessReason.SOURCE_RULE and of_source is not None:
-        return f"the source asks for {rule_words(of_source)}"
+        return f"the source requires {rule_words(of_source)}"
     if decision.reason is AccessReason.CLEARANCE:
         return f"the source is {source.classification}: that clearance is needed"
     if decision.reason is AccessReason.NO_RULE:
@@ -72,7 +72,7 @@ _Column = tuple[str, list[Text]]
 
 
 def print_matrix(matrix: AccessMatrix) -> None:
-    """Print as many tables one below the other as the columns need at the width of the terminal."""
+    """Print the matrix in as many tables as its columns need at the width of the terminal."""
     console = out()
     holders = [(clean(_heading(one)), [_least(least) for least in needed]) for one, needed in matrix.needed.items()]
     may = [(clean(one.id), [sign(each.allowed) for each in may]) for one, may in matrix.principals.items()]
@@ -85,14 +85,15 @@ def print_matrix(matrix: AccessMatrix) -> None:
         console.print()
         columns = columns[fitting:]
     show(
-        console, Text("For a role or group: the least clearance that opens the source to it alone; – none does.", "dim")
+        console,
+        Text("For a role or group: the lowest clearance that opens the source to it alone; –: none does.", "dim"),
     )
     if matrix.policy_hash:
         show(console, Text(f"policy {matrix.policy_hash}", "dim"))
 
 
 def _row_columns(matrix: AccessMatrix) -> list[_Column]:
-    """Return the columns that say what a row is of."""
+    """Return the columns that name the source of each row."""
     return [
         ("domain", [Text(row.domain) for row in matrix.sources]),
         ("source", [Text(row.source.id) for row in matrix.sources]),
@@ -101,19 +102,19 @@ def _row_columns(matrix: AccessMatrix) -> list[_Column]:
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> int:
-    """Return how many columns stand beside each other; one where not even that has room."""
+    """Return how many columns fit side by side; at least one."""
     ends = accumulate(map(_width, columns))
     return max(1, sum(end <= width for end in ends))
 
 
 def _width(column: _Column) -> int:
-    """Return the least width of a column; a heading may stand in several lines, a word of it in one."""
+    """Return the minimum width of a column; a heading may be broken between words, but not inside one."""
     heading, cells = column
     return 2 + max(map(cell_len, (*heading.split(), *(cell.plain for cell in cells))), default=0)
 
 
 def sign(allowed: bool) -> Text:
-    """Return the mark of what may, or may not, be searched."""
+    """Return the mark for "may search" or "may not search"."""
     return Text("✓", "green") if allowed else Text("✗", "bold red")
 
 
@@ -133,9 +134,9 @@ def access_page(matrix: AccessMatrix, domains: Sequence[DomainSpec], *, demo: bo
     """Return a matrix as one HTML page that loads nothing and runs nothing.
 
     Args:
-        matrix: of the domains.
+        matrix: the matrix of the domains.
         domains: their rules are written out.
-        demo: the domains are the fictitious bank's, and the page says so.
+        demo: whether the domains are the fictitious bank's; the page then says so.
     """
     from context_engine.evaluation.blocks import html_page
 
@@ -150,7 +151,7 @@ def access_page(matrix: AccessMatrix, domains: Sequence[DomainSpec], *, demo: bo
 
 
 def _roles(matrix: AccessMatrix) -> str:
-    told = "The least clearance that opens a source to whoever has the role or group alone."
+    told = "The lowest clearance that opens a source to a caller with only this role or group."
     heads = [_holder_html(holder) for holder in matrix.needed]
     cells = [[_least_html(needed[place]) for needed in matrix.needed.values()] for place in range(len(matrix.sources))]
     return _section("By role and group", told, heads, _with_sources(matrix, cells))
@@ -167,7 +168,7 @@ def _principals(matrix: AccessMatrix, domains: Sequence[DomainSpec]) -> str:
         cells.append([_may(one, decision_words(one, domain, source)) for one in decided])
     heads = [html_text(one.id) for one in matrix.principals]
     who = "".join(f"<li>{html_text(principal_words(one))}</li>" for one in matrix.principals)
-    told = "The principals of access.yaml. Documents that raise their classification are withheld above the clearance."
+    told = "The principals of access.yaml. Documents classified above a principal's clearance are withheld from it."
     return _section("By principal", told, heads, _with_sources(matrix, cells), f"<ul>{who}</ul>\n")
 
 

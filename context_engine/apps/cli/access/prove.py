@@ -1,4 +1,4 @@
-"""`access prove`: show that answers do not depend on what a principal may not read."""
+"""`access prove`: show that answers do not depend on documents that a principal may not read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def prove(
     adapter: str,
     as_json: bool,
 ) -> None:
-    """Show that the answers to a principal do not depend on what it may not read.
+    """Show that the answers to a principal do not depend on documents that it may not read.
 
     Copies the store to a temporary folder. There it writes, edits, deletes, renames and reclassifies documents that
     the principal may not read, adds sources and changes rules, all in the words of the questions, and compares every
@@ -93,7 +93,9 @@ def prove(
 
 
 def forms() -> Mapping[str, Any]:
-    """Return what a caller gets of a result elsewhere: what Dify's tool and External Knowledge answer, and the page."""
+    """Return the other outputs made from a result: the answers of Dify's tool and of External Knowledge, and the
+    page.
+    """
     from context_engine.apps.cli.search.page import answer_page
     from context_engine.apps.dify.answer import search_answer
     from context_engine.apps.dify.external import ExternalRequest, records_answer

@@ -23,5 +23,5 @@ audit = LazyGroup(
         "verify": ("audit.verify:verify", "Check that the ledger is as it was written."),
         "why": ("audit.why:why", "Tell why a chunk was shown or not, and what would change it."),
     },
-    help="Show, check and prove what was recorded; for an operator, once there is an access.yaml.",
+    help="Show, check and prove the record of searches; for operators if there is an access.yaml.",
 )

@@ -1,4 +1,4 @@
-"""`audit drift`: compare what an answer showed with what its sources hold now."""
+"""`audit drift`: compare the chunks of an answer with the present content of their sources."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ Examples:
 @with_acting
 @with_ledger
 def drift(at: LedgerLocation, record_id: str, timeout: float, as_json: bool) -> None:
-    """Fetch the chunks that answer ID showed again, and say what has changed of each.
+    """Fetch the chunks that answer ID showed, and report the changes of each.
 
-    A chunk is unchanged, changed (its words, its cut, its metadata), gone, superseded by a newer version, or it cannot
-    be checked: its source cannot give chunks by their ids, or not now. You see what you may search; what is hidden from
-    you is gone. ID may be that of a context too.
+    A chunk is unchanged, changed (its words, its cut or its metadata), gone, superseded by a newer version, or it
+    cannot be checked, because its source cannot fetch chunks by id, or not now. Chunks that you may not read count as
+    gone. ID may also be the id of a context.
 
-    Exit codes: 0 all of them are unchanged, 3 some are not, or cannot be checked, 1 failure.
+    Exit codes: 0 all chunks are unchanged, 3 some are not or cannot be checked, 1 failure.
     """
     with opened_ledger(at) as opened:
         answer = _answer(opened, record_id)
@@ -63,7 +63,7 @@ def drift(at: LedgerLocation, record_id: str, timeout: float, as_json: bool) -> 
 
 
 def _answer(opened: OpenLedger, record_id: str) -> ShownAnswer:
-    """Return the answer of a record, or of the search that a context is of.
+    """Return the answer of a recorded search, or of the search that a context was made from.
 
     Raises:
         RecordNotFound: there is no such record, or it was pruned.
@@ -120,7 +120,7 @@ def _published(opened: OpenLedger, answer: ShownAnswer, drifts: Sequence[ChunkDr
 
 
 def _lines(drift: ChunkDrift) -> Iterator[Text]:
-    """Yield a chunk and its state, and below it what has changed."""
+    """Yield one line with the chunk and its state, then its changes."""
     shown, state = drift.shown, str(drift.state)
     title = shown.chunk.title if shown.chunk is not None else None
     version = f" v{shown.document_version}" if shown.document_version else ""
@@ -138,15 +138,15 @@ def _details(drift: ChunkDrift) -> Iterator[Text]:
     if drift.why:
         yield Text(clean(drift.why))
     if drift.cut_into:
-        yield Text(clean(f"its words stand in {', '.join(drift.cut_into)} now"))
+        yield Text(clean(f"its words are now in {', '.join(drift.cut_into)}"))
     if drift.now_id:
-        yield Text(clean(f"it is {drift.now_id} now"))
+        yield Text(clean(f"its id is now {drift.now_id}"))
     for change in drift.text:
         line = Text(clean(f"… {change.before} " if change.before else ""), "dim")
         line.append(clean(f"[-{change.was}-]") if change.was else "", "red")
         yield line.append(clean(f"{{+{change.now}+}}") if change.now else "", "green")
     if drift.text_changed and not drift.text:
-        yield Text("its text is another; the record no longer has the former")
+        yield Text("its text has changed; the record no longer has the former text")
     told = "document_version" if drift.superseded_by else ""
     for field in (one for one in drift.fields if one.name != told):
         yield Text(clean(f"{field.name}: {_value(field.was)} → {_value(field.now)}"))

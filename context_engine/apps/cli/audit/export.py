@@ -52,18 +52,18 @@ def _utc(_ctx: click.Context, _param: click.Parameter, value: datetime | None) -
     "--out",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="File, or for tiles the folder; stdout if not given.",
+    help="The file, or the folder for tiles; default: stdout.",
 )
 @click.option(
-    "--rows", type=click.Choice(["records", "chunks"]), default="records", show_default=True, help="Of a csv."
+    "--rows", type=click.Choice(["records", "chunks"]), default="records", show_default=True, help="The rows of a csv."
 )
-@click.option("--with-texts", is_flag=True, help="Questions, candidates and texts too; not in a csv.")
+@click.option("--with-texts", is_flag=True, help="Include questions, candidates and texts; not in a csv.")
 @click.option(
-    "--since", type=click.DateTime(_FORMS), callback=_utc, help="Records from this moment on, UTC; not for tiles."
+    "--since", type=click.DateTime(_FORMS), callback=_utc, help="Records from this moment on (UTC); not for tiles."
 )
 @click.option("--until", type=click.DateTime(_FORMS), callback=_utc, help="Records before this moment; not for tiles.")
 @click.option("--domain", metavar="DOMAIN", help="Records of this domain; not for tiles.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object about what was written; needs --out.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object about the export; needs --out.")
 @with_ledger
 def export(
     at: LedgerLocation,
@@ -78,9 +78,9 @@ def export(
 ) -> None:
     """Write the records for other programs.
 
-    jsonl: a line for each record, its entry byte for byte as it was hashed. csv: a row for each record or each chunk
-    that was shown; no cell is a formula. tiles: the folder of a C2SP transparency log, which any monitor or web server
-    takes as it is; written again to the same folder, only what is new is added, and what was erased goes.
+    jsonl: one line per record, with the exact bytes of the entry that were hashed. csv: one row per record, or per
+    chunk that was shown; no cell is a formula. tiles: a folder in the form of a C2SP transparency log, which any
+    monitor or web server can use. A repeated export to the same folder adds new files and removes erased data.
     """
     chosen = since is not None or until is not None or domain is not None
     _check(form, out, with_texts=with_texts, chosen=chosen, as_json=as_json)
@@ -104,13 +104,13 @@ def _check(form: str, out: Path | None, *, with_texts: bool, chosen: bool, as_js
     if form == "tiles" and out is None:
         raise click.UsageError("--format tiles writes a folder: give --out.")
     if form == "tiles" and chosen:
-        raise click.UsageError("A log is exported whole as tiles: leave out --since, --until and --domain.")
+        raise click.UsageError("Tiles always hold the whole log: leave out --since, --until and --domain.")
     if form == "csv" and with_texts:
-        raise click.UsageError("--with-texts is of jsonl and tiles.")
+        raise click.UsageError("--with-texts works with jsonl and tiles only.")
     if out is None and as_json:
-        raise click.UsageError("--json says what was written to --out: give it.")
+        raise click.UsageError("--json describes the file written to --out: give --out.")
     if out is None and sys.stdout.isatty():
-        raise click.UsageError("What is exported is not for a terminal: give --out, or pipe it into a program.")
+        raise click.UsageError("An export is not for a terminal: give --out, or pipe it into a program.")
 
 
 def _tiles(ledger: Ledger, folder: Path, *, with_texts: bool) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _lines(
         lines = (line.encode("utf-8", "backslashreplace") for line in csv_lines(entries, rows))
     else:
         lines = (line + b"\n" for line in json_lines(ledger, entries, with_texts=with_texts))
-    count = -1 if form == "csv" else 0  # the line of names
+    count = -1 if form == "csv" else 0  # the header line of a csv is no row
     with _opened(out) as file:
         for line in lines:
             file.write(line)
@@ -146,7 +146,7 @@ def _lines(
 
 @contextmanager
 def _opened(out: Path | None) -> Iterator[BinaryIO]:
-    """Yield stdout, or a file that is there only once it is whole, and that its owner alone may read."""
+    """Yield stdout, or a file that appears only when it is complete and that only its owner may read."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -38,11 +38,11 @@ Examples:
 
 
 @click.command(epilog=IMPACT)
-@click.option("--document", metavar="ID", help="A document, whatever source it is in.")
-@click.option("--version", "document_version", metavar="V", help="With --document: that version alone.")
-@click.option("--content", metavar="SHA256", help="A text by its SHA-256, whatever it is called.")
+@click.option("--document", metavar="ID", help="A document of any source.")
+@click.option("--version", "document_version", metavar="V", help="With --document: only this version.")
+@click.option("--content", metavar="SHA256", help="A text by its SHA-256, under any id.")
 @click.option("--chunk", metavar="SOURCE/CHUNK", help="A chunk by its ids.")
-@click.option("--source", metavar="ID", help="Only what came from this source.")
+@click.option("--source", metavar="ID", help="Only chunks of this source.")
 @click.option("--shown", is_flag=True, help="Only answers that showed it.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write one line for each chunk of each answer.")
@@ -50,9 +50,8 @@ Examples:
 def impact(at: LedgerLocation, shown: bool, as_json: bool, as_csv: bool, **wanted: str | None) -> None:
     """List the answers that used a document: that showed it, merged it into an equal text, or found and dropped it.
 
-    Fetches by ids count as shown.
-
-    Callers are named by their pseudonyms. What was pruned is still found, but for its rank.
+    A fetch by id counts as shown. Callers are named by their pseudonyms. Pruned records are still found, but without
+    ranks.
     """
     from context_engine.audit.review.impact import impact as answers
 
@@ -81,15 +80,15 @@ def _criteria(
     source: str | None,
     shown: bool,
 ) -> MentionCriteria:
-    """Return what is asked for.
+    """Return the criteria that the options describe.
 
     Raises:
-        UsageError: nothing is, or more than one thing, or it cannot be read.
+        UsageError: not exactly one of --document, --content and --chunk, or an unreadable value.
     """
     from context_engine.audit.ledger.look_up import MentionCriteria
 
     if sum(criterion is not None for criterion in (document, content, chunk)) != 1:
-        raise click.UsageError("Say of what: one of --document ID, --content SHA256, --chunk SOURCE/CHUNK.")
+        raise click.UsageError("Give one of --document ID, --content SHA256 and --chunk SOURCE/CHUNK.")
     if document_version is not None and document is None:
         raise click.UsageError("--version goes with --document.")
     if content is not None and not _SHA256.fullmatch(content.strip().lower()):
@@ -98,7 +97,7 @@ def _criteria(
     if chunk is not None and not (source_id and chunk_id):
         raise click.UsageError("--chunk takes SOURCE/CHUNK, e.g. npa_sops/NPA-SOP-001@3.1#4.")
     if chunk is not None and source not in (None, source_id):
-        raise click.UsageError(f"--chunk is of source {source_id!r}, and --source says {source!r}.")
+        raise click.UsageError(f"--chunk names source {source_id!r}, but --source names {source!r}.")
     return MentionCriteria(
         document_id=document,
         document_version=None if document_version is None else bare_version(document_version),
@@ -130,7 +129,7 @@ def _csv(affected: Sequence[AffectedAnswer]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Return a cell that a spreadsheet takes as text: ids are of documents, and may begin like a formula."""
+    """Return a cell that a spreadsheet reads as text: ids come from documents and may begin like a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
@@ -146,4 +145,4 @@ def _print(affected: Sequence[AffectedAnswer]) -> None:
         out().print(table(("!time", "!search", "domain", "caller", "what", ">rank", "chunks"), rows))
     counts = _counts(affected)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "answers")
-    note(f"{counted(counts['answers'], 'answer')} had to do with it: {summary}." if affected else "No answer used it.")
+    note(f"{counted(counts['answers'], 'answer')} used it: {summary}." if affected else "No answer used it.")

@@ -1,4 +1,4 @@
-"""The ledger that an audit command opens, and what it cannot prove."""
+"""Open the ledger of an audit command, and state what a checkpoint does not prove."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 NO_KEY: Final = (
-    f"No key is set ({AUDIT_KEY}): nothing is signed, and whoever can write to the ledger can make it say anything."
+    f"No key is set ({AUDIT_KEY}): nothing is signed, so anybody who can write to the ledger can forge its content."
 )
 
 _UNVERIFIED: Final = f"No key is set ({AUDIT_KEY}): the signatures of the checkpoint were not verified here."
-_NO_WITNESS: Final = "No witness cosigned: the ledger may show others another log than this one."
-_BY_OTHER: Final = "The checkpoint was made before the key in force: it is signed by another, or by none."
+_NO_WITNESS: Final = "No witness cosigned: the ledger may show a different log to others."
+_BY_OTHER: Final = "The checkpoint was made before the current key: it has the signature of another key, or none."
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerLocation:
-    """Where the user says that configuration and ledger are.
+    """The options that locate configuration and ledger.
 
     Attributes:
         configuration: folders and stage.
-        ledger: a file or a DSN; None: where the configuration has it.
+        ledger: a file or a DSN; None: the configured ledger.
     """
 
     configuration: ConfigLocation
@@ -46,14 +46,14 @@ class LedgerLocation:
 
 @dataclass(frozen=True, slots=True)
 class OpenLedger:
-    """A ledger with the configuration that it is of."""
+    """An open ledger with its configuration."""
 
     context: CliContext
     ledger: Ledger
 
 
 def with_ledger(command: F) -> F:
-    """Give a command the options that say where ledger and configuration are, as one argument `at`."""
+    """Give a command the options that locate ledger and configuration, as one argument `at`."""
 
     def gather(*, location: ConfigLocation, ledger: str | None, **options: Any) -> Any:
         from context_engine.wiring.audit import check_installed
@@ -66,15 +66,15 @@ def with_ledger(command: F) -> F:
     option = click.option(
         "--ledger",
         metavar="FILE|DSN",
-        help="Another ledger than the configuration's. A DSN with a password is better given in "
-        f"{AUDIT_LEDGER}: every user of this machine sees a command line.",
+        help="A ledger other than the configured one. Put a DSN with a password into "
+        f"{AUDIT_LEDGER} instead: every user of this machine can see a command line.",
     )
     return with_location(option(gather))  # type: ignore[return-value]
 
 
 @contextmanager
 def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
-    """Yield the ledger of a command, which must be there, and close it.
+    """Yield the existing ledger of a command, and close it afterwards.
 
     Raises:
         InvalidRequest: the user is no operator.
@@ -98,7 +98,7 @@ def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
 
 
 def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
-    """Return what a checkpoint of a ledger does not prove, each in a sentence."""
+    """Return what a checkpoint does not prove, one sentence each."""
     from context_engine.audit.formats.checkpoint import parse_note
 
     signatures = parse_note(checkpoint.note).signatures
@@ -111,18 +111,16 @@ def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
 
 
 def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:
-    """Say that neither the configuration nor a record knows of a domain of which nothing was found, if that is so."""
+    """Note if a domain without matches is known neither to the configuration nor to any record."""
     from context_engine.audit.ledger.look_up import ledger_statistics
 
     known = {*opened.context.setup.registry.names, *ledger_statistics(opened.ledger.database).domains}
     if domain is not None and domain not in known:
-        note(
-            f"{domain!r} is no domain of the configuration, nor of any record.{nearest(domain, known)}", style="yellow"
-        )
+        note(f"{domain!r} is neither a configured domain nor in any record.{nearest(domain, known)}", style="yellow")
 
 
 def say_unproved(sentences: Iterable[str]) -> None:
-    """Write what is not proved to stderr."""
+    """Write to stderr what is not proved."""
     for sentence in sentences:
         note(sentence, style="yellow")
 
@@ -131,7 +129,7 @@ def counter_of_name(name: str) -> TokenCounter:
     """Return the token counter that a context names.
 
     Raises:
-        ConfigError: it cannot be opened by its name.
+        ConfigError: there is no counter of this name, or it cannot be opened.
         MissingExtra: the extra `tokens` is not installed.
     """
     from context_engine.adapters.token_counters import open_counter
@@ -144,7 +142,7 @@ def counter_of_name(name: str) -> TokenCounter:
 
 
 def read_saved(file: Path) -> dict[str, Any]:
-    """Return what `search --json --full` wrote.
+    """Read a file written by `search --json --full`.
 
     Raises:
         ConfigError: the file cannot be read.

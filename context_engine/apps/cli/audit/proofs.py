@@ -32,7 +32,7 @@ def read_exactly(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        ConfigError: it cannot be read, or is no UTF-8.
+        ConfigError: it cannot be read, or is not UTF-8.
     """
     try:
         return path.read_bytes().decode()
@@ -43,7 +43,7 @@ def read_exactly(path: Path) -> str:
 
 
 def written_exactly(path: Path, content: str | bytes) -> None:
-    """Write a file, and say so.
+    """Write a file and note its path.
 
     Raises:
         ConfigError: it cannot be written.
@@ -68,15 +68,18 @@ Examples:
 @click.command(epilog=KEYGEN)
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the key there, for you alone."
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the key to a file that only you may read.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_debug
 def keygen(name: str, out: Path | None, as_json: bool) -> None:
     """Make a signing key for the log NAME; its verifier key goes to those who check.
 
-    NAME stands as the origin in every checkpoint and proof: an address without a scheme, such as
-    audit.bank.example/retrieval, that no other log has. The signing key is secret and is kept nowhere else.
+    NAME is the origin in every checkpoint and proof: an address without a scheme, such as
+    audit.bank.example/retrieval, that is unique to this log. The signing key is secret and is stored nowhere else.
     """
     try:
         from context_engine.audit.formats.keys import SigningKey
@@ -89,7 +92,7 @@ def keygen(name: str, out: Path | None, as_json: bool) -> None:
         raise InvalidRequest(str(error)) from None
     if out is not None:
         _write_secret(out, key.text)
-    # Past the filter that hides keys: this one is asked for.
+    # click.echo, because `note` and `print_json` would hide the key.
     if as_json:
         secret = {"signing_key": key.text} if out is None else {"file": str(out)}
         click.echo(json.dumps({"name": name, "key_id": key.key_id, "verifier_key": key.verifier.text, **secret}))
@@ -102,17 +105,17 @@ def keygen(name: str, out: Path | None, as_json: bool) -> None:
 
 
 def _write_secret(file: Path, text: str) -> None:
-    """Write a new file that its owner alone may read.
+    """Write a new file that only its owner may read.
 
     Raises:
-        ConfigError: it is there already, or cannot be written.
+        ConfigError: the file exists already, or cannot be written.
     """
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE)
         with open(handle, "w", encoding="utf-8") as opened:
             opened.write(f"{text}\n")
     except FileExistsError:
-        raise ConfigError("is there already: a key is never written over another", file=str(file)) from None
+        raise ConfigError("exists already: a key never overwrites another", file=str(file)) from None
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
 
@@ -131,9 +134,11 @@ Examples:
 
 @click.command(epilog=PROVE)
 @click.argument("record_id", metavar="[ID]", required=False)
-@click.option("--out", type=_FILE, metavar="FILE", help=f"Write the proof there; else to ID{_PROOF} in this folder.")
-@click.option("--since", type=_FILE, metavar="FILE", help="Prove too that the log grew from this checkpoint.")
-@click.option("--verifier", type=_FILE, metavar="FILE", help="Write the program that checks proofs there.")
+@click.option(
+    "--out", type=_FILE, metavar="FILE", help=f"Write the proof to this file; default: ID{_PROOF} in this folder."
+)
+@click.option("--since", type=_FILE, metavar="FILE", help="Also prove that the log grew from this checkpoint.")
+@click.option("--verifier", type=_FILE, metavar="FILE", help="Also write the program that checks proofs to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def prove(
@@ -144,11 +149,11 @@ def prove(
     verifier: Path | None,
     as_json: bool,
 ) -> None:
-    """Write the proof that record ID stands in the log, for somebody who does not trust us.
+    """Write the proof that record ID is in the log, for somebody who does not trust us.
 
-    The file holds the record's entry, the hashes up to the root and a checkpoint. Whoever has the verifier key checks
-    it without this package, this ledger or a network. With --since a second file proves that the log still begins with
-    what it held at a checkpoint that somebody kept.
+    The file contains the record's entry, the hashes up to the root, and a checkpoint. Anybody with the verifier key can
+    check it without this package, this ledger or a network. With --since a second file proves that the log still begins
+    with the records of an older checkpoint that somebody kept.
     """
     if record_id is None and since is None and verifier is None:
         raise click.UsageError("Missing argument 'ID' (or --since, or --verifier).")
@@ -167,7 +172,7 @@ def prove(
 
 
 def _proofs(at: LedgerLocation, record_id: str | None, out: Path | None, since: Path | None) -> dict[str, Any]:
-    """Write the proofs that are asked for; return what they say, JSON-ready."""
+    """Write the requested proofs; return their facts, ready for JSON."""
     proof, growth = _places(record_id, out, since)
     with opened_ledger(at) as opened:
         from context_engine.audit.ledger.key_change import present_checkpoint
@@ -189,24 +194,24 @@ def _proofs(at: LedgerLocation, record_id: str | None, out: Path | None, since: 
 
 
 def _places(record_id: str | None, out: Path | None, since: Path | None) -> tuple[Path | None, Path | None]:
-    """Return where the two proofs go: the second stands beside the first, or alone where --out says.
+    """Return the paths of the two proofs; the second is beside the first, or alone at --out.
 
     Raises:
-        UsageError: the record's id makes no file's name.
+        UsageError: the record's id cannot be a file name.
     """
     if record_id is None:
         return None, out or (since.with_suffix(_GROWTH) if since is not None else None)
     if out is None and Path(record_id).name != record_id:
-        raise click.UsageError("This id makes no name of a file: say with --out where the proof goes.")
+        raise click.UsageError("This id cannot be a file name: name the file of the proof with --out.")
     proof = out or Path(f"{record_id}{_PROOF}")
     return proof, None if since is None else proof.with_suffix(_GROWTH)
 
 
 def _older(file: Path) -> Checkpoint:
-    """Return the checkpoint that somebody kept.
+    """Read a checkpoint that somebody kept.
 
     Raises:
-        ConfigError: the file holds none.
+        ConfigError: the file has no checkpoint.
     """
     from context_engine.audit.formats.checkpoint import parse_checkpoint
     from context_engine.audit.formats.strict import FormatError
@@ -218,7 +223,7 @@ def _older(file: Path) -> Checkpoint:
 
 
 def _verifier() -> bytes:
-    """Return the stand-alone verifier, which is not imported here."""
+    """Return the source of the stand-alone verifier."""
     from importlib.resources import files
 
     return files("context_engine.audit").joinpath("check_proof.py").read_bytes()
@@ -236,19 +241,20 @@ Examples:
 
 @click.command(epilog=HEAD)
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it there, not to stdout."
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the checkpoint to this file instead of stdout.",
 )
-@click.option(
-    "--publish", "hand_out", is_flag=True, help="Hand it to the witnesses, file and program that the settings name."
-)
+@click.option("--publish", "hand_out", is_flag=True, help="Publish it to the configured witnesses, file and program.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) -> None:
-    """Write a checkpoint of the log as it is now: how many records it has, and their root.
+    """Write a checkpoint of the current log: the number of its records, and their root.
 
-    What waits is integrated first. Against a checkpoint that was kept elsewhere, 'audit verify' finds out whether
-    records were cut off or the log was rewritten since. Who may not write to the ledger, or has not the key of one that
-    is signed, gets the newest checkpoint there is. Exit code 1 where it could not be handed out to all.
+    Pending records are integrated first. Keep checkpoints elsewhere: with one, 'audit verify' detects whether records
+    were cut off or the log was rewritten since. A user who may not write to the ledger, or lacks the key of a signed
+    log, gets the newest stored checkpoint. Exit code 1: a destination could not be reached.
     """
     with opened_ledger(at) as opened:
         from context_engine.audit.ledger.key_change import present_checkpoint
@@ -266,7 +272,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
     elif out is None:
         write_text(checkpoint.note)
     if newer:
-        note(f"{counted(newer, 'newer record')} not in it: they wait, or its log has gone on.", style="yellow")
+        note(f"{counted(newer, 'newer record')} not included: pending, or added since.", style="yellow")
     say_unproved(missing)
     for problem in problems:
         note(problem, style="red")
@@ -274,7 +280,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
 
 
 def _handed_out(opened: OpenLedger) -> tuple[str, ...]:
-    """Hand a checkpoint out wherever it has not been; return what it could not be handed to, a sentence each."""
+    """Publish a checkpoint to every destination that lacks it; return a sentence for each failed destination."""
     from context_engine.audit.ledger.publish import publish
     from context_engine.core.engine import SystemClock
     from context_engine.wiring.audit import checkpoint_rhythm
@@ -285,10 +291,10 @@ def _handed_out(opened: OpenLedger) -> tuple[str, ...]:
 
 
 def head_facts(ledger: Ledger, written: str) -> dict[str, Any]:
-    """Return what a checkpoint of the ledger says, JSON-ready, with the keys that are known to have signed it.
+    """Return the facts in a checkpoint, ready for JSON, with the known keys that signed it.
 
     Raises:
-        LedgerCorrupt: it is not signed as it says, or of another log than the records make now.
+        LedgerCorrupt: a signature is invalid, or the checkpoint does not match the present records.
     """
     from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
     from context_engine.audit.formats.strict import FormatError
@@ -300,7 +306,9 @@ def head_facts(ledger: Ledger, written: str) -> dict[str, Any]:
     except FormatError as error:
         raise LedgerCorrupt(f"{error}: {_VERIFY}") from None
     if (checkpoint.origin, checkpoint.root) != (ledger.origin, ledger.root(checkpoint.size)):
-        raise LedgerCorrupt(f"the checkpoint of {checkpoint.size} records is of others than are there now: {_VERIFY}")
+        raise LedgerCorrupt(
+            f"the checkpoint of {checkpoint.size} records does not match the present records: {_VERIFY}"
+        )
     return {
         "origin": checkpoint.origin,
         "size": checkpoint.size,

@@ -47,7 +47,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def stats(at: LedgerLocation, since: datetime | None, until: datetime | None, as_json: bool) -> None:
-    """Count what a ledger holds: records by kind, domain, outcome and day, and what is kept beside the log."""
+    """Count the records of a ledger by kind, domain, outcome and day, and the data stored beside the log."""
     from context_engine.audit.ledger.look_up import ledger_statistics
 
     with opened_ledger(at) as opened:
@@ -134,18 +134,20 @@ Examples:
 
 
 @click.command("list", epilog=LIST)
-@click.option("--domain", "-d", metavar="NAME", help="Of this domain.")
+@click.option("--domain", "-d", metavar="NAME", help="Only records of this domain.")
 @click.option("--since", type=Moment(), metavar="MOMENT", help="From this moment on, e.g. 2026-03-01.")
 @click.option("--until", type=Moment(), metavar="MOMENT", help="Before this moment.")
-@click.option("--caller", metavar="NAME", help="Of this caller: the name, or its pseudonym.")
-@click.option("--kind", type=click.Choice(_KINDS), help="Of this kind.")
-@click.option("--decision", type=click.Choice(_DECISIONS), help="Of this decision.")
-@click.option("--status", type=click.Choice(_STATUSES), help="Of this status.")
-@click.option("--limit", "-n", type=click.IntRange(min=1), default=_SHOWN, show_default=True, help="At most so many.")
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="So many drawn by --seed, in place of --limit.")
-@click.option("--seed", metavar="TEXT", help="What a sample is drawn by: a text that the log's keeper did not choose.")
+@click.option("--caller", metavar="NAME", help="Only records of this caller: a name or a pseudonym.")
+@click.option("--kind", type=click.Choice(_KINDS), help="Only records of this kind.")
+@click.option("--decision", type=click.Choice(_DECISIONS), help="Only records with this decision.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only records with this status.")
+@click.option(
+    "--limit", "-n", type=click.IntRange(min=1), default=_SHOWN, show_default=True, help="Most records shown."
+)
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Draw N records by --seed, instead of --limit.")
+@click.option("--seed", metavar="TEXT", help="The seed of a sample: a text that the log's keeper did not choose.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
-@click.option("--jsonl", is_flag=True, help="Write one record a line as JSON.")
+@click.option("--jsonl", is_flag=True, help="Write one JSON object per line.")
 @with_ledger
 def list_records(
     at: LedgerLocation,
@@ -157,22 +159,22 @@ def list_records(
     limit: int,
     **wanted: Any,
 ) -> None:
-    """List records, the newest first: searches, rankings, refused requests, contexts, and what was done to the log.
+    """List records, newest first: searches, rankings, refused requests, contexts, and changes of the log itself.
 
-    Callers are shown by their pseudonyms. 'audit show ID' shows one record. A sample is those records whose SHA-256 of
-    the seed, a line feed and their id is smallest: the same of the same records, whoever draws it.
+    Callers are shown by their pseudonyms. 'audit show ID' shows one record. A sample consists of the records with the
+    smallest SHA-256 of the seed, a line feed and their id, so everybody draws the same sample from the same records.
     """
     if as_json and jsonl:
         raise click.UsageError("--json and --jsonl are two forms of the list: choose one")
     if (sample is None) != (seed is None):
-        raise click.UsageError("--sample and --seed go together: so many, drawn by a text that you choose")
+        raise click.UsageError("--sample and --seed go together: the size of the sample, and a text that you choose")
     with opened_ledger(at) as opened:
         ledger = opened.ledger
         ledger.integrate()
         if sample is not None and seed is not None:
             rows, population = _drawn(ledger, caller, sample, seed, **wanted)
         else:
-            # One more than is shown tells whether there are more.
+            # One record more than is shown tells whether there are more.
             rows, population = _found(ledger, caller, limit=limit + 1, **wanted), None
         more = population is None and len(rows) > limit
         listed = [Listed(row, _refused_with(ledger, row)) for row in (rows[:limit] if population is None else rows)]
@@ -190,7 +192,7 @@ def list_records(
     elif listed:
         show(out(), _table(listed))
     else:
-        note("No record is like that.")
+        note("No record matches.")
     if more:
         note(f"There are more: these are the newest {limit}; --limit shows more.")
     if population is not None:
@@ -200,11 +202,11 @@ def list_records(
 
 
 class Listed(NamedTuple):
-    """A record as it is listed.
+    """A listed record.
 
     Attributes:
-        row: what it is looked up by.
-        error: code of the error that a request was refused with, None where it was not.
+        row: its look-up row.
+        error: the error code of a refused request; None for other records.
     """
 
     row: RecordRow
@@ -216,7 +218,7 @@ class Listed(NamedTuple):
 
 
 def _refused_with(ledger: Ledger, row: RecordRow) -> str | None:
-    """Return the error's code of a refused request; nothing is looked up by it, so its entry is read."""
+    """Return the error code of a refused request, read from its entry, because the look-up row does not have it."""
     from context_engine.audit.record.entry import read_entry
 
     stored = ledger.entry_at(row.index) if row.kind == "refusal" else None
@@ -227,13 +229,13 @@ def _refused_with(ledger: Ledger, row: RecordRow) -> str | None:
 
 
 def _found(ledger: Ledger, caller: str | None, *, limit: int, **wanted: Any) -> list[RecordRow]:
-    """Return the records that are asked for, the newest first."""
+    """Return the requested records, newest first."""
     rows = [row for criteria in _criteria(ledger, caller, limit=limit, **wanted) for row in ledger.rows(criteria)]
     return _newest_first(rows)[:limit]
 
 
 def _drawn(ledger: Ledger, caller: str | None, size: int, seed: str, **wanted: Any) -> Sample:
-    """Return a sample of the records that are asked for, the newest first."""
+    """Return a sample of the requested records, newest first."""
     from context_engine.audit.ledger.look_up import merged
 
     samples = [ledger.sample(criteria, size, seed) for criteria in _criteria(ledger, caller, **wanted)]
@@ -242,7 +244,7 @@ def _drawn(ledger: Ledger, caller: str | None, size: int, seed: str, **wanted: A
 
 
 def _criteria(ledger: Ledger, caller: str | None, **wanted: Any) -> list[Criteria]:
-    """Return what is asked for: once, or once for each pseudonym of the caller."""
+    """Return the criteria: one set, or one for each pseudonym of the caller."""
     from context_engine.audit.ledger.look_up import Criteria
 
     callers = [None] if caller is None else sorted(_pseudonyms(ledger, caller))
@@ -254,7 +256,7 @@ def _newest_first(rows: Iterable[RecordRow]) -> list[RecordRow]:
 
 
 def _pseudonyms(ledger: Ledger, caller: str) -> set[str]:
-    """Return what a caller is called in the ledger: another name under each key, and one from before there was any."""
+    """Return the caller's pseudonyms in the ledger: one under each key, and one from the time without a key."""
     if _PSEUDONYM.fullmatch(caller):
         return {caller}
     return {pseudonyms.of_caller(caller) for pseudonyms in ledger_pseudonyms(ledger)}

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def make_sure(question: str, *, yes: bool) -> None:
-    """Ask at a terminal; elsewhere `--yes` must have been given.
+    """Ask for confirmation at a terminal; elsewhere `--yes` is required.
 
     Raises:
-        UsageError: nobody can be asked.
+        UsageError: there is no terminal and no `--yes`.
         Abort: the answer is no.
     """
     if yes:
@@ -43,17 +43,17 @@ Examples:
 
 
 @click.command(epilog=PRUNE)
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def prune(at: LedgerLocation, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove the oldest records, with their questions and texts, and free their place.
+    """Remove the oldest records, with their questions and texts, and free their space.
 
-    audit_retention_days of the configuration, and of each domain, says how long records are kept. Only the beginning
-    of a log can be removed, in steps of 256 records and as far as every record in it is old enough: a domain that is
-    kept longer holds the others back. Proofs of what is left, and between all checkpoints, stay good. A ledger in a
-    file is then written anew and becomes smaller; searches that are recorded wait as long as that takes.
+    The setting audit_retention_days, of the configuration and of each domain, limits how long records are kept. Records
+    are removed only from the beginning of the log, in steps of 256, up to the first record that must stay; so a domain
+    with a longer retention keeps older records of other domains. Proofs of the remaining records, and between all
+    checkpoints, stay valid. A ledger in a file is then rewritten and becomes smaller; recorded searches wait meanwhile.
     """
     from context_engine.audit.ledger.prune import plan_pruning
     from context_engine.audit.ledger.prune import prune as prune_records
@@ -80,7 +80,7 @@ def _retention(setup: Setup) -> Retention:
     """Return how long records are kept.
 
     Raises:
-        ConfigError: it is said nowhere.
+        ConfigError: no retention is configured.
     """
     from context_engine.audit.ledger.prune import Retention
 
@@ -106,7 +106,7 @@ def _report_pruned(plan: PruningPlan, *, removed: bool) -> None:
 
 
 def _hold(plan: PruningPlan) -> None:
-    """Say what keeps more from being removed."""
+    """Note the record that prevents further removal."""
     holder = plan.holder
     if holder is None:
         return
@@ -114,7 +114,7 @@ def _hold(plan: PruningPlan) -> None:
     kept = "for ever" if holder.days is None else counted(holder.days, "day")
     waiting = holder.position - plan.border
     note(
-        f"The first that must stay is record {holder.position} ({holder.record_id}) of {holder.time}, {whose}, kept "
+        f"The first to stay is record {holder.position} ({holder.record_id}) of {holder.time}, {whose}, kept "
         f"{kept}." + (f" {counted(waiting, 'older record')} wait for the next step of 256." if waiting else "")
     )
 
@@ -123,7 +123,7 @@ def _leftovers(done: Pruned) -> None:
     if done.overwritten is None:
         note("PostgreSQL keeps deleted rows until it is vacuumed: run 'VACUUM FULL' on the ledger's tables.")
     elif not done.overwritten:
-        note("The file could not be written anew while others use it: its place is used again later.", style="yellow")
+        note("The file could not be rewritten while others use it: its free space is reused later.", style="yellow")
 
 
 def _published(plan: PruningPlan, done: Pruned | None) -> dict[str, Any]:
@@ -159,10 +159,10 @@ _TRIAL: Final = "only looked for"
 @click.option("--caller", "callers", metavar="NAME", multiple=True, help="The questions of a caller, by their id.")
 @click.option("--text", "texts", metavar="SHA256", multiple=True, help="The text of a chunk, by its content_sha256.")
 @click.option("--document", metavar="ID", help="The texts of a document's chunks.")
-@click.option("--version", metavar="V", help="Of that version of the document alone.")
-@click.option("--reason", metavar="TEXT", help="Why; stands in the log for ever, so name nobody.")
-@click.option("--by", metavar="NAME", help="Who erases; stands in the log for ever. Your login name if not given.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
+@click.option("--version", metavar="V", help="With --document: only this version.")
+@click.option("--reason", metavar="TEXT", help="The reason; it stays in the log for ever, so name nobody.")
+@click.option("--by", metavar="NAME", help="Who erases; it stays in the log for ever. Default: your login name.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be erased.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
@@ -179,16 +179,16 @@ def erase(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Delete questions, or texts that were shown; every proof of every record stays good.
+    """Delete questions, or texts that were shown; every proof of every record stays valid.
 
-    Entries stay: who asked (as a pseudonym), when, and which chunks came. An entry of its own says what was erased, why
-    and by whom. A record whose question or texts are gone can no longer be replayed. A ledger in a file is then written
-    anew, so that no page of it holds a copy; searches that are recorded wait as long as that takes.
+    Entries stay: who asked (as a pseudonym), when, and which chunks were returned. A new entry records what was erased,
+    why and by whom. A record without its question or texts can no longer be replayed. A ledger in a file is then
+    rewritten, so that no page keeps a copy; recorded searches wait meanwhile.
     """
     if not (queries or callers or texts or document):
-        raise click.UsageError("Say what to erase: --query, --caller, --text or --document.")
+        raise click.UsageError("Name what to erase: --query, --caller, --text or --document.")
     if version is not None and document is None:
-        raise click.UsageError("--version is of a document: give --document too.")
+        raise click.UsageError("--version needs --document.")
     if short := next((text for text in texts if _SHA256.fullmatch(text) is None), None):
         raise click.UsageError(f"--text takes a SHA-256, not {short!r}: 'audit show --json' has all 64 digits of it.")
     if reason is None and not dry_run:
@@ -217,7 +217,7 @@ def _wanted(
     from context_engine.audit.ledger.erase import Wanted
     from context_engine.audit.record.question import Pseudonyms
 
-    # Who has a key today may have asked under another one, or before there was any.
+    # A caller may have asked under a former key, or before there was a key.
     secrets = (*(() if ledger.keyring is None else ledger.keyring.pseudonym_keys), ledger.pseudonym_salt)
     named = tuple(Pseudonyms(secret).of_caller(name) for name in callers for secret in secrets)
     document_id, version = document
@@ -238,13 +238,13 @@ def _any(erased: Erased) -> bool:
 
 def _what(erased: Erased) -> str:
     parts = [counted(count, noun) for count, noun in ((erased.questions, "question"), (erased.texts, "text")) if count]
-    return f"{' and '.join(parts) or 'what is known of chunks'} of {counted(erased.records, 'record')}"
+    return f"{' and '.join(parts) or 'chunk metadata'} of {counted(erased.records, 'record')}"
 
 
 def _report_erased(erased: Erased, *, dry_run: bool, as_json: bool) -> None:
     if not as_json:
         if not _any(erased):
-            outcome("nothing to erase", "it is not in the ledger, or was erased before")
+            outcome("nothing to erase", "the ledger does not have it, or it was erased before")
         else:
             outcome("would be erased" if dry_run else "erased", _what(erased))
     if dry_run:
@@ -257,14 +257,14 @@ def _report_erased(erased: Erased, *, dry_run: bool, as_json: bool) -> None:
         )
     elif not erased.overwritten:
         note(
-            "The file could not be written anew while others use it, and may hold copies in unused pages: run the same "
+            "The file could not be rewritten while others use it, and may contain copies in unused pages: run the same "
             "command again.",
             style="yellow",
         )
     elif _any(erased):
-        note("Backups of the ledger keep what they have until they are recycled.")
+        note("Backups of the ledger keep the erased data until they are recycled.")
     if erased.texts:
-        note("A text that a source still holds is recorded again when it is found again.")
+        note("A text that is still in a source is recorded again when a search finds it.")
 
 
 def _login() -> str:

@@ -41,17 +41,17 @@ Examples:
 
 @click.command(epilog=REPLAY)
 @click.argument("record_id", metavar="[ID]", required=False)
-@click.option("--file", type=_FILE, metavar="FILE", help="A result that 'search --json --full' wrote, in place of ID.")
-@click.option("--query", metavar="TEXT", help="The question, where only its digest was recorded.")
+@click.option("--file", type=_FILE, metavar="FILE", help="A result written by 'search --json --full', instead of ID.")
+@click.option("--query", metavar="TEXT", help="The question, if only its digest was recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def replay(at: LedgerLocation, record_id: str | None, file: Path | None, query: str | None, as_json: bool) -> None:
-    """Compute a recorded answer again from its record alone: no source and no model is asked.
+    """Compute a recorded answer again from its record alone; no source and no model is called.
 
-    The second stage and the contexts must come out to the same bytes, and the answer beside the record in a file must
-    be the record's; else the first field that differs is named, and why. Settings that changed since are named, and
-    what they would change in the answer.
-    Exit code: 0 identical, 1 not, 4 the question was not recorded, 2 usage or configuration.
+    The second stage and the contexts must give the same bytes, and an answer saved beside its record must match the
+    record; otherwise the first different field and the reason are reported. Settings that changed since are listed,
+    with their effect on the answer. Exit code: 0 identical, 1 not, 4 the question was not recorded, 2 usage or
+    configuration.
     """
     if (record_id is None) == (file is None):
         raise click.UsageError("Give the ID of a record, or --file.")
@@ -111,7 +111,7 @@ def _replayed(
 
 
 def _settings_now(context: CliContext) -> Callable[[SearchResult], EffectiveSettings | None]:
-    """Return what gives the settings in force; it says why where there are none."""
+    """Return a function that returns the settings in force, or None after noting why they are unknown."""
 
     def resolved(result: SearchResult) -> EffectiveSettings | None:
         from context_engine.wiring.in_force import settings_in_force
@@ -128,7 +128,7 @@ def _settings_now(context: CliContext) -> Callable[[SearchResult], EffectiveSett
 
 
 def _scorer_now(context: CliContext) -> Callable[[SearchResult], ChangedScorer | None]:
-    """Return what compares the model and the adapter; it says why where there is no base to ask."""
+    """Return a function that compares the recorded scorer with the one in force; it notes why if there is no base."""
 
     def changed(result: SearchResult) -> ChangedScorer | None:
         from context_engine.wiring.in_force import changed_scorer
@@ -137,7 +137,7 @@ def _scorer_now(context: CliContext) -> Callable[[SearchResult], ChangedScorer |
             return changed_scorer(context.setup, context.data_dir, result)
         except StoreError as error:
             note(f"The adapter in force could not be compared: {error}", style="yellow")
-        except _UNRESOLVED:  # said of the settings
+        except _UNRESOLVED:  # already noted for the settings
             pass
         return None
 
@@ -163,11 +163,11 @@ def _print(replayed: Replay) -> None:
         verdict = (
             f"vectors were compared by {was}, now by {now}" if now else f"vectors were compared by {was}, now by none"
         )
-        show(console, Text(clean(f"{verdict}: what that changes, the record cannot tell")))
+        show(console, Text(clean(f"{verdict}: the record cannot tell what that changes")))
 
 
 def _print_settings(replayed: Replay) -> None:
-    """Print which settings changed, and what of the answer they would change."""
+    """Print the changed settings and their effect on the answer."""
     changed, console = replayed.changed_settings, out()
     if changed is None:
         return
@@ -180,12 +180,12 @@ def _print_settings(replayed: Replay) -> None:
         show(console, Text(clean(f"  {setting.key}: {was}, now {now} ({setting.origin})")))
     if replayed.answer_now is not None:
         path, was, now = replayed.answer_now
-        show(console, Text(clean(f"the answer would be another: {path}: {_value(was)}, then {_value(now)}"), "yellow"))
+        show(console, Text(clean(f"the answer would differ: {path}: {_value(was)}, then {_value(now)}"), "yellow"))
     elif any(setting.judged for setting in changed):
         show(console, Text("the answer would be the same, as far as the record can tell"))
     unjudged = [setting.key for setting in changed if not setting.judged]
     if unjudged:
-        show(console, Text(clean(f"what these change, the record cannot tell: {', '.join(unjudged)}"), "dim"))
+        show(console, Text(clean(f"the record cannot tell what these change: {', '.join(unjudged)}"), "dim"))
 
 
 def _value(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`audit show`: everything that one record says."""
+"""`audit show`: the content of one record."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Examples:
 
 @click.command(epilog=SHOW)
 @click.argument("record_id", metavar="ID")
-@click.option("--query", metavar="TEXT", help="The question, where only its digest was recorded.")
-@click.option("--texts", is_flag=True, help="Show the passages too, as the caller was given them.")
+@click.option("--query", metavar="TEXT", help="The question, if only its digest was recorded.")
+@click.option("--texts", is_flag=True, help="Also show the passages that the caller received.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_json: bool) -> None:
-    """Show what was recorded under ID: who asked, under which rule, what was shown, and what was not and why.
+    """Show the record ID: who asked, under which rule, which chunks were shown, and which were not and why.
 
-    ID is the id of a search, or of a refusal, a context or another record that 'audit list' names.
+    ID is the id of a search, a refusal, a context or another record of 'audit list'.
     """
     from context_engine.audit.review.account import account_of
 
@@ -73,12 +73,12 @@ def show(at: LedgerLocation, record_id: str, query: str | None, texts: bool, as_
 
 
 class ShownPassage(NamedTuple):
-    """A chunk that an answer showed, to be read.
+    """A chunk that an answer showed, with its text.
 
     Attributes:
         rank: 1-based.
         sha256: of the text, hex.
-        text: None where it is not there any more.
+        text: None if it is no longer stored.
     """
 
     rank: int
@@ -89,10 +89,10 @@ class ShownPassage(NamedTuple):
 
 
 def _passages(entry: bytes, ledger: Ledger) -> list[ShownPassage]:
-    """Return what an answer showed.
+    """Return the passages that an answer showed.
 
     Raises:
-        InvalidRequest: the record is of something else than a search.
+        InvalidRequest: the record is not of a search.
     """
     from context_engine.audit.review.shown import recorded_answer
 
@@ -109,7 +109,7 @@ def _passages(entry: bytes, ledger: Ledger) -> list[ShownPassage]:
 
 
 def _proof(ledger: Ledger, index: int | None) -> dict[str, Any]:
-    """Return how firmly a record stands: the first checkpoint that covers it, and what that does not prove."""
+    """Return the first checkpoint that covers a record, and what it does not prove."""
     covering = (
         None
         if index is None
@@ -130,12 +130,10 @@ _CHUNK_COLUMNS: Final = ("rank", "chunk", "document", "version", "tier", "fetche
 
 
 def print_account(console: Console, account: Account, proof: Mapping[str, Any]) -> None:
-    """Print the account of a record, section by section; those that say nothing are left out.
+    """Print the account of a record, section by section, without empty sections.
 
     Args:
-        console: where to.
-        account: of the record.
-        proof: how firmly it stands.
+        proof: from `_proof`.
     """
     entry = account.entry
     _lines(console, f"{entry['kind']} {entry['id']}", _head(account, proof))
@@ -153,18 +151,13 @@ def print_account(console: Console, account: Account, proof: Mapping[str, Any]) 
     _lines(console, "Notices", _notices(account))
     _lines(console, "Settings that differ from the default", _settings(account))
     _table(console, "Contexts", ("id", "time", "tokens", "blocks"), _contexts(account))
-    _lines(console, "Not there any more", (f"{part.kind}: {part.why}" for part in account.missing))
+    _lines(console, "No longer stored", (f"{part.kind}: {part.why}" for part in account.missing))
 
 
 def print_passages(console: Console, passages: Iterable[ShownPassage]) -> None:
-    """Print the texts that an answer showed, each below its rank and id.
-
-    Args:
-        console: where to.
-        passages: in their order.
-    """
+    """Print the texts that an answer showed, each below its rank and id."""
     for one in passages:
-        text = one.text if one.text is not None else "(its text is not in the ledger any more)"
+        text = one.text if one.text is not None else "(the ledger no longer has its text)"
         _lines(console, f"{one.rank}  {one.source}/{one.chunk}", text.splitlines())
 
 
@@ -186,7 +179,7 @@ def _head(account: Account, proof: Mapping[str, Any]) -> list[str]:
 
 
 def _done_to_the_log(entry: Mapping[str, Any]) -> list[str]:
-    """Return what a record says that is of no search: an erasure, a key, a loss or a pruning."""
+    """Describe a record about the log itself: an erasure, a key, a loss or a pruning."""
     match entry["kind"]:
         case "erasure":
             count = len(entry.get("digests", ()))
@@ -211,7 +204,7 @@ def _asked(account: Account) -> str:
     return str(kept.get("query") or (kept.get("request") or {}).get("query", ""))
 
 
-_NO_RULES: Final = "clearance: not asked for, as no access rules were in force"
+_NO_RULES: Final = "clearance: not needed, because no access rules were in force"
 
 
 def _who(account: Account) -> list[str]:
@@ -228,7 +221,7 @@ def _who(account: Account) -> list[str]:
 
 
 def _clear_name(account: Account) -> str:
-    """Return the caller's own id, which stands with the question."""
+    """Return the caller's own id, which is stored with the question."""
     question = account.question or {}
     request = question.get("result", question).get("request") or {}
     name = request.get("principal", {}).get("id") or request.get("caller", {}).get("principal")
@@ -284,7 +277,7 @@ def _not_shown(account: Account) -> list[str]:
 
 
 def _notices(account: Account) -> list[str]:
-    """Return the sentences where they are kept, else the codes."""
+    """Return the sentences of the notices if they are stored, else the codes."""
     question = account.question or {}
     kept = question.get("result", {}).get("notices")
     if kept:

@@ -36,22 +36,24 @@ Examples:
 
 
 @click.command(epilog=VERIFY)
-@click.option("--key", "keys", multiple=True, metavar="VKEY", help="A verifier key of the log, had from elsewhere.")
+@click.option(
+    "--key", "keys", multiple=True, metavar="VKEY", help="A verifier key of the log, obtained from elsewhere."
+)
 @click.option(
     "--against",
     "files",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Checkpoints that were kept elsewhere.",
+    help="Checkpoints kept elsewhere.",
 )
 @click.option("--witness", "witnesses", multiple=True, metavar="VKEY", help="A witness whose cosignatures count.")
-@click.option("--log-only", is_flag=True, help="Leave addenda and look-up rows unchecked; a fraction of the time.")
+@click.option("--log-only", is_flag=True, help="Skip addenda and look-up rows, which takes a fraction of the time.")
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Processes that check; as many as processors if not said.",
+    help="Number of processes; default: one per processor, at most 8.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
@@ -66,9 +68,9 @@ def verify(
 ) -> None:
     """Check that the ledger is as it was written; exit code 1 if not.
 
-    Every record, MAC, tile, checkpoint, signature, addendum and look-up row is checked, against somebody who can write
-    to the database but has neither the key nor a checkpoint that was kept elsewhere. What waits is integrated first.
-    Each finding names its rows; what could not be shown is said on stderr.
+    Every record, MAC, tile, checkpoint, signature, addendum and look-up row is checked. The check withstands an
+    attacker who can write to the database but has neither the key nor a checkpoint kept elsewhere. Pending records are
+    integrated first. Each finding names its rows; stderr lists what could not be proved.
     """
     from context_engine.audit.checks.verify import verify as verify_ledger
 
@@ -92,11 +94,11 @@ def verify(
 
 
 def _integrate(ledger: Ledger) -> None:
-    """Integrate what waits and is right by itself; what is wrong with the rest, the check says."""
+    """Integrate the sound pending records; the check reports the others."""
     try:
         ledger.integrate()
     except LedgerCorrupt as error:
-        note(f"What waits was not integrated: {error}", style="yellow")
+        note(f"Pending records were not integrated: {error}", style="yellow")
 
 
 def _key(text: str, option: str) -> VerifierKey:
@@ -110,10 +112,10 @@ def _key(text: str, option: str) -> VerifierKey:
 
 
 def _outside(file: Path) -> Iterator[Outside]:
-    """Yield the checkpoints of a file; the last of several may have been cut off as it was written.
+    """Yield the checkpoints of a file; the last of several may have been cut off while it was written.
 
     Raises:
-        ConfigError: the file cannot be read, or holds none.
+        ConfigError: the file cannot be read, or has no checkpoint.
     """
     from context_engine.audit.checks.checkpoints import size_of
     from context_engine.audit.checks.verify import Outside
@@ -126,7 +128,7 @@ def _outside(file: Path) -> Iterator[Outside]:
     if not notes:
         raise ConfigError("holds no checkpoint", file=str(file))
     if len(notes) > 1 and size_of(notes[-1]) is None:
-        note(f"left out: the last checkpoint of {file} was cut off as it was written", style="yellow")
+        note(f"left out: the last checkpoint of {file} was cut off while it was written", style="yellow")
         notes = notes[:-1]
     for one in notes:
         yield Outside(str(file), one)
@@ -153,7 +155,7 @@ def _report(verification: Verification) -> None:
 
 
 def _beyond(verification: Verification) -> dict[str, int]:
-    """Return how many findings of a code were not kept."""
+    """Return the number of findings of each code that were not kept."""
     return {name: count for name, count in verification.counts.items() if name.startswith("more ")}
 
 

@@ -45,7 +45,7 @@ Examples:
 
 
 class _Recorded(NamedTuple):
-    """A search, and what access control took from it."""
+    """A search, and the chunks that access control removed from it."""
 
     result: SearchResult
     access: AccessTaken
@@ -53,18 +53,18 @@ class _Recorded(NamedTuple):
 
 @click.command(epilog=WHY)
 @click.argument("names", metavar="[ID] CHUNK", nargs=-1)
-@click.option("--source", metavar="ID", help="Source of the chunk; needed for a chunk that was no candidate.")
-@click.option("--file", type=_FILE, metavar="FILE", help="A result that 'search --json --full' wrote, in place of ID.")
-@click.option("--query", metavar="TEXT", help="The question, where only its digest was recorded.")
+@click.option("--source", metavar="ID", help="The chunk's source; needed for a chunk that was no candidate.")
+@click.option("--file", type=_FILE, metavar="FILE", help="A result written by 'search --json --full', instead of ID.")
+@click.option("--query", metavar="TEXT", help="The question, if only its digest was recorded.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def why(
     at: LedgerLocation, names: tuple[str, ...], source: str | None, file: Path | None, query: str | None, as_json: bool
 ) -> None:
-    """Tell why the answer ID showed a chunk or did not, and the smallest change with which it would have.
+    """Tell why a chunk was shown in answer ID or not, and the smallest change that would have shown it.
 
-    CHUNK is the chunk's id or the beginning of it, or SOURCE/CHUNK as 'audit show' has it. The change is proved by
-    computing the answer again with it; how large a change is, the guide to auditing says.
+    CHUNK is the chunk's id, the beginning of it, or SOURCE/CHUNK as shown by 'audit show'. The change is proved by
+    computing the answer again with it; the guide to auditing defines the size of a change.
     Exit code: 0, 4 the question was not recorded, 2 no such chunk, usage or configuration.
     """
     from context_engine.audit.review.why import why as why_shown
@@ -105,14 +105,14 @@ def _of_file(file: Path) -> _Recorded:
 _MOST_NAMED: Final = 5
 
 _NOT_SAME: Final = (
-    "Stage 2 computed again does not give the answer that was recorded: what follows is of what it gives now. "
-    "'audit replay' tells where they differ."
+    "Stage 2 computed again does not give the recorded answer: the following describes the new result. "
+    "'audit replay' shows where they differ."
 )
 
-_UNSCORED: Final = "The reranker has no score for it: it stands there by the relevance of stage 1 alone."
+_UNSCORED: Final = "The reranker has no score for it: this rank rests on the relevance of stage 1 alone."
 
 _ASKED_OTHERWISE: Final = (
-    "Sources are asked with filter and day and might have given other candidates: it was computed with those recorded."
+    "With another filter or day the sources might return other candidates: this used the recorded ones."
 )
 
 
@@ -126,7 +126,7 @@ def print_why(console: Console, why: Why, result: SearchResult) -> None:
 
 
 class _Names:
-    """What people call the chunks of a search."""
+    """Names of the chunks of a search, for people."""
 
     def __init__(self, names: Mapping[Key, str]) -> None:
         self._names = names
@@ -202,7 +202,7 @@ def _standing(standing: Standing, settings: Settings) -> Iterator[str]:
 
 
 def _shown(why: Why, names: _Names) -> Iterator[str]:
-    """What brought a shown chunk to its rank."""
+    """Yield the reasons for the rank of a shown chunk."""
     if why.also_in:
         yield f"  merged into it: {names.of_all([(member.source_id, member.chunk_id) for member in why.also_in])}"
     own = (why.source_id, why.chunk_id)
@@ -247,7 +247,7 @@ def _change(change: Change, names: _Names) -> str:
 
 
 def _beside(counterfactual: Counterfactual, names: _Names) -> Iterator[str]:
-    """What else would be so then, and what is not known."""
+    """Yield the further effects of a change, and its uncertainties."""
     if counterfactual.left:
         yield f"  no longer shown then: {names.of_all(counterfactual.left)}"
     if counterfactual.came:
@@ -263,7 +263,7 @@ def _rounded(value: float | str) -> str:
 
 
 def _number(value: Any) -> str:
-    """Return a value as people read it; a limit is told with all its digits, for it has to be set."""
+    """Return a value for people; a limit has all its digits, because the user has to set it."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -85,7 +85,7 @@ def _reranks(reranker: Reranker | None) -> str | None:
 
 
 def _tried(test: Callable[[], str | None]) -> str | None:
-    """Return the problem that a test finds, or None; a model that hangs is given up after `MODEL_S`."""
+    """Return the problem that a test finds, or None; the test of a hanging model ends after `MODEL_S` seconds."""
 
     def problem() -> str | None:
         try:

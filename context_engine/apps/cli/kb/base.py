@@ -68,7 +68,7 @@ def _base_path(location: ConfigLocation) -> Path:
 
 @contextmanager
 def busy(title: str) -> Iterator[None]:
-    """Show what is being done: a spinner at a terminal, else one line."""
+    """Show the title of a task: with a spinner at a terminal, else as one line."""
     console = progress_console()
     if not console.is_terminal:
         note(title)
@@ -97,7 +97,8 @@ class TaughtBase(NamedTuple):
 
 @contextmanager
 def taught_base(context: CliContext, domain: str) -> Iterator[TaughtBase]:
-    """Yield the store of a domain with its vectors, to learn from: the embedded base, else that of its first source.
+    """Yield the store of a domain with its vectors, to learn from: the embedded base, else the store of its first
+    source.
 
     Raises:
         ConfigError: no embedder is configured, the store does not offer learning, or it holds no vectors of the domain.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_location
 def stats(location: ConfigLocation, as_json: bool) -> None:
-    """Show what the base holds."""
+    """Show the content of the base."""
     with opened_base(location) as base:
         facts = base.stats()
     if as_json:

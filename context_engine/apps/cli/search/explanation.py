@@ -54,7 +54,7 @@ def _grid(rows: Iterable[Sequence[object]], columns: Sequence[str] = ("",) * 5) 
 
 
 def _scope(result: SearchResult) -> list[Text]:
-    """Return what the scope threshold was, where the setting leaves it open."""
+    """Return the scope threshold if the setting is `auto`."""
     if result.scope is None or not result.scope.origin:
         return []
     return [Text(f"  scope threshold {result.scope.value:.2f}, {result.scope.origin}", "dim")]
@@ -110,14 +110,14 @@ def _scores(result: SearchResult) -> Table:
 
 
 def _reranker(result: SearchResult) -> list[Text]:
-    """Return what reranked, with the adapter that it compared vectors under."""
+    """Return the reranker, with the adapter under which it compared vectors."""
     if not result.rerank_scores:
         return []
     return [Text(clean(f"  reranked by {reranker_id(result.settings.values, result.rerank_adapter)}"), "dim")]
 
 
 def _blend(console: Console, result: SearchResult) -> None:
-    """What each term of the domain's learnt blend adds to each chunk."""
+    """Print what each term of the domain's learnt blend adds to each chunk."""
     terms = blend_terms(result)
     if not terms:
         return
@@ -200,7 +200,7 @@ def _changed_settings(result: SearchResult) -> Table:
 
 
 def question_table(query: PreparedQuery) -> Table:
-    """Return what was searched for, a line for each thing that was made of the user's words."""
+    """Return a table of the searched query, with one line for each part derived from the user's words."""
     return _grid([(Text(name, "dim"), value) for name, value in _lines(query)])
 
 

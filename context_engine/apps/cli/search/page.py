@@ -60,11 +60,11 @@ _FLAGS: Final = {
 
 
 def answer_page(result: SearchResult, *, demo: bool = False) -> str:
-    """Return a result as one HTML page that loads nothing and runs nothing; whatever a document says is only shown.
+    """Return a result as one HTML page that loads and runs nothing; text of documents is inert.
 
     Args:
         result: the answer.
-        demo: the knowledge is the fictitious bank's, and the page says so.
+        demo: whether the knowledge is the fictitious bank's; the page then says so.
     """
     from context_engine.evaluation.blocks import html_page
 
@@ -96,7 +96,7 @@ def _day(day: date) -> str:
 
 
 def _cautions(result: SearchResult) -> Iterator[str]:
-    """What a reader must know before the passages."""
+    """Return the warnings above the passages."""
     highest = max(
         (chunk.classification for chunk in result.chunks), key=lambda classification: classification.rank, default=None
     )
@@ -136,7 +136,7 @@ def _confidence(confidence: Confidence) -> str:
 
 
 def _tags(chunk: RankedChunk, source: str) -> Iterator[tuple[str, str]]:
-    """Yield label and HTML of what is known about a passage's origin."""
+    """Yield label and HTML of each fact about a passage's origin."""
     own, tag = chunk.chunk, chunk.provenance
     same = source == chunk.source_id
     yield "Source", html_text(source) + ("" if same else f" <small>{html_text(chunk.source_id)}</small>")
@@ -239,7 +239,7 @@ def _markdown() -> MarkdownIt:
 
 
 class _InertRenderer(RendererHTML):
-    """Renders text with marks; links, pictures and headings as what a reader needs of them."""
+    """Renders text with marked words; of links, pictures and headings only the text remains."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: Any, env: Any) -> str:
         return marked(tokens[idx].content, env["query"])

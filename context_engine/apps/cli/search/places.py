@@ -1,4 +1,4 @@
-"""Where a passage can be opened, and `search --open`."""
+"""The places where passages can be opened, and `search --open`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Places:
 
     Args:
         result: the answer.
-        base: the folder of the embedded base, which knows where its documents' files are; None: no file is looked for.
+        base: the folder of the embedded base, which knows the files of its documents; None: no files.
     """
 
     def __init__(self, result: SearchResult, base: Path | None) -> None:
@@ -38,7 +38,7 @@ class Places:
         self._local = {spec.id for spec in result.specs if in_embedded_base(spec)}
 
     def file(self, chunk: RankedChunk) -> Path | None:
-        """Return the file the passage was cut from, None where it is not on this machine."""
+        """Return the file of the passage; None if it is not on this machine."""
         path = chunk.chunk.path
         if self._folders is None or path is None or not self.embedded(chunk):
             return None
@@ -53,7 +53,7 @@ class Places:
         return [] if self._folders is None or not self.embedded(chunk) else self._folders.of(chunk.source_id)
 
     def link(self, chunk: RankedChunk) -> str | None:
-        """Return the passage's address, else that of its file, at its page."""
+        """Return the passage's address, else the address of its file at its page."""
         if chunk.url is not None:
             return chunk.url
         file = self.file(chunk)
@@ -91,9 +91,9 @@ _TEXTS: Final = frozenset(
 
 
 def open_place(result: SearchResult, rank: int, places: Places) -> None:
-    """Open the place of a passage: its address, else its file, a PDF at its page, a text at its line.
+    """Open a passage: its address, else its file (a PDF at its page, a text at its line).
 
-    Where no program can be started the place is written to stderr.
+    If no program can be started, the place is written to stderr.
 
     Raises:
         InvalidRequest: the answer has no passage of that rank, or the passage has no place that could be opened.
@@ -120,7 +120,7 @@ def open_place(result: SearchResult, rank: int, places: Places) -> None:
 
 
 def _missing(chunk: RankedChunk, places: Places) -> str:
-    """Say why there is no file, and what to do about it."""
+    """Return why there is no file, and the remedy."""
     name, path = chunk_name(chunk.chunk, chunk.chunk_id), chunk.chunk.path
     if path is None or not places.embedded(chunk):
         return (
@@ -138,27 +138,27 @@ def _show(address: str, opener: Callable[[str], bool], shown: str) -> None:
 
 
 def _can_show() -> bool:
-    """Whether there is a screen, or a program the user named."""
+    """Return whether there is a screen, or a browser named by the user."""
     graphical = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("BROWSER")
     return sys.platform in ("win32", "darwin") or bool(graphical)
 
 
 def _launch(path: str) -> bool:
-    """Open a file in the program that the system has for its kind, else in the browser."""
+    """Open a file in the system's program for its kind, else in the browser."""
     if sys.platform not in ("win32", "darwin") and shutil.which("xdg-open") is None:
         return webbrowser.open(Path(path).as_uri())
     return click.launch(path) == 0
 
 
 def _editor(env: Mapping[str, str]) -> Sequence[str] | None:
-    """Return the command of the user's editor, None where none is named or it is not there."""
+    """Return the command of the user's editor; None if none is named or installed."""
     named = next((value for name in ("VISUAL", "EDITOR") if (value := env.get(name, "").strip())), "")
     words = shlex.split(named, posix=sys.platform != "win32") if named else []
     return words if words and shutil.which(words[0]) else None
 
 
 def _editor_command(editor: Sequence[str], file: Path, line: int | None) -> list[str]:
-    """Return the command that opens a file at a line, as far as the editor is known to take one."""
+    """Return the command that opens a file, at a line if the editor is known to support it."""
     name = Path(editor[0]).stem.lower()
     if line is None:
         return [*editor, str(file)]

@@ -49,12 +49,11 @@ _NOTHING: Final = {
 
 
 def print_result(console: Console, result: SearchResult, places: Places | None = None) -> None:
-    """Print the chunks of a result, what failed, and one line about the whole.
+    """Print the chunks of a result, the failures, and a summary line.
 
     Args:
-        console: where to.
         result: the answer.
-        places: of the passages, to be opened from a terminal; None: nothing can be.
+        places: the places of the passages, for links; None: no links.
     """
     corrected = [notice.message for notice in result.notices if notice.code is NoticeCode.QUERY_CORRECTED]
     for sentence in corrected:
@@ -98,7 +97,7 @@ def summary(result: SearchResult) -> Text:
 
 
 def beside_the_answer(result: SearchResult) -> list[Text]:
-    """Return what changes how an answer is to be read, a line each: who did not answer, another spelling, narrowing."""
+    """Return caveats of an answer, one line each: sources without an answer, another spelling, narrowing."""
     reranker = (notice.message for notice in result.notices if notice.code is NoticeCode.RERANK_FAILED)
     sentences = [Text(clean(sentence), "yellow") for sentence in (*reranker, *result.beside_the_answer)]
     return [*map(_failure, result.failed_alike), *sentences]
@@ -157,7 +156,7 @@ def _row(chunk: RankedChunk, query: str, width: int, link: str | None) -> list[R
 
 
 def _linked(style: str, link: str | None) -> Style:
-    """Return a style whose text a terminal opens, where it can."""
+    """Return a style that links its text, if the terminal supports links."""
     return Style.parse(style) + Style(link=link) if link else Style.parse(style)
 
 
@@ -226,7 +225,7 @@ class _Unit(NamedTuple):
 
 
 def readable(content: str) -> str:
-    """Return the text on one line as a reader sees it: without Markdown, HTML, templating tags and targets of links.
+    """Return the visible text on one line: without Markdown, HTML, templating tags and link targets.
 
     >>> readable("# 4 Criteria\\n\\nA **new** [product](https://b.example/p).\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |")
     '4 Criteria — A new product. a · b 1 · 2'
@@ -250,8 +249,8 @@ def snippet(content: str, query: str, width: int, known: str = "") -> Snippet:
     Args:
         content: the chunk's text.
         query: words match by their stems, as the search itself does.
-        width: characters, the ellipses included.
-        known: a heading the reader sees already; left out where the text begins with it.
+        width: characters, including ellipses.
+        known: a heading that is already shown; it is left out if the text begins with it.
     """
     text = _without(readable(content[:_MOST_CHARS]), known)
     units = _units(text, frozenset(terms(query)))

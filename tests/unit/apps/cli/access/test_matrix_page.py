@@ -29,7 +29,7 @@ def test_it_shows_names_as_they_are_and_runs_nothing() -> None:
     assert "SOPs &amp; more" in page
     assert "&lt;b&gt;desk&lt;/b&gt;" in page
     assert "<b>desk</b>" not in page
-    assert "<b class=never>may not</b><small>the source asks for group sg</small>" in page
+    assert "<b class=never>may not</b><small>the source requires group sg</small>" in page
     assert "DEMO" in page
     assert "http" not in page.partition("<body>")[2]
 

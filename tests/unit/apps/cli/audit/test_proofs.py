@@ -98,7 +98,7 @@ def test_a_key_is_never_written_over_another(tmp_path: Path) -> None:
     file.write_text("the only key", "utf-8")
     refused = keygen("log", "--out", str(file))
     assert (refused.exit_code, file.read_text("utf-8")) == (2, "the only key")
-    assert "is there already" in refused.stderr
+    assert "exists already" in refused.stderr
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a+b"])
@@ -143,7 +143,7 @@ def test_who_has_not_the_key_of_a_signed_log_gets_the_newest_head_there_is(
     monkeypatch.delenv("CONTEXT_ENGINE_AUDIT_KEY")
     head = run("head")
     assert (head.exit_code, head.stdout) == (0, signed)
-    assert "1 newer record not in it" in head.stderr
+    assert "1 newer record not included" in head.stderr
     assert "the signatures of the checkpoint were not verified here" in head.stderr
     assert run("prove", "s0").exit_code == 1
 

@@ -86,7 +86,7 @@ def test_a_domain_that_nothing_knows_is_said_with_the_nearest(tmp_path: Path) ->
     ledger_file(tmp_path)
     for command in (("list",), ("list", "--json"), ("export", "--format", "csv")):
         said = run(tmp_path, *command, "--domain", "NPX").stderr
-        assert "'NPX' is no domain of the configuration, nor of any record. Did you mean 'NPA'?" in said
+        assert "'NPX' is neither a configured domain nor in any record. Did you mean 'NPA'?" in said
     assert "is no domain" not in run(tmp_path, "list", "--domain", "NPA", "--kind", "search").stderr
 
 

@@ -111,9 +111,9 @@ def test_a_caller_is_erased_by_name_and_again_is_nothing(run: Run, place: Path) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "Say what to erase"),
-        (("--version", "3"), "Say what to erase"),
-        (("--query", "s-1", "--version", "3"), "--version is of a document"),
+        ((), "Name what to erase"),
+        (("--version", "3"), "Name what to erase"),
+        (("--query", "s-1", "--version", "3"), "--version needs --document"),
         (("--query", "s-1"), "--reason"),
         (("--text", "37261cc51ab2", "--reason", "asked for"), "not '37261cc51ab2'"),
     ],

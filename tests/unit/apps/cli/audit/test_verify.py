@@ -116,7 +116,7 @@ def test_of_a_file_of_checkpoints_one_that_was_cut_off_at_the_end_is_left_out(
     (tmp_path / "kept").write_text("".join(f"{note}\n" for note in notes) + "audit.bank.exam", "utf-8")
     found = run("--against", str(tmp_path / "kept"), "--json")
     assert found.exit_code == 0
-    assert "was cut off as it was written" in found.stderr
+    assert "was cut off while it was written" in found.stderr
     assert json.loads(found.stdout)["counts"]["outside"] == 3
 
 
