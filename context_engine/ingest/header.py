@@ -19,6 +19,8 @@ _MOST_LINE: Final = 300
 _MOST_VALUE: Final = 160
 _IDENTIFIERS: Final = "version document_version document_id notice_id template_id entity_id superseded_by"
 _AS_WRITTEN: Final = tuple(_IDENTIFIERS.split())
+_CODE: Final = re.compile(r"[+-]?0[\dxob_]|[\d.+-]*[:_]")
+_KEY_LINE: Final = re.compile(r"[ \t]*[\w\"'][^:\n]{0,60}:(?:[ \t]|$)", re.MULTILINE)
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "document_id": ("document no", "document number", "document id", "document ref", "doc no", "文件编号"),
     "version": ("version", "version no", "version number", "revision", "rev", "版本", "版本号"),
@@ -87,7 +89,7 @@ class _FrontMatterLoader(yaml.SafeLoader):
 def front_matter(text: str) -> tuple[Mapping[str, Any], int]:
     """Return the fields between two lines `---` at the start of a text, if any, and where the text below them begins.
 
-    Identifiers and versions stay as written: YAML would read 3.10 as 3.1 and 0637 as 415.
+    Identifiers, versions and codes stay as written: YAML would read 3.10 as 3.1, 0637 as 415 and 007 as 7.
 
     Raises:
         BrokenFrontMatter: no end, not a YAML mapping, or over 64 KiB.
@@ -96,11 +98,18 @@ def front_matter(text: str) -> tuple[Mapping[str, Any], int]:
     if first < 0 or text[:first].rstrip() != "---":
         return {}, 0
     end = _FRONT_END.search(text, first + 1)
+    if _is_rule(text[first + 1 : min(end.start() if end else len(text), first + 1 + _MOST_FRONT)]):
+        return {}, 0
     if end is None:
         raise BrokenFrontMatter("the front matter that opens with '---' has no closing '---'", 1)
     if end.start() > _MOST_FRONT:
         raise BrokenFrontMatter(f"the front matter is over {_MOST_FRONT // 1024} KiB", 1)
     return _mapping(text[first + 1 : end.start()]), min(end.end() + 1, len(text))
+
+
+def _is_rule(below: str) -> bool:
+    """Whether `---` above some lines is a rule: a blank line follows, or no line has the form `key: value`."""
+    return bool(below.strip()) and (below.startswith(("\n", " \n")) or _KEY_LINE.search(below) is None)
 
 
 def _mapping(source: str) -> dict[str, Any]:
@@ -120,7 +129,15 @@ def _mapping(source: str) -> dict[str, Any]:
         raise BrokenFrontMatter("the front matter must be a list of 'key: value' lines", 2)
     written = {key.value: value.value for key, value in node.value if isinstance(value, yaml.ScalarNode)}
     out = {str(key): value for key, value in fields.items()}
-    return {**out, **{key: written[key] for key in _AS_WRITTEN if out.get(key) is not None and key in written}}
+    kept = (
+        key for key in written if out.get(key) is not None and (key in _AS_WRITTEN or _is_code(out[key], written[key]))
+    )
+    return {**out, **{key: written[key] for key in kept}}
+
+
+def _is_code(value: object, written: str) -> bool:
+    """Whether a number is written as no number is: 007, 0x1F, 12:30, 1_000."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and _CODE.match(written) is not None
 
 
 def header_fields(text: str) -> dict[str, str]:

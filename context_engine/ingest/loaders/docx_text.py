@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
+from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
 # Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" for characters that mean nothing on their own.
 _LOW: Final = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
@@ -173,20 +174,20 @@ class ParagraphReader:
     def read(self, element: Any, *, bold: bool, hidden: bool = False) -> Paragraph:
         """Return the text of a paragraph `w:p`; `bold`: bold words are marked unless all are bold."""
         run_text = _RunText([], [], [])
-        text = _marked("".join(self._parts(element, run_text, is_bold=False)), bold=bold)
+        text = written(_marked("".join(self._parts(element, run_text)), bold=bold))
         if hidden:
             self._left_out.hidden += len(text.split())
             text = ""
         return Paragraph(text, tuple(run_text.boxes), tuple(run_text.notes), tuple(run_text.drawn))
 
-    def _parts(self, parent: Any, run_text: _RunText, *, is_bold: bool) -> Iterator[str]:
+    def _parts(self, parent: Any, run_text: _RunText, marks: str = "") -> Iterator[str]:
         for child in parent:
             tag = child.tag
             if tag == f"{W}r":
                 yield from self._run(child, run_text)
             elif tag in _TEXTS:
                 text = child.text or ""
-                yield f"{_BOLD}{text}{_BOLD}" if is_bold and text else text
+                yield f"{marks}{text}{marks[::-1]}" if text else text
             elif tag in self.gone:
                 continue
             elif tag in self._marked:
@@ -194,16 +195,16 @@ class ParagraphReader:
             elif tag in _READERS:
                 yield _READERS[tag](self, child, run_text)
             elif tag == ALTERNATIVES:
-                yield from self._parts(chosen(child), run_text, is_bold=is_bold)
+                yield from self._parts(chosen(child), run_text, marks)
             else:
-                yield from self._parts(child, run_text, is_bold=is_bold)
+                yield from self._parts(child, run_text, marks)
 
     def _run(self, run: Any, run_text: _RunText) -> Iterator[str]:
         properties = run.find(f"{W}rPr")
         if not self._is_hidden(properties):
-            yield from self._parts(run, run_text, is_bold=is_on(properties, "b"))
+            yield from self._parts(run, run_text, _marks(properties))
             return
-        text = "".join(self._parts(run, run_text, is_bold=False))
+        text = "".join(self._parts(run, run_text))
         self._left_out.hidden += len(text.split())
 
     def _is_hidden(self, properties: Any | None) -> bool:
@@ -214,16 +215,16 @@ class ParagraphReader:
         return value_of(properties, "rStyle") in self._hidden
 
     def _change(self, element: Any, run_text: _RunText) -> str:
-        text = "".join(self._parts(element, run_text, is_bold=False))
+        text = "".join(self._parts(element, run_text))
         return f"[{self._marked[element.tag]}: {text}]" if text.strip() else text
 
     def _math(self, element: Any, run_text: _RunText) -> str:
-        return MATH[element.tag](element, lambda part: "".join(self._parts(part, run_text, is_bold=False)))
+        return MATH[element.tag](element, lambda part: "".join(self._parts(part, run_text)))
 
     def _ruby(self, element: Any, run_text: _RunText) -> str:
         base, above = element.find(f"{W}rubyBase"), element.find(f"{W}rt")
-        reading = "" if above is None else "".join(self._parts(above, run_text, is_bold=False)).strip()
-        text = "" if base is None else "".join(self._parts(base, run_text, is_bold=False))
+        reading = "" if above is None else "".join(self._parts(above, run_text)).strip()
+        text = "" if base is None else "".join(self._parts(base, run_text))
         return f"{text}({reading})" if reading else text
 
     def _sign(self, element: Any, _: _RunText) -> str:
@@ -303,6 +304,15 @@ def is_on(properties: Any | None, name: str) -> bool:
     """Whether a property such as bold is present and not switched off."""
     child = None if properties is None else properties.find(f"{W}{name}")
     return child is not None and child.get(f"{W}val", "1") not in ("0", "false", "off", "none")
+
+
+def _marks(properties: Any | None) -> str:
+    """Return the marks of a run: bold, then struck, then raised or lowered."""
+    if properties is None:
+        return ""
+    struck = is_on(properties, "strike") or is_on(properties, "dstrike")
+    height = {"superscript": RAISED, "subscript": LOWERED}.get(value_of(properties, "vertAlign") or "", "")
+    return (_BOLD if is_on(properties, "b") else "") + (STRUCK if struck else "") + height
 
 
 def _marked(text: str, *, bold: bool) -> str:

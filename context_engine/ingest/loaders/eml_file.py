@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
-from context_engine.ingest.loaders.encoding import decoded
+from context_engine.ingest.loaders.encoding import decoded, meant
 from context_engine.ingest.loaders.html_file import page_text
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -126,10 +126,11 @@ def _text(part: EmailMessage, mail: _MailContent) -> list[MarkdownBlock]:
 
 def _decoded(data: bytes, charset: str | None, mail: _MailContent) -> str:
     """Decode in the encoding that the message names, or else in a detected one."""
-    try:
-        return data.decode(charset or "ascii").replace("\r\n", "\n")
-    except (LookupError, UnicodeDecodeError):
-        pass
+    for name in (meant(charset), charset) if charset else ("ascii",):
+        try:
+            return data.decode(name).replace("\r\n", "\n")
+        except (LookupError, UnicodeDecodeError):
+            continue
     known = decoded(data, mail.name)
     if isinstance(known, Skipped):
         problem = f"the text is not {charset or 'ASCII'}: characters that cannot be read are shown as \ufffd"
@@ -174,7 +175,21 @@ def _line(message: EmailMessage, name: str) -> str:
         raise
     except Exception:  # noqa: BLE001 - a header line that the parser fails on is not shown
         return ""
-    return one_line(str(value or "").encode("utf-8", "replace").decode())
+    text = str(value or "")
+    if "\ufffd" in text:
+        text = _raw(message, name) or text
+    return one_line(text.encode("utf-8", "replace").decode())
+
+
+def _raw(message: EmailMessage, name: str) -> str:
+    """Return a header line of 8-bit characters without an encoding, read in the most likely one; "" if it has none."""
+    raw = next((str(value) for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    if raw.isascii():
+        return ""
+    texts = (part.get_payload(decode=True) for part in message.walk() if part.get_content_maintype() == "text")
+    body = next((text for text in texts if isinstance(text, bytes)), b"")
+    known = decoded(raw.encode("utf-8", "surrogateescape") + b"\n" + body, name)
+    return "" if isinstance(known, Skipped) else known.text.split("\n", 1)[0]
 
 
 def _parts(part: EmailMessage) -> list[EmailMessage]:

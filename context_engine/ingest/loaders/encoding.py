@@ -23,6 +23,10 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_MEANT: Final = {
+    "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
+}  # fmt: skip
 _BLOCK: Final = 1 << 20
 _SAMPLE: Final = 1 << 16
 _WESTERN: Final = frozenset(
@@ -47,12 +51,25 @@ class _Encoding(NamedTuple):
     notices: tuple[Notice, ...] = ()
 
 
+def meant(label: str) -> str:
+    """Return the encoding that a label means in practice: Windows-1252 for iso-8859-1 and ASCII (WHATWG Encoding).
+
+    >>> meant("ISO-8859-1"), meant("gb2312"), meant("utf-8"), meant("x-unknown")
+    ('cp1252', 'gb18030', 'utf-8', 'x-unknown')
+    """
+    try:
+        return _MEANT.get(codecs.lookup(label).name, label)
+    except LookupError:
+        return label
+
+
 def decoded(data: bytes, name: str, *, declared: str | None = None) -> Decoded | Skipped:
     """Return the text of a file.
 
     Args:
         declared: the encoding that the file names, tried after UTF-8 and before a guess.
     """
+    declared = meant(declared) if declared and _decodes(data, meant(declared)) else declared
     encoding = _marked(data) or _encoding(data, name, declared)
     if isinstance(encoding, Skipped):
         return encoding

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import file_notice, quoted
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -50,6 +51,7 @@ _BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
 _HEADING: Final = re.compile(r"h([1-6])")
 _STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
 _MOST_SPAN: Final = 100
+_RUNS: Final = {"s": STRUCK, "strike": STRUCK, "del": STRUCK, "sup": RAISED, "sub": LOWERED}
 
 
 class Boilerplate:
@@ -187,6 +189,7 @@ class HtmlBlocks:
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
         self._mark = ""  # the mark that the next block of a list item begins with
         self._bold = 0
+        self._runs: list[str] = []  # the marks of the open runs
         self._out: list[MarkdownBlock] = []
 
     def blocks(self) -> list[MarkdownBlock]:
@@ -228,14 +231,19 @@ class HtmlBlocks:
         elif tag in ("b", "strong", "dt"):
             self._inline.append("\x00" if self._bold == 0 else "")
             self._bold += 1
+        elif (mark := _RUNS.get(tag)) and mark not in self._runs:
+            self._inline.append(mark)
+            self._runs.append(mark)
 
     def _closed(self, node: LexborNode, tag: str) -> None:
         if tag in ("b", "strong", "dt"):
             self._bold = max(0, self._bold - 1)
             self._inline.append("\x00" if self._bold == 0 else "")
+        elif self._runs and _RUNS.get(tag) == self._runs[-1]:
+            self._inline.append(self._runs.pop())
         if match := _HEADING.fullmatch(tag):
-            text = one_line("".join(self._inline).replace("\x00", ""))
-            self._inline = []
+            text = one_line(written("".join(self._inline).replace("\x00", "")))
+            self._inline = list(self._runs)
             self._out += [heading(int(match[1]), text)] if text else []
         elif tag in _BLOCKS:
             self._flush()
@@ -245,8 +253,8 @@ class HtmlBlocks:
             self._mark = ""
 
     def _flush(self) -> None:
-        text = _lines("".join(self._inline))
-        self._inline = ["\x00"] if self._bold else []
+        text = _lines("".join([*self._inline, *reversed(self._runs)]))
+        self._inline = [*(["\x00"] if self._bold else []), *self._runs]
         if not text:
             return
         depth = max(0, len(self._lists) - 1)
@@ -299,7 +307,9 @@ class HtmlBlocks:
                 parts.append(shown(node, self.aside) if event == "open" else "")
             elif node.tag == "br" or node.tag in _BLOCKS:
                 parts.append(" ")
-        return one_line("".join(parts))
+            elif node.tag in _RUNS:
+                parts.append(_RUNS[node.tag])
+        return one_line(written("".join(parts)))
 
 
 def _walk(
@@ -355,7 +365,7 @@ def _lines(text: str) -> str:
         text = "".join(_bold(span) if index % 2 else span for index, span in enumerate(spans))
     else:
         text = "".join(spans)
-    return "\n".join(line for line in map(one_line, text.split("\n")) if line)
+    return "\n".join(line for line in map(one_line, written(text).split("\n")) if line)
 
 
 def _bold(span: str) -> str:

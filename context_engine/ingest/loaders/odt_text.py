@@ -9,6 +9,7 @@ from typing import Any, Final
 from context_engine.ingest.loaders.docx_numbering import BULLET, numeral
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
 TEXT: Final = f"{{{_ODF}:text:1.0}}"
@@ -146,6 +147,7 @@ class OdtBody:
         self._under_title = 0
         self.hidden = 0
         self.contents: list[str] = []
+        self._marks = {name.lower(): marks for name, style in self._styles.items() if (marks := _marks(style))}
         self._hiding = {
             (style.get(f"{_STYLE}name") or "").lower()
             for root in roots
@@ -204,7 +206,7 @@ class OdtBody:
         return one_line(self._inline(element))
 
     def _inline(self, element: Any) -> str:
-        return "".join(self._parts(element))
+        return written("".join(self._parts(element)))
 
     def _parts(self, parent: Any) -> Iterator[str]:
         yield self._kept(parent.text)
@@ -231,7 +233,8 @@ class OdtBody:
                 drawn = self._drawn(child)
                 self._below = [*beside, *drawn, *self._below]
             elif tag not in _GONE:
-                yield from self._parts(child)
+                marks = self._marks_of(child)
+                yield from (marks, *self._parts(child), marks[::-1])
             yield self._kept(child.tail)
 
     def _kept(self, text: str | None) -> str:
@@ -337,6 +340,12 @@ class OdtBody:
             style = "" if names is None else names.get(f"{_STYLE}parent-style-name") or ""
         return out
 
+    def _marks_of(self, element: Any) -> str:
+        if not self._marks or element.tag != f"{TEXT}span":
+            return ""
+        names = self._names(element.get(f"{TEXT}style-name") or "")
+        return next((self._marks[name] for name in names if name in self._marks), "")
+
     def _is_hidden(self, element: Any) -> bool:
         if element.tag in (f"{TEXT}span", f"{TEXT}section"):
             if element.get(f"{TEXT}display") == "none":
@@ -348,6 +357,18 @@ class OdtBody:
 
     def _is_hidden_style(self, names: Sequence[str]) -> bool:
         return not self._hiding.isdisjoint(names)
+
+
+def _marks(style: Any) -> str:
+    """Return the marks of a run in a character style: struck, then raised or lowered."""
+    marks = ""
+    for text in style.iterfind(f"{_STYLE}text-properties"):
+        line = text.get(f"{_STYLE}text-line-through-style") or text.get(f"{_STYLE}text-line-through-type") or "none"
+        place = (text.get(f"{_STYLE}text-position") or "").split(" ")[0]
+        raised = place == "super" or (place.endswith("%") and not place.startswith(("-", "0")))
+        lowered = place == "sub" or place.startswith("-")
+        marks += (STRUCK if line != "none" else "") + (RAISED if raised else LOWERED if lowered else "")
+    return marks
 
 
 def _count(cell: Any, name: str) -> int:

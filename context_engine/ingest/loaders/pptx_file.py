@@ -21,6 +21,7 @@ from context_engine.ingest.loaders.archive import in_archive
 from context_engine.ingest.loaders.docx_file import damaged
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
+from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 1 << 30
@@ -189,7 +190,7 @@ def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
 def _paragraphs(body: Any) -> Iterator[tuple[int, str]]:
     """Yield (level, text) of each paragraph with text."""
     for paragraph in body.iterfind(f"{A}p"):
-        text = one_line("".join(_texts(paragraph)))
+        text = one_line(written("".join(_texts(paragraph))))
         level = (paragraph.find(f"{A}pPr") if paragraph.find(f"{A}pPr") is not None else paragraph).get("lvl") or "0"
         if text:
             yield min(int(level), _MOST_DEPTH) if level.isdecimal() else 0, text
@@ -204,7 +205,20 @@ def _texts(paragraph: Any) -> Iterator[str]:
         elif child.tag == f"{A}fld" and child.get("type") == "slidenum":
             continue
         else:
-            yield from (element.text or "" for element in child.iter(f"{A}t", _MATH))
+            yield from (_run(element) for element in child.iter(f"{A}t", _MATH))
+
+
+def _run(element: Any) -> str:
+    properties = element.getparent().find(f"{A}rPr")
+    if properties is None:
+        return element.text or ""
+    height = properties.get("baseline") or "0"
+    return marked(
+        element.text or "",
+        struck=properties.get("strike", "noStrike") != "noStrike",
+        raised=height[0] not in "-0",
+        lowered=height[0] == "-",
+    )
 
 
 def _cell_text(cell: Any) -> str:

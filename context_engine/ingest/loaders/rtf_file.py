@@ -20,6 +20,7 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_
 from context_engine.ingest.loaders.docx_file import hidden_words, is_page_number
 from context_engine.ingest.loaders.docx_text import Changes
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
+from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
 
 TOKEN: Final = re.compile(
@@ -90,6 +91,8 @@ class _GroupState:
     hidden: bool = False
     deleted: bool = False
     inserted: bool = False
+    struck: bool = False
+    height: bytes = b""  # super or sub
     label: bool = False  # a list item's mark, saved as text
 
 
@@ -237,7 +240,8 @@ class RtfReader:
         elif word == b"pard" and not state.label:
             flow.in_table, flow.level, flow.style = False, None, 0
         elif word == b"plain":
-            state.hidden = state.deleted = state.inserted = False
+            state.hidden = state.deleted = state.inserted = state.struck = False
+            state.height = b""
         elif word == b"intbl":
             flow.in_table = True
         elif word == b"outlinelevel" and number is not None and number < 9:
@@ -250,6 +254,10 @@ class RtfReader:
             state.deleted = on
         elif word == b"revised":
             state.inserted = on
+        elif word in (b"strike", b"striked"):
+            state.struck = on
+        elif word in (b"super", b"sub", b"nosupersub"):
+            state.height = word if on else b""
         elif word == b"uc" and number is not None:
             state.skip = max(0, number)
         elif word == b"f" and number is not None:
@@ -282,6 +290,8 @@ class RtfReader:
         elif state.hidden:
             self.hidden += len(text.split())
         else:
+            raised, lowered = state.height == b"super", state.height == b"sub"
+            text = marked(text, struck=state.struck, raised=raised, lowered=lowered)
             self._flows[-1].text.append(self._changed(text))
 
     def _changed(self, text: str) -> str:
@@ -323,7 +333,7 @@ class RtfReader:
             flow.text.append("\n")
             return
         self._end_table(flow)
-        text = "".join(flow.text).strip()
+        text = written("".join(flow.text)).strip()
         flow.text.clear()
         if text:
             flow.blocks.append(self._block(text, flow))
@@ -341,7 +351,7 @@ class RtfReader:
 
     def _cell(self, *, nested: bool) -> None:
         flow = self._flows[-1]
-        (flow.nested if nested else flow.cells).append("".join(flow.text))
+        (flow.nested if nested else flow.cells).append(written("".join(flow.text)))
         flow.text.clear()
 
     def _row(self, *, nested: bool) -> None:

@@ -11,6 +11,7 @@ from xml.parsers.expat import ExpatError
 from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.xlsx_values import Format, Handlers, built_in, format_of, known, local, parse, tree
 
 _MOST_PART: Final = 16 << 20
@@ -79,6 +80,7 @@ class Book:
         texts = self.texts
         chars: list[str] = []
         parts: list[str] = []
+        run: dict[str, bool] = {}  # how the current run is written: arguments of `marked`
         size, reading = 0, True
 
         def phonetic(reads: bool) -> None:
@@ -87,17 +89,27 @@ class Book:
 
         def text() -> None:
             if reading:
-                parts.append("".join(chars))
+                parts.append(marked("".join(chars), **run))
 
         def item() -> None:
             nonlocal size
-            texts.append("".join(parts))
+            texts.append(written("".join(parts)))
             parts.clear()
+            run.clear()
             size += len(texts[-1])
             if size > _MOST_CHARS or len(texts) > _MOST_TEXTS:
                 raise TooManyTexts
 
-        starts = Handlers(t=lambda _: chars.clear(), rPh=lambda _: phonetic(False))
+        def height(attributes: Mapping[str, str]) -> None:
+            run["raised"], run["lowered"] = (attributes.get("val") == name for name in ("superscript", "subscript"))
+
+        starts = Handlers(
+            t=lambda _: chars.clear(),
+            rPh=lambda _: phonetic(False),
+            r=lambda _: run.clear(),
+            strike=lambda attributes: run.update(struck=_is_on(attributes)),
+            vertAlign=height,
+        )
         ends = Handlers(t=text, si=item, rPh=lambda: phonetic(True))
         if path:
             with self._archive.open(path) as source:
@@ -114,14 +126,19 @@ class Book:
             return []
         codes: dict[str, str] = {}
         formats: list[Format] = []
+        struck: list[bool] = []
         for group in root:
             if local(group) == "numFmts":
                 codes = {element.get("numFmtId", ""): element.get("formatCode", "") for element in group}
+            elif local(group) == "fonts":
+                struck = [any(local(part) == "strike" and _is_on(part.attrib) for part in font) for font in group]
             elif local(group) == "cellXfs":
                 for element in group:
-                    number = element.get("numFmtId", "0")
+                    number, font = element.get("numFmtId", "0"), element.get("fontId", "")
                     own = format_of(codes[number]) if number in codes else None
-                    formats.append(known(own) if own else built_in(int(number) if number.isdecimal() else 0))
+                    form = known(own) if own else built_in(int(number) if number.isdecimal() else 0)
+                    is_struck = font.isdecimal() and int(font) < len(struck) and struck[int(font)]
+                    formats.append(form._replace(struck=True) if is_struck else form)
         return formats
 
     def comments(self, sheet: str) -> dict[str, str]:
@@ -218,3 +235,7 @@ def _texts(element: Element, name: str) -> Iterator[str]:
             yield child.text or ""
         else:
             yield from _texts(child, name)
+
+
+def _is_on(attributes: Mapping[str, str]) -> bool:
+    return attributes.get("val", "1") not in ("0", "false")

@@ -12,7 +12,7 @@ from pyexpat import ExpatError, ParserCreate
 from typing import IO, Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder, XMLParser
 
-from context_engine.ingest.loaders.table import Cell
+from context_engine.ingest.loaders.table import Cell, empty, shown
 
 _BLOCK: Final = 1 << 16
 _BUILT_IN: Final[Mapping[int, str]] = {
@@ -26,6 +26,7 @@ _LITERAL: Final = re.compile(r'"([^"]*)"|([$€£¥₹])|\\(.)|_.|\*.')
 _BRACKETS: Final = re.compile(r"\[[^\]]*\]")
 _DIGITS: Final = re.compile(r"[0#?]")
 _SCALED: Final = re.compile(r"[0#?],+(?![0#?,])")
+_ZEROS: Final = re.compile(r"[0 ()/-]+")
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _MOST_DAYS: Final = 2_958_466  # the last day of the year 9999
 
@@ -96,11 +97,15 @@ class Format(NamedTuple):
     Attributes:
         kind: "number", "percent", "date" or "span".
         before, after: a currency or unit shown beside the number.
+        mask: a pattern of zeros that every digit of a code is shown in, e.g. "00000" or "000-00"; "" for none.
+        struck: whether the cell is struck through.
     """
 
     kind: str = "number"
     before: str = ""
     after: str = ""
+    mask: str = ""
+    struck: bool = False
 
 
 def format_of(code: str) -> Format:
@@ -110,6 +115,8 @@ def format_of(code: str) -> Format:
     ('percent', 'date', 'span')
     >>> format_of("[$EUR] #,##0.00").before, format_of('0 "bp"').after, format_of('0,,"m"').after
     ('EUR', 'bp', '')
+    >>> format_of('"CC-"00000').mask
+    'CC-00000'
     """
     section = code.split(";", 1)[0]
     if _SPAN.search(section):
@@ -119,6 +126,10 @@ def format_of(code: str) -> Format:
         return Format("percent")
     if code.lower() not in ("general", "@") and re.search(r"[dmyhs]", plain, re.IGNORECASE):
         return Format("date")
+    if _ZEROS.fullmatch(plain) and plain.count("0") > 1:
+        mask = _LITERAL.sub(lambda match: match[1] or match[2] or match[3] or "", _BRACKETS.sub("", section)).strip()
+        if mask.count("0") == plain.count("0"):
+            return Format(mask=mask)
     written = _MONEY.sub(lambda match: f'"{match[1]}"', section)
     digits = _DIGITS.search(_LITERAL.sub(lambda match: " " * len(match[0]), written))
     if digits is None or _BRACKETS.search(written) or _SCALED.search(plain):
@@ -150,6 +161,10 @@ class Values:
         Args:
             kind: the cell's type in the sheet: "s", "str", "inlineStr", "b", "e", "d", "n" or "".
         """
+        value = self._plain(kind, stored, style)
+        return value if empty(value) or not self._format(style).struck else f"~~{shown(value)}~~"
+
+    def _plain(self, kind: str, stored: str, style: str) -> Cell:
         if kind == "s":
             number = int(stored) if stored.strip().isdigit() else -1
             return _text(self._shared[number]) if 0 <= number < len(self._shared) else None
@@ -166,8 +181,7 @@ class Values:
             number = int(stored) if len(stored) < 20 and stored.lstrip("-").isdecimal() else float(stored)
         except ValueError:
             return _text(stored)
-        place = int(style) if style.isdecimal() else 0
-        form = self._formats[place] if place < len(self._formats) else _PLAIN
+        form = self._format(style)
         if form is _PLAIN:
             return number
         if form.kind == "percent":
@@ -176,8 +190,14 @@ class Values:
             return timedelta(days=number) if abs(number) < _MOST_DAYS else number
         if form.kind == "date":
             return self._day(number)
-        shown = int(number) if float(number).is_integer() and abs(number) < 1e15 else float(f"{number:.15g}")
-        return " ".join(part for part in (form.before, str(shown), form.after) if part)
+        rounded = int(number) if float(number).is_integer() and abs(number) < 1e15 else float(f"{number:.15g}")
+        if form.mask and isinstance(rounded, int) and rounded >= 0:
+            return _masked(rounded, form.mask)
+        return " ".join(part for part in (form.before, str(rounded), form.after) if part)
+
+    def _format(self, style: str) -> Format:
+        place = int(style) if style.isdecimal() else 0
+        return self._formats[place] if place < len(self._formats) else _PLAIN
 
     def _day(self, number: int | float) -> Cell:
         if not 0 <= number < _MOST_DAYS:
@@ -193,6 +213,14 @@ class Values:
 
 
 _PLAIN: Final = Format()
+
+
+def _masked(number: int, mask: str) -> str:
+    """Return a number with its digits in the places of a mask's zeros; further digits precede the first."""
+    digits = str(number).zfill(mask.count("0"))
+    first, rest = digits[: len(digits) - mask.count("0")], iter(digits[-mask.count("0") :])
+    text = "".join(next(rest) if sign == "0" else sign for sign in mask)
+    return text if not first else f"{text[: mask.index('0')]}{first}{text[mask.index('0') :]}"
 
 
 def built_in(number: int) -> Format:

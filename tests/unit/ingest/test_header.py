@@ -29,6 +29,30 @@ def test_an_empty_version_stays_empty():
     assert front_matter("---\nversion:\n---\n")[0] == {"version": None}
 
 
+def test_a_number_that_is_written_like_a_code_stays_as_it_is_written():
+    fields, _ = front_matter("---\nid: 007\ndesk: 0x1F\nopens: 12:30\nlimit: 10_000\nrate: 0.5\nyear: 2026\n---\n")
+    assert fields == {
+        "id": "007",
+        "desk": "0x1F",
+        "opens": "12:30",
+        "limit": "10_000",
+        "rate": 0.5,
+        "year": 2026,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n\nThis document starts with a rule: one line.\n\n---\n\nSecond part.",
+        "---\njust words\n---\nx",
+        "---\n# A heading below a rule\n",
+    ],
+)
+def test_a_rule_at_the_top_is_no_front_matter(text: str):
+    assert front_matter(text) == ({}, 0)
+
+
 def test_front_matter_may_be_empty_and_may_end_with_the_text():
     assert front_matter("---\n---\nx") == ({}, 8)
     assert front_matter("---\na: 1\n---") == ({"a": 1}, 12)
@@ -39,7 +63,7 @@ def test_front_matter_may_be_empty_and_may_end_with_the_text():
     [
         ("---\ntitle: A\n# no end\n", "no closing '---'", 1),
         ("---\na: 1\nb: [1, 2\nc: 3\n---\nx", "not YAML", 4),
-        ("---\njust words\n---\nx", "'key: value' lines", 2),
+        ("---\n- a: 1\n---\nx", "'key: value' lines", 2),
         ("---\na: !!python/object/apply:os.system [ls]\n---\nx", "could not determine a constructor", 2),
         ("---\na: &x [1]\nb: *x\n---\n", "aliases", 3),
         ("---\nday: 2025-13-45\n---\n", "month must be in 1..12", 1),
