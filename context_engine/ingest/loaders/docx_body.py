@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, Numbering
 from context_engine.ingest.loaders.docx_text import Changes, DocxLeftOut, Paragraph, ParagraphReader, W, is_on, value_of
-from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import CONTINUED, MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, chosen
 
 _ITEM: Final = re.compile(r"\d{1,3}[.)]|-")
@@ -54,6 +54,7 @@ class DocxBody:
         self._reader = ParagraphReader(changes, self._hidden, self.left_out)
         self.title = ""
         self._under_title = 0
+        self._begun = ""  # the text of paragraphs whose marks were deleted: it goes on in the next one
 
     def blocks(self, parent: Any) -> Iterator[MarkdownBlock]:
         """Yield the blocks of an element: the body, a text box, a page header."""
@@ -72,6 +73,9 @@ class DocxBody:
             elif tag not in self._reader.gone:
                 inside = next(child.iter(*_INSIDE), None) is not None
                 yield from self.blocks(child) if inside else self._paragraph(child)
+        if self._begun.strip():
+            begun, self._begun = self._begun.strip(), ""
+            yield MarkdownBlock(plain(begun))
 
     def rest(self) -> Iterator[MarkdownBlock]:
         """Yield the notes that nothing in the text refers to."""
@@ -84,13 +88,23 @@ class DocxBody:
         level = outline_level(properties, style)
         bold = level is None and not style.is_title
         paragraph = self._reader.read(element, bold=bold, hidden=name in self._hidden)
-        text = paragraph.text.strip()
+        text = f"{self._begun}{paragraph.text}".strip()
+        self._begun = ""
+        if text and self._is_joined(properties):
+            self._begun = f"{text} "
+            yield from self._attached(paragraph)
+            return
         label, depth = self._label(properties, name, style)
         if style.is_contents:
             self.left_out.contents.append(text)
         elif text:
             yield self._block(text, level, label, depth, is_title=style.is_title)
         yield from self._attached(paragraph)
+
+    def _is_joined(self, properties: Any | None) -> bool:
+        """Whether the mark at the end of a paragraph is a tracked change that is not in the text."""
+        mark = None if properties is None else properties.find(f"{W}rPr")
+        return mark is not None and any(change.tag in self._reader.gone for change in mark)
 
     def _block(self, text: str, level: int | None, label: str | None, depth: int, *, is_title: bool) -> MarkdownBlock:
         if is_title and not self.title:
@@ -146,7 +160,7 @@ class DocxBody:
                 own = one_line(self._text(cell, aside))
                 text = own or above.get(len(cells), "") if goes_on else own
                 above[len(cells)] = text
-                cells += [text, *[""] * (_span(properties, "gridSpan", 1) - 1)]
+                cells += [text, *[CONTINUED] * (_span(properties, "gridSpan", 1) - 1)]
             out.append(cells)
         return out
 
@@ -161,7 +175,8 @@ class DocxBody:
         for child in parent:
             if child.tag == f"{W}tbl":
                 rows = [row for row in self._children(child, "tr") if not self._is_gone(row)]
-                yield "; ".join(filter(None, (", ".join(filter(None, row)) for row in self._cells(rows, aside))))
+                cells = ([cell for cell in row if cell not in ("", CONTINUED)] for row in self._cells(rows, aside))
+                yield "; ".join(filter(None, map(", ".join, cells)))
             elif child.tag == f"{W}altChunk":
                 yield from (block.text for block in self._chunk(child))
             elif child.tag == ALTERNATIVES:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from itertools import pairwise
 from typing import Final, NamedTuple, TextIO
 
@@ -32,6 +33,13 @@ _SAMPLE: Final = 1 << 16
 _WESTERN: Final = frozenset(
     "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿŒœŠšŽž€£¥§©®°±²«»·–—‘’‚“”„•…™¡¿½¼%\u00a0"
 )
+_CENTRAL: Final = frozenset(
+    "ÁÂÄÇÉËÍÎÓÔÖÚÜÝßáâäçéëíîóôöúüýĂăĄąĆćČčĎďĐđĘęĚěĹĺĽľŁłŃńŇňŐőŔŕŘřŚśŞşŠšŢţŤťŮůŰűŹźŻżŽž€§–—‘’‚“”„•…\u00a0"
+)
+_ODD: Final = re.compile(r"[Øø]|[^\W\d][³¹¿¾¼£¥]|[³¹¿¾¼£¥][^\W\d]")
+_LATIN: Final = re.compile(r"iso8859_(?:[1-4]|1[03456])$|latin|cp125[027]$|cp(?:437|85[0278])$|mac_|hp_roman")
+_NORDIC: Final = re.compile("[ÆæÅå]")
+_MOST_SHOWN: Final = 40
 _MOST_WESTERN: Final = 0.2  # share of non-ASCII bytes; in a text of another script nearly all are
 _SPARSE: Final = 0.02
 _LEAST: Final = 20  # fewer bytes give no reliable guess
@@ -148,8 +156,19 @@ def _guessed(sample: bytes, name: str, line: int) -> _Encoding | Skipped:
         return Skipped(name, f"is not UTF-8: save it as UTF-8. {encoding}", line)
     if encoding is None:
         return Skipped(name, "is not UTF-8, and its encoding is not known: save it as UTF-8", line)
-    guess = f"is not UTF-8 (line {line}): read as {encoding}, which is a guess"
+    guess = f"is not UTF-8 (line {line}): read as {encoding}, which is a guess{_second(sample, encoding)}"
     return _Encoding(encoding, (file_notice(NoticeCode.ENCODING_GUESSED, guess, encoding=encoding, line=line),))
+
+
+def _second(sample: bytes, encoding: str) -> str:
+    """Return a clause that names the second candidate: a short Central European text can be read in two encodings."""
+    if encoding != "cp1252" or not _decodes(sample, "cp1250"):
+        return ""
+    western, central = sample.decode("cp1252"), sample.decode("cp1250")
+    if not _ODD.search(western) or _NORDIC.search(western) or not set(re.sub(r"[\x00-\x7f]", "", central)) <= _CENTRAL:
+        return ""
+    line = next(other for own, other in zip(western.splitlines(), central.splitlines()) if own != other)
+    return f"; in cp1250 it would read {line.strip()[:_MOST_SHOWN]!r}: save it as UTF-8 to be sure"
 
 
 def _western(sample: bytes) -> bool:
@@ -173,7 +192,16 @@ def _detected(sample: bytes) -> str | MissingExtra | None:
     except ImportError:
         return MissingExtra("guessing the encoding", "documents")
     best = from_bytes(sample).best()
-    return best.encoding if best else None
+    if best is None:
+        return None
+    return "cp1250" if _LATIN.match(best.encoding) and _central(sample) else best.encoding
+
+
+def _central(sample: bytes) -> bool:
+    """Whether a text may be Central European: few texts are long enough to tell its encodings apart."""
+    high = bytes(byte for byte in sample if byte > 127)
+    few = len(high) <= _MOST_WESTERN * len(sample)
+    return few and _decodes(sample, "cp1250") and set(high.decode("cp1250")) <= _CENTRAL
 
 
 def _decodes(data: bytes, encoding: str) -> bool:

@@ -5,13 +5,15 @@ The tree is walked without recursion, because pages may nest deep."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from html import unescape
 from typing import TYPE_CHECKING, Final, cast
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import file_notice, quoted
-from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.html_hidden import hides
+from context_engine.ingest.loaders.markdown import CONTINUED, MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.mathml import formula
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ _BOILERPLATE: Final = frozenset(
         *("cookie-banner", "cookie-notice", "pagination", "social-share"),
     )
 )
-_HIDDEN: Final = re.compile(r"(?i)display\s*:\s*none|visibility\s*:\s*hidden")
 _MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _NAVIGATION: Final = "navigation, page heads and feet"
 _HIDDEN_TEXT: Final = "hidden text"
@@ -57,7 +58,8 @@ _RUNS: Final = {"s": STRUCK, "strike": STRUCK, "del": STRUCK, "sup": RAISED, "su
 class Boilerplate:
     """Decides which elements are not content, and keeps their words by kind; so is the `<header>` of a whole page."""
 
-    def __init__(self, *, whole_page: bool) -> None:
+    def __init__(self, *, whole_page: bool, hidden: Set[int] = frozenset()) -> None:
+        self._hidden = hidden
         self._around = _AROUND | {"header"} if whole_page else _AROUND
         self._kept: dict[str, list[str]] = {}
         self._frames: list[str] = []
@@ -101,10 +103,10 @@ class Boilerplate:
             return "fallback text"
         attributes = node.attributes
         if attributes and (
-            "hidden" in attributes
-            or attributes.get("aria-hidden") == "true"
-            or _HIDDEN.search(attributes.get("style") or "")
+            "hidden" in attributes or attributes.get("aria-hidden") == "true" or hides(attributes.get("style") or "")
         ):
+            return _HIDDEN_TEXT
+        if node.mem_id in self._hidden:
             return _HIDDEN_TEXT
         if tag in _CONTROLS:
             return "controls of forms"
@@ -176,15 +178,23 @@ class HtmlBlocks:
     Args:
         whole_page: whether the element is the page, whose `<header>` is not content.
         without: an element inside it that is left out.
+        hidden: the elements that a style sheet hides, by their memory ids.
 
     Attributes:
         aside: elements that are not content.
     """
 
-    def __init__(self, root: LexborNode, *, whole_page: bool, without: LexborNode | None = None) -> None:
+    def __init__(
+        self,
+        root: LexborNode,
+        *,
+        whole_page: bool,
+        without: LexborNode | None = None,
+        hidden: Set[int] = frozenset(),
+    ) -> None:
         self._root = root
         self._without = None if without is None else without.mem_id
-        self.aside = Boilerplate(whole_page=whole_page)
+        self.aside = Boilerplate(whole_page=whole_page, hidden=hidden)
         self._inline: list[str] = []
         self._lists: list[int | None] = []  # the last number of each open list, None for bullets
         self._mark = ""  # the mark that the next block of a list item begins with
@@ -211,6 +221,8 @@ class HtmlBlocks:
             self._flush()
         if tag in CONTROLS:
             self._inline.append(shown(node, self.aside))
+        elif tag == "math":
+            self._inline.append(f" {formula(node)} ")
         elif tag == "table" and _is_table(node):
             caption = node.css_first("caption")
             self._out += (
@@ -294,17 +306,19 @@ class HtmlBlocks:
                 rows = _span(cell, "rowspan")
                 if rows > 1:
                     lasting[column] = (text, rows - 1)
-                cells += [text, *[""] * (_span(cell, "colspan") - 1)]
+                cells += [text, *[CONTINUED] * (_span(cell, "colspan") - 1)]
             out.append(cells)
         return out
 
     def _cell_text(self, cell: LexborNode) -> str:
         parts = []
-        for event, node in _walk(cell, self._is_dropped, lambda node: node.tag in CONTROLS):
+        for event, node in _walk(cell, self._is_dropped, lambda node: node.tag in CONTROLS or node.tag == "math"):
             if event == "text":
                 parts.append(node.text_content or "")
             elif node.tag in CONTROLS:
                 parts.append(shown(node, self.aside) if event == "open" else "")
+            elif node.tag == "math":
+                parts.append(f" {formula(node)} " if event == "open" else "")
             elif node.tag == "br" or node.tag in _BLOCKS:
                 parts.append(" ")
             elif node.tag in _RUNS:
@@ -338,7 +352,7 @@ def _walk(
 
 
 def _is_leaf(node: LexborNode) -> bool:
-    return node.tag == "pre" or node.tag in CONTROLS or (node.tag == "table" and _is_table(node))
+    return node.tag in ("pre", "math") or node.tag in CONTROLS or (node.tag == "table" and _is_table(node))
 
 
 def _is_table(node: LexborNode) -> bool:

@@ -24,6 +24,7 @@ from context_engine.ingest.header import header_fields, moment, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, missing
 from context_engine.ingest.loaders.encoding import Decoded, decoded
 from context_engine.ingest.loaders.html_blocks import Boilerplate, HtmlBlocks
+from context_engine.ingest.loaders.html_hidden import hidden_elements
 from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.text_file import LEADS_ELSEWHERE, ONLY_TAGS, load_text
@@ -162,17 +163,17 @@ def _read(page: LexborHTMLParser) -> tuple[list[MarkdownBlock], Boilerplate]:
     body = page.body or page.root
     if body is None:
         return [], Boilerplate(whole_page=True)
-    main = _main(page)
+    main, hidden = _main(page), hidden_elements(page)
     if main is not None:
-        inner = HtmlBlocks(main, whole_page=False)
+        inner = HtmlBlocks(main, whole_page=False, hidden=hidden)
         blocks = inner.blocks()
-        outer = HtmlBlocks(body, whole_page=True, without=main)
+        outer = HtmlBlocks(body, whole_page=True, without=main, hidden=hidden)
         beside = joined(outer.blocks())
         if sum(len(block.text) for block in blocks) >= _LEAST_MAIN and len(beside) <= _MOST_BESIDE:
             inner.aside.beside(beside)
             inner.aside.take(outer.aside)
             return blocks, inner.aside
-    full_page = HtmlBlocks(body, whole_page=True)
+    full_page = HtmlBlocks(body, whole_page=True, hidden=hidden)
     return full_page.blocks(), full_page.aside
 
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+CONTINUED: Final = "\x04"
+"""The text of a cell that a merged cell to its left covers."""
+_MOST_HEAD: Final = 3  # rows
 _MOST_LEVEL: Final = 6
 _LIKE_HEADING: Final = re.compile(r"#{1,6}\s")
 
@@ -37,9 +40,11 @@ def heading(level: int, text: str) -> MarkdownBlock:
 def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
     """Return a table with the first row as its head; None if every cell is empty.
 
-    Empty rows and columns are left out; short rows are filled with empty cells.
+    Empty rows and columns are left out; short rows are filled with empty cells. A head of several rows, the upper ones
+    with cells over several columns (`CONTINUED`), becomes one row: "Retail" above "Monthly" gives "Retail Monthly".
     """
-    kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in rows if any(cell.strip() for cell in row)]
+    filled = [row for row in rows if any(cell.strip(f"{CONTINUED} \n\t") for cell in row)]
+    kept = [[one_line(cell).replace("|", "\\|") for cell in row] for row in _with_one_head(filled)]
     width = max((len(row) for row in kept), default=0)
     full = [row + [""] * (width - len(row)) for row in kept]
     columns = [index for index in range(width) if any(row[index] for row in full)]
@@ -48,6 +53,37 @@ def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:
     lines = ["| " + " | ".join(row[index] for index in columns) + " |" for row in full]
     lines.insert(1, "|" + " --- |" * len(columns))
     return MarkdownBlock("\n".join(lines))
+
+
+def _with_one_head(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the rows with the rows of the head joined; other covered cells become empty."""
+    count = 1
+    while count < min(len(rows) - 1, _MOST_HEAD) and _is_grouped(rows[count - 1]) and _all_words(rows[count]):
+        count += 1
+    if count == 1:
+        return [[cell.replace(CONTINUED, "") for cell in row] for row in rows]
+    head = [_spread(row) for row in rows[: count - 1]] + [rows[count - 1]]
+    width = max(map(len, head))
+    columns = ([row[place] for row in head if place < len(row)] for place in range(width))
+    names = [" ".join(dict.fromkeys(one_line(text) for text in column if text.strip())) for column in columns]
+    return [names, *([cell.replace(CONTINUED, "") for cell in row] for row in rows[count:])]
+
+
+def _is_grouped(row: Sequence[str]) -> bool:
+    """Whether a row has a cell over several columns, and is no title over the whole table."""
+    return CONTINUED in row and sum(bool(cell.strip()) and cell != CONTINUED for cell in row) > 1
+
+
+def _all_words(row: Sequence[str]) -> bool:
+    return all(not cell.strip(f"{CONTINUED} ") or any(map(str.isalpha, cell)) for cell in row)
+
+
+def _spread(row: Sequence[str]) -> list[str]:
+    """Return a row in which each covered cell has the text of the cell that covers it."""
+    out: list[str] = []
+    for cell in row:
+        out.append(out[-1] if cell == CONTINUED and out else cell)
+    return out
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, numeral
 from context_engine.ingest.loaders.docx_text import Changes
-from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import CONTINUED, MarkdownBlock, heading, one_line, pipe_table, plain
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
@@ -309,6 +309,7 @@ class OdtBody:
     def _cells(self, row: Any, lasting: dict[int, tuple[str, int]]) -> list[str]:
         """Return the cells of a row; `lasting` holds, by column, the text of a merged cell and its remaining rows."""
         out: list[str] = []
+        covered = 0
         for cell in row.iterfind("*"):
             if cell.tag not in (f"{TABLE}table-cell", f"{TABLE}covered-table-cell"):
                 continue
@@ -319,7 +320,14 @@ class OdtBody:
                 lasting[len(out)] = (above, rows - 1)
             elif (below := _count(cell, "number-rows-spanned") - 1) > 0:
                 lasting[len(out)] = (text, below)
-            out += [text] * _count(cell, "number-columns-repeated")
+            repeated = _count(cell, "number-columns-repeated")
+            if cell.tag == f"{TABLE}covered-table-cell" and covered:
+                hidden = min(covered, repeated)
+                out += [CONTINUED] * hidden + [""] * (repeated - hidden)
+                covered -= hidden
+                continue
+            covered = _count(cell, "number-columns-spanned") - 1
+            out += [text] * repeated
         return out
 
     def _flat(self, parent: Any) -> str:

@@ -29,6 +29,7 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields, labelled, real_properties
 from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
+from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.pdf_layout import joined_tables, laid_out, without_margin_tables
 from context_engine.ingest.loaders.pdf_left_out import without_contents, without_running_heads
 from context_engine.ingest.loaders.pdf_notes import opened_form
@@ -38,12 +39,13 @@ from context_engine.ingest.loaders.source_file import SourceFile
 
 _LOCK: Final = threading.Lock()  # PDFium is not thread-safe
 _MOST_PAGES: Final = 5_000
+_MOST_ATTACHED: Final = 200
 _MOST_BOOKMARKS: Final = 5_000
 _MOST_TEXT: Final = 50_000_000
 _MOST_NAMED: Final = 20
 _MOST_QUOTED: Final = 200
 _PASSWORD: Final = 4  # FPDF_ERR_PASSWORD
-_PdfContent = tuple[list[PdfPage], dict[str, Any], dict[int, dict[str, int]]]
+_PdfContent = tuple[list[PdfPage], dict[str, Any], dict[int, dict[str, int]], list[str]]
 """Pages, fields, and bookmarks as {page index: {lower-case title: level}}."""
 _DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _STREAM: Final = re.compile(rb"stream\r?\n")
@@ -94,11 +96,11 @@ def _read(document: Any) -> _PdfContent | str:
             characters += sum(len(line.text) for line in page.lines) + sum(map(len, page.notes))
             if characters > _MOST_TEXT:
                 return f"has over {_MOST_TEXT:,} characters: split it"
-    return pages, _properties(document.get_metadata_dict()), _bookmarks(document)
+    return pages, _properties(document.get_metadata_dict()), _bookmarks(document), _attached(document)
 
 
 def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
-    pages, fields, bookmarks = content
+    pages, fields, bookmarks, attached = content
     read = without_margin_tables([page.lines for page in pages])
     edges = without_running_heads(read)
     contents = without_contents(edges.pages)
@@ -110,7 +112,8 @@ def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
     header = {**labels, **header_fields(text)}
     if "version" in header:
         fields.pop("version", None)
-    notices = (*_unread(pages), *edges.notices, *contents.notices(text), *_tables_read(pages, read, lines))
+    unread = (*_unread(pages), *_unread_files(attached))
+    notices = (*unread, *edges.notices, *contents.notices(text), *_tables_read(pages, read, lines))
     return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
 
 
@@ -140,6 +143,18 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
     if hidden := [note for page in pages for note in page.hidden]:
         left = f"hidden fields and notes left out: {_quoted(hidden)}"
         yield file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=len(hidden))
+
+
+def _unread_files(names: Sequence[str]) -> Iterator[Notice]:
+    if names:
+        left = f"attachments are not read: {', '.join(names)}"
+        yield file_notice(NoticeCode.EMBEDDED_NOT_READ, left, names=list(names))
+
+
+def _attached(document: Any) -> list[str]:
+    """Return the names of the files embedded in a document."""
+    count = min(document.count_attachments(), _MOST_ATTACHED)
+    return [one_line(document.get_attachment(number).get_name()) or f"file {number + 1}" for number in range(count)]
 
 
 def _tables_read(

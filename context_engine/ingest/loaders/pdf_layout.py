@@ -36,7 +36,7 @@ _ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
 _WORD: Final = re.compile(r"\w[\w-]*")
 _LEAST_WORD: Final = 4
 _HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
-_CUT: Final = re.compile(r"(\w+)\u00ad (\w+)")
+_CUT: Final = re.compile(r"(-?)(\w+)\u00ad (\w+)")
 _LAST_CUT: Final = re.compile(r"(\w+)-$")
 _AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that splits no word
 _HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
@@ -304,7 +304,7 @@ def _joint(out: list[str], text: str, words: Counter[str]) -> str:
 def _unbroken(lines: Iterable[str], words: Counter[str]) -> str:
     """Join lines to one text, including words split at the end of a line."""
     text = " ".join(_HYPHEN.sub("\u00ad", line) for line in lines)  # PDFium marks most of them itself
-    text = _CUT.sub(lambda match: _unsplit(match[1], match[2], words), text)
+    text = _CUT.sub(lambda match: match[1] + _unsplit(match[2], match[3], words, compound=bool(match[1])), text)
     return " ".join(_AT_END.sub("-", text).replace("\u00ad", "").split())
 
 
@@ -315,12 +315,16 @@ def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
     return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)
 
 
-def _unsplit(first: str, rest: str, words: Counter[str]) -> str:
-    """Join a word hyphenated at a line's end; the hyphen stays if the document writes it elsewhere."""
+def _unsplit(first: str, rest: str, words: Counter[str], *, compound: bool = False) -> str:
+    """Join a word hyphenated at a line's end; the hyphen stays if the document writes it elsewhere.
+
+    Args:
+        compound: whether a hyphen precedes the word ("state-of-the-art"): the one at the line's end then belongs to it.
+    """
     hyphened, joined = f"{first}-{rest}", first + rest
     if rest in _HANGING:
         return f"{first}- {rest}"
-    if not first[-1:].isalpha() or not rest[:1].isalpha() or rest[:1].isupper():
+    if compound or not first[-1:].isalpha() or not rest[:1].isalpha() or rest[:1].isupper():
         return hyphened
     written = words.get(hyphened.lower(), 0), words.get(joined.lower(), 0)
     if written == (0, 0):  # "risk-weighted" stays if the document has both words

@@ -29,6 +29,8 @@ _LARGER: Final = 1.12  # times the type size of the text: a heading
 _MOST_ROWS: Final = 300  # of a region
 _APART: Final = 1.6  # times the type size: a wider gap ends the column
 _Gap = tuple[float, float]
+_MOST_STAMP: Final = 60  # characters of a page number, date or reference stamped on a scan
+_SCAN: Final = 0.5  # share of the page that its picture covers at least
 _MOST_OBJECTS: Final = 200
 
 
@@ -183,7 +185,7 @@ class PdfPage(NamedTuple):
         lines: in reading order.
         notes: labelled values of form fields and texts of annotations.
         hidden: the same, of hidden fields and annotations.
-        pictured: whether it has a picture and no text.
+        pictured: whether it has a picture and no text, or is a scan with only a stamp such as a page number.
         unmapped: characters without a Unicode mapping.
         broken: the reason why nothing can be read.
         table_s: seconds taken to find tables; 0 without any.
@@ -218,7 +220,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
             notes = notes_of(page, text_page, reader.text, form)
         finally:
             text_page.close()
-        pictured = not lines and _pictured(page, drawn=not notes.shown)
+        pictured = _pictured(page, drawn=not notes.shown) if not lines else _is_stamped(lines) and _is_scan(page)
         drawn = _drawn(document, index, page, texts, notes) if notes.drawn else []
         return PdfPage(
             in_reading_order(lines),
@@ -285,6 +287,20 @@ def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], note
     before, shown = {text.line.text for text in texts}, " ".join(notes.shown)
     new = [line.text for line in lines if line.text not in before and line.text not in shown]
     return [f"[Drawn: {text}]" for text in new if any(map(str.isalnum, text))]
+
+
+def _is_stamped(lines: Sequence[PdfLine]) -> bool:
+    return sum(len(line.text) for line in lines) <= _MOST_STAMP
+
+
+def _is_scan(page: Any) -> bool:
+    """Whether one picture covers most of a page."""
+    from pypdfium2 import raw
+
+    width, height = page.get_size()
+    pictures = page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=2)
+    bounds = (picture.get_bounds() for picture, _ in zip(pictures, range(_MOST_OBJECTS)))
+    return any((right - left) * (top - bottom) > _SCAN * width * height for left, bottom, right, top in bounds)
 
 
 def _pictured(page: Any, *, drawn: bool) -> bool:

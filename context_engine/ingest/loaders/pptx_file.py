@@ -19,7 +19,15 @@ from context_engine.ingest.header import header_fields, real_properties
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
 from context_engine.ingest.loaders.archive import in_archive
 from context_engine.ingest.loaders.docx_file import damaged
-from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import (
+    CONTINUED,
+    MarkdownBlock,
+    heading,
+    joined,
+    one_line,
+    pipe_table,
+    plain,
+)
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -222,4 +230,6 @@ def _run(element: Any) -> str:
 
 
 def _cell_text(cell: Any) -> str:
+    if cell.get("hMerge") in ("1", "true"):
+        return CONTINUED
     return " ".join(text for body in cell.iterfind(f"{A}txBody") for _, text in _paragraphs(body))

@@ -7,12 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.declared_fields import ALIASES, DECLARED_FIELDS, ID_FIELDS
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.periods import period_of
 from context_engine.ingest.loaders.records import IDENTIFYING, NAMING, record_document, row_title, telling_names
 
 Cell = str | int | float | bool | date | datetime | time | timedelta | None
@@ -27,6 +28,8 @@ _VALUE: Final = re.compile(r"[\s\d.,:/%()+-]*\d[\s\d.,:/%()+-]*")  # a number, d
 _KNOWN: Final = frozenset((*DECLARED_FIELDS, *ID_FIELDS[True], *ALIASES, "name"))
 ID_NAMES: Final = frozenset(ID_FIELDS[True])
 _LEAST_WIDTH: Final = 2
+_MOST_HEAD: Final = 4  # rows
+_LEAST_PERIODS: Final = 2
 _APART: Final = 2
 """Least difference of rows between the ends of two tables side by side; one more row may be a row of totals."""
 
@@ -71,9 +74,10 @@ def find_head(rows: Sequence[TableRow]) -> Head:
     """Return the head of a table.
 
     The head is the first row that is nearly as full as the fullest row near it; the rows above are the caption. A row
-    with a number, a date or two equal texts is not a head; the columns are then named by their letters. With two
-    columns and names on the left, the table is instead one record of pairs. A head with horizontally merged cells has
-    the row below as its second line.
+    with a number or a date is not a head, except for a name followed by periods in order (2024, 2025; Q1, Q2). A row
+    with two equal texts is a head only if the rows below show it. Without a head the columns are named by letters. With
+    two columns and names on the left, the table is instead one record of pairs. A head with horizontally merged
+    cells continues in the row below, up to four rows.
     """
     cells = [row.cells for row in rows]
     counts = [sum(not empty(cell) for cell in row) for row in cells]
@@ -82,10 +86,14 @@ def find_head(rows: Sequence[TableRow]) -> Head:
     if top >= len(rows):
         return Head((), top, top)
     row = cells[top]
-    if rows[top].joined and top + 1 < len(rows) and _all_names(cells[top + 1]):
-        return Head(names_of(_two_lines(row, cells[top + 1])), top, top + 2)
+    last = top
+    while rows[last].joined and last + 1 < min(len(rows), top + _MOST_HEAD) and _all_names(cells[last + 1]):
+        last += 1
+    if last > top:
+        return Head(names_of(_in_one_line(cells[top : last + 1])), top, last + 1)
     texts = _texts(rows[top])
-    if _all_names(row) and len(set(texts)) == len(texts) and not _is_pairs(cells[top:]):
+    names = _all_names(row) and (len(set(texts)) == len(texts) or _is_above_others(rows[top:]))
+    if (names and not _is_pairs(cells[top:])) or _names_periods(rows[top:]):
         return Head(names_of(row), top, top + 1)
     if _is_pairs(cells[top:], headless=not _all_names(row)):
         return Head((), top, top, pairs=True)
@@ -257,10 +265,37 @@ def names_of(row: Sequence[Cell]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _two_lines(upper: Sequence[Cell], lower: Sequence[Cell]) -> list[Cell]:
-    width = max(len(upper), len(lower))
-    pairs = zip([*upper, *[None] * (width - len(upper))], [*lower, *[None] * (width - len(lower))])
-    return [" ".join(dict.fromkeys(str(cell) for cell in pair if not empty(cell))) for pair in pairs]
+def _in_one_line(head: Sequence[Sequence[Cell]]) -> list[Cell]:
+    columns = zip_longest(*head)
+    return [" ".join(dict.fromkeys(str(cell) for cell in column if not empty(cell))) for column in columns]
+
+
+def _is_above_others(rows: Sequence[TableRow]) -> bool:
+    """Whether the rows below show that the first is a head: `is_head`, or a word above values that all have a digit."""
+    known = is_head(rows)
+    columns = ([row.cells[index] for row in rows if index < len(row.cells)] for index in filled_columns(rows[0]))
+    coded = any(len(cells) > 1 and is_wordy(cells[0]) and not any(map(is_wordy, cells[1:])) for cells in columns)
+    return known is True or (known is None and coded)
+
+
+def _names_periods(rows: Sequence[TableRow]) -> bool:
+    """Whether the first row is a name followed by at least two periods in order, and no row below has such periods."""
+    first, below = rows[0].cells, [row.cells for row in rows[1:]]
+    filled = [cell for cell in first if not empty(cell)]
+    periods = [place for cell in filled if (place := period_of(cell)) is not None]
+    named = len(filled) - len(periods)
+    if len(periods) < _LEAST_PERIODS or named > 2 or not below or period_of(filled[0]) is not None:
+        return False
+    if not all(period_of(cell) is not None for cell in filled[named:]) or not all(map(_is_name, filled[:named])):
+        return False
+    ordered = sorted(set(periods))
+    values = [cell for row in below for cell in row[len(first) - len(periods) :] if not empty(cell)]
+    later = sum(period_of(cell) is not None for cell in values)
+    return periods in (ordered, ordered[::-1]) and any(map(_is_value, values)) and later * 2 < len(values)
+
+
+def _is_value(cell: Cell) -> bool:
+    return not isinstance(cell, str) or _VALUE.fullmatch(cell) is not None
 
 
 def caption_of(rows: Sequence[TableRow]) -> str:

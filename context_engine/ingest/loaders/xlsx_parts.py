@@ -12,7 +12,18 @@ from zipfile import ZipFile
 
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.run_marks import marked, written
-from context_engine.ingest.loaders.xlsx_values import Format, Handlers, built_in, format_of, known, local, parse, tree
+from context_engine.ingest.loaders.xlsx_values import (
+    Format,
+    Handlers,
+    built_in,
+    format_of,
+    height,
+    is_on,
+    known,
+    local,
+    parse,
+    tree,
+)
 
 _MOST_PART: Final = 16 << 20
 _MOST_TEXTS: Final = 2_000_000
@@ -100,15 +111,12 @@ class Book:
             if size > _MOST_CHARS or len(texts) > _MOST_TEXTS:
                 raise TooManyTexts
 
-        def height(attributes: Mapping[str, str]) -> None:
-            run["raised"], run["lowered"] = (attributes.get("val") == name for name in ("superscript", "subscript"))
-
         starts = Handlers(
             t=lambda _: chars.clear(),
             rPh=lambda _: phonetic(False),
             r=lambda _: run.clear(),
-            strike=lambda attributes: run.update(struck=_is_on(attributes)),
-            vertAlign=height,
+            strike=lambda attributes: run.update(struck=is_on(attributes)),
+            vertAlign=lambda attributes: run.update(height(attributes)),
         )
         ends = Handlers(t=text, si=item, rPh=lambda: phonetic(True))
         if path:
@@ -131,7 +139,7 @@ class Book:
             if local(group) == "numFmts":
                 codes = {element.get("numFmtId", ""): element.get("formatCode", "") for element in group}
             elif local(group) == "fonts":
-                struck = [any(local(part) == "strike" and _is_on(part.attrib) for part in font) for font in group]
+                struck = [any(local(part) == "strike" and is_on(part.attrib) for part in font) for font in group]
             elif local(group) == "cellXfs":
                 for element in group:
                     number, font = element.get("numFmtId", "0"), element.get("fontId", "")
@@ -235,7 +243,3 @@ def _texts(element: Element, name: str) -> Iterator[str]:
             yield child.text or ""
         else:
             yield from _texts(child, name)
-
-
-def _is_on(attributes: Mapping[str, str]) -> bool:
-    return attributes.get("val", "1") not in ("0", "false")

@@ -8,8 +8,9 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final, NamedTuple
 from zipfile import ZipFile
 
+from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, TableRow, letter
-from context_engine.ingest.loaders.xlsx_values import Handlers, Values, parse
+from context_engine.ingest.loaders.xlsx_values import Handlers, Values, height, is_on, parse
 
 _MOST_MERGES: Final = 10_000
 _MOST_ROW: Final = 1 << 24  # characters
@@ -61,6 +62,7 @@ class SheetRows:
         self._styles: list[str] = []
         self._kind = self._style = self._stored = self._formula = ""
         self._inline: list[str] = []
+        self._run: dict[str, bool] = {}  # how an inline run is written: arguments of `marked`
         self._has_value = self._has_formula = False
 
     def rows(self, source: BinaryIO | Any) -> Iterator[TableRow]:
@@ -71,7 +73,8 @@ class SheetRows:
         """
         starts = Handlers(
             row=self._start_row, c=self._start_cell, col=self._start_column, v=self._clear, f=self._start_formula,
-            t=self._clear, rPh=self._start_phonetic, **dict.fromkeys(_HEADERS, self._clear),
+            t=self._clear, rPh=self._start_phonetic, r=self._start_run, strike=self._strike, vertAlign=self._height,
+            **dict.fromkeys(_HEADERS, self._clear),
         )  # fmt: skip
         ends = Handlers(
             row=self._end_row, c=self._end_cell, v=self._end_value, f=self._end_formula, t=self._end_text,
@@ -112,6 +115,7 @@ class SheetRows:
         self._has_value = self._has_formula = False
         if self._inline:
             self._inline.clear()
+            self._run.clear()
 
     def _start_formula(self, attributes: Mapping[str, str]) -> None:
         self._chars.clear()
@@ -123,6 +127,15 @@ class SheetRows:
     def _end_phonetic(self) -> None:
         self._skipping = False
 
+    def _start_run(self, _: Mapping[str, str]) -> None:
+        self._run.clear()
+
+    def _strike(self, attributes: Mapping[str, str]) -> None:
+        self._run["struck"] = is_on(attributes)
+
+    def _height(self, attributes: Mapping[str, str]) -> None:
+        self._run |= height(attributes)
+
     def _end_value(self) -> None:
         self._stored = "".join(self._chars)
         self._has_value = True
@@ -132,10 +145,10 @@ class SheetRows:
 
     def _end_text(self) -> None:
         if not self._skipping:
-            self._inline.append("".join(self._chars))
+            self._inline.append(marked("".join(self._chars), **self._run))
 
     def _end_cell(self) -> None:
-        stored = "".join(self._inline) if self._inline else self._stored
+        stored = written("".join(self._inline)) if self._inline else self._stored
         value = self._values.value("str" if self._inline else self._kind, stored, self._style) if stored else None
         if value is None and self._has_formula and not (self._has_value and self._kind == "str"):
             self.unsaved += 1

@@ -78,6 +78,16 @@ def local(element: Element) -> str:
     return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
+def is_on(attributes: Mapping[str, str]) -> bool:
+    """Whether an element such as `strike` is not switched off."""
+    return attributes.get("val", "1") not in ("0", "false")
+
+
+def height(attributes: Mapping[str, str]) -> dict[str, bool]:
+    """Return how a run with `vertAlign` is written: arguments of `run_marks.marked`."""
+    return {"raised": attributes.get("val") == "superscript", "lowered": attributes.get("val") == "subscript"}
+
+
 class _Builder(TreeBuilder):
     def doctype(self, *_: Any) -> None:
         _refuse()

@@ -9,7 +9,7 @@ import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls, qn
 
-from context_engine.core.models import DocumentRule
+from context_engine.core.models import DocumentRule, IngestSettings
 from context_engine.ingest.documents import chunks_of, prepare
 from context_engine.ingest.loaded_document import NO_TEXT
 
@@ -276,3 +276,22 @@ def test_a_document_of_a_picture_alone_was_not(refused, saved):
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
     document.add_picture(io.BytesIO(base64.b64decode(pixel)))
     assert refused(saved(document), "a.docx") == NO_TEXT
+
+
+@pytest.mark.parametrize(("changes", "blocks"), [("accept", 1), ("reject", 2)])
+def test_a_deleted_paragraph_mark_joins_two_paragraphs(read, saved, changes, blocks):
+    document = docx.Document()
+    first = document.add_paragraph("The manager calls the holder")
+    first._p.get_or_add_pPr().append(element('<w:rPr><w:del w:id="1" w:author="a"/></w:rPr>'))
+    document.add_paragraph("within ten working days.")
+    (loaded,) = read(saved(document), "a.docx", settings=IngestSettings(tracked_changes=changes))
+    assert loaded.text.split() == ["The", "manager", "calls", "the", "holder", "within", "ten", "working", "days."]
+    assert loaded.text.count("\n\n") == blocks - 1
+
+
+def test_a_last_paragraph_with_a_deleted_mark_is_kept(text):
+    def make(document):
+        last = document.add_paragraph("Nothing follows.")
+        last._p.get_or_add_pPr().append(element('<w:rPr><w:del w:id="1" w:author="a"/></w:rPr>'))
+
+    assert text(make) == "Nothing follows."

@@ -125,3 +125,17 @@ def test_what_is_no_message(refused):
 def test_messages_nested_without_end_do_not_break_the_run(read):
     data = b"Subject: a\nContent-Type: message/rfc822\n\n" * 3_000 + b"Subject: b\n\nwords"
     assert len(read(data, "a.eml")) >= 1
+
+
+def test_a_header_line_of_plain_8_bit_characters_is_read_like_the_text(one):
+    data = "Subject: Gebühr für Überziehung\nFrom: a@b.example\n\nDie Gebühr beträgt 5 € für Überziehungen.\n"
+    loaded = one(data.encode("cp1252"), "a.eml")
+    assert loaded.text.startswith("# Gebühr für Überziehung\n\n")
+    assert loaded.fields["title"] == "Gebühr für Überziehung"
+    assert one(data.encode("utf-8"), "a.eml").fields["title"] == "Gebühr für Überziehung"
+
+
+def test_a_text_labelled_latin_1_is_windows_1252(one):
+    head = "Subject: Fee\nContent-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: 8bit\n\n"
+    data = head.encode() + "Die Gebühr beträgt 5 € – gültig ab Mai.".encode("cp1252")
+    assert one(data, "a.eml").text.endswith("Die Gebühr beträgt 5 € – gültig ab Mai.")

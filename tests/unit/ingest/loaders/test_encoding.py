@@ -58,3 +58,22 @@ def test_a_stray_byte_far_into_a_large_file_is_found_before_anything_is_read(rea
 
 def test_nul_bytes_are_no_text(refused):
     assert refused(b"words\nmore\x00words\n", "a.txt") == "holds NUL bytes, so it is not text"
+
+
+@pytest.mark.parametrize("label", ["iso-8859-1", "ISO8859-1", "latin1", "us-ascii", "windows-1252"])
+def test_a_page_labelled_latin_1_is_windows_1252(one, label):
+    page = f'<meta charset="{label}"><p>Gebühr: 5 € – „fest“</p>'
+    assert one(page.encode("cp1252"), "a.html").text == "Gebühr: 5 € – „fest“"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Kód;Název\nA-1;Řízení tržního rizika\n", "cp1250"),
+        ("Kod;Nazwa\nA-1;Łączna ekspozycja, próg główny\n", "cp1250"),
+    ],
+)
+def test_a_short_text_that_may_be_central_european_names_the_other_reading(read, text, encoding):
+    first, *_ = read(text.encode(encoding), "a.csv")
+    (guess,) = (notice for notice in first.notices if notice.code == "encoding_guessed")
+    assert "in cp1250 it would read" in guess.message or "read as cp1250" in guess.message

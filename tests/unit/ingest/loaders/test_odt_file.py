@@ -208,3 +208,36 @@ def test_a_damaged_text_is_read_as_far_as_it_is_sound(one, zipped):
     loaded = one(zipped(data, {"content.xml": lambda xml: xml[: xml.index(b"words.</text:p></office")]}), "a.odt")
     assert loaded.text.startswith("Sound words.")
     assert loaded.warnings == ("content.xml is damaged (line 1): only its sound part was read",)
+
+
+def test_struck_raised_and_lowered_text(text):
+    styles = "".join(
+        f'<style:style style:name="{name}" style:family="text"><style:text-properties {value}/></style:style>'
+        for name, value in (
+            ("T1", 'style:text-position="super 58%"'),
+            ("T2", 'style:text-position="-33% 58%"'),
+            ("T3", 'style:text-line-through-style="solid"'),
+            ("T4", 'style:text-line-through-style="none" style:text-position="0% 100%"'),
+        )
+    )
+    body = (
+        '<text:p>10<text:span text:style-name="T1">6</text:span> EUR, CO<text:span text:style-name="T2">2</text:span>, '
+        '<text:span text:style-name="T3">old 30 %</text:span> <text:span text:style-name="T4">new</text:span></text:p>'
+    )
+    assert text(body, styles=styles) == "10⁶ EUR, CO₂, ~~old 30 %~~ new"
+
+
+def test_a_head_of_two_rows_becomes_one(text):
+    cell = "<table:table-cell{0}><text:p>{1}</text:p></table:table-cell>".format
+    covered = "<table:covered-table-cell/>"
+    rows = (
+        cell(' table:number-rows-spanned="2"', "Product")
+        + cell(' table:number-columns-spanned="2"', "Retail")
+        + covered,
+        covered + cell("", "Monthly") + cell("", "Yearly"),
+        cell("", "Current") + cell("", "3") + cell("", "30"),
+    )
+    table = "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+    assert text(f"<table:table>{table}</table:table>") == (
+        "| Product | Retail Monthly | Retail Yearly |\n| --- | --- | --- |\n| Current | 3 | 30 |"
+    )

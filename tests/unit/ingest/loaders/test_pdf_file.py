@@ -335,3 +335,46 @@ def test_a_password(refused, one, made):
 
     assert refused(made(locked), "a.pdf") == "has a password: save it without one"
     assert one(made(restricted), "b.pdf").text == "Not to be printed."
+
+
+def test_the_hyphens_of_a_compound_stay(one, made):
+    def fill(pdf):
+        pdf.add_page()
+        for line in ("The state-of-", "the-art review is due, and so is the day-to-", "day report."):
+            pdf.write_line(line)
+
+    assert one(made(fill), "a.pdf").text == "The state-of-the-art review is due, and so is the day-to-day report."
+
+
+def test_a_scan_with_a_stamped_page_number_is_told(one, made):
+    def fill(pdf):
+        pdf.add_page()
+        pdf.write_line("The first page has a text.")
+        pdf.set_auto_page_break(False)
+        for _ in range(2):
+            pdf.add_page()
+            pdf.image(Image.new("RGB", (40, 40), "navy"), x=0, y=0, w=pdf.w, h=pdf.h)
+            pdf.set_y(-20)
+            pdf.write_line(f"Page {pdf.page_no()}")
+
+    (notice, *_) = one(made(fill), "a.pdf").notices
+    assert notice.detail == {"pages": [2, 3]}
+
+
+def test_a_small_picture_beside_little_text_is_no_scan(one, made):
+    def fill(pdf):
+        pdf.add_page()
+        pdf.write_line("The limit is 5 %.")
+        pdf.image(Image.new("RGB", (40, 40), "navy"), w=40)
+
+    assert one(made(fill), "a.pdf").notices == ()
+
+
+def test_embedded_files_are_named(one, made):
+    def fill(pdf):
+        pdf.add_page()
+        pdf.write_line("See the list.")
+        pdf.embed_file(bytes=b"Desk,Limit\nRates,5\n", basename="limits.csv")
+
+    (notice,) = one(made(fill), "a.pdf").notices
+    assert (notice.code, notice.detail) == ("embedded_not_read", {"names": ["limits.csv"]})

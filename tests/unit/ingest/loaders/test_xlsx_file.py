@@ -139,3 +139,13 @@ def test_an_empty_workbook(empty, saved):
 def test_ten_thousand_columns_are_one_error(rows):
     (skipped,) = rows({"S": [[f"c{number}" for number in range(10_000)]]})
     assert skipped.reason == "has a sheet 'S' of over 1,000 columns: it is not a table of records"
+
+
+def test_codes_keep_the_zeros_of_their_number_format(rows):
+    def formats(book):
+        for row, form in enumerate(("00000", '"CC-"0000', "000-00", "0", "0.00"), start=2):
+            book.active.cell(row, 2).number_format = form
+
+    cells = [["Name", "Code"], *([name, value] for name, value in zip("abcde", (42, 7, 123, 5, 6)))]
+    found = [record.fields["Code"] for record in rows({"Codes": cells}, formats)]
+    assert found == ["00042", "CC-0007", "001-23", 5, 6]
