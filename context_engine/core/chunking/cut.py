@@ -13,7 +13,7 @@ from context_engine.core.chunking.contents import ContentsTable, between, withou
 from context_engine.core.chunking.fields import field_pieces
 from context_engine.core.chunking.outline import OutlineSection, outline
 from context_engine.core.chunking.pack import Count, Piece, fit, pack
-from context_engine.core.chunking.spans import Span, atoms, stripped
+from context_engine.core.chunking.spans import Span, atoms, stripped, table_heads
 from context_engine.core.chunking.strategy import ChunkingStrategy
 from context_engine.core.text.markup import has_words
 
@@ -32,16 +32,16 @@ def fixed_pieces(
     """
     sections = outline(without_contents(text, contents))
     starts = [section.start for section in sections]
-    spans = [
-        span
-        for start, end in between(contents, 0, len(text))
-        for span in pack(text, fit(text, atoms(text, start, end), size, count), size, overlap, count, keep_blocks=False)
-    ]
+    spans = (
+        cut_span
+        for span in between(contents, 0, len(text))
+        for cut_span in _cut(text, span, size, overlap, count, keep_blocks=False)
+    )
     pieces: list[Piece] = []
-    for position, (start, end) in enumerate(spans):
+    for position, (content, (start, end)) in enumerate(spans):
         inside = sections[bisect_right(starts, start) - 1 : bisect_left(starts, end)]
         label, path = _common(inside)
-        pieces.append(Piece(text[start:end], (start, end), label, path, position))
+        pieces.append(Piece(content, (start, end), label, path, position))
     return pieces
 
 
@@ -57,6 +57,7 @@ def _common(inside: list[OutlineSection]) -> tuple[str | None, tuple[str, ...]]:
 
 _TINY: Final = 32  # a section of at most 1/32 of a piece is tiny: a rule of one full sentence keeps its own number
 _JOINED: Final = 8  # tiny siblings are joined up to 1/8 of a piece, and a title page of at most that with what follows
+_MOST_HEAD: Final = 4  # the head of a table is repeated if it takes at most 1/4 of a piece
 _SENTENCE: Final = re.compile(r"[^\n]{40,}[.!?。！？:：]\s*$|^\s*\||^[-*]\s", re.MULTILINE)  # or a table, or a list
 
 
@@ -78,11 +79,12 @@ def section_pieces(
     for section in _joined(text, contents, size, tokens):
         span = stripped(text, section.start, section.end)
         fits = tokens(section.start, section.end) <= size
-        for start, end in [span] if fits else _cut(text, span, size, overlap, count):
+        whole = [(text[slice(*span)], span)]
+        for content, (start, end) in whole if fits else _cut(text, span, size, overlap, count):
             if start == end:
                 continue
             bare = not has_words(text[section.body : end])
-            pieces.append(Piece(text[start:end], (start, end), section.label, section.path, len(pieces), bare))
+            pieces.append(Piece(content, (start, end), section.label, section.path, len(pieces), bare))
     return pieces
 
 
@@ -116,8 +118,20 @@ def _within(section: OutlineSection, start: int, end: int) -> OutlineSection:
     return section._replace(start=first, end=last, body=min(max(section.body, first), last))
 
 
-def _cut(text: str, span: Span, size: int, overlap: int, count: Count) -> list[Span]:
-    return pack(text, fit(text, atoms(text, *span), size, count), size, overlap, count)
+def _cut(
+    text: str, span: Span, size: int, overlap: int, count: Count, *, keep_blocks: bool = True
+) -> Iterator[tuple[str, Span]]:
+    """Yield contents and spans; a piece that begins inside a table begins with the head of the table."""
+    heads = [head for head in table_heads(text, *span) if count(head.text) * _MOST_HEAD <= size]
+    if heads and count(text[slice(*stripped(text, *span))]) <= size:
+        heads = []  # one piece holds all of it
+    long = [head for head in heads if not keep_blocks or count(text[head.start : head.end]) > size]
+    limit = size - max((count(f"{head.text}\n") for head in long), default=0)
+    parts = fit(text, atoms(text, *span), limit, count)
+    for start, end in pack(text, parts, limit, overlap, count, keep_blocks=keep_blocks):
+        head = next((head for head in heads if head.body <= start < head.end), None)
+        content = text[start:end] if head is None else f"{head.text}\n{text[start:end]}"
+        yield (content if head is None or count(content) <= size else text[start:end]), (start, end)
 
 
 def _tokens(text: str, count: Count, start: int, end: int) -> int:
@@ -162,7 +176,7 @@ def _siblings_joined(
     return out
 
 
-CHUNKER_VERSION: Final = "6"
+CHUNKER_VERSION: Final = "7"
 """Raised whenever some text is cut differently: documents cut by an older version are then cut again."""
 
 

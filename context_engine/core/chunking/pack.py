@@ -21,7 +21,8 @@ class Piece(NamedTuple):
     """A piece of a document.
 
     Attributes:
-        content: the text; `text[start:end]` of the document, except for the repeated title of a record.
+        content: the text: `text[start:end]` of the document; before it the repeated title of a record, or the head of
+            the table in which the piece begins.
         span: character offsets (start, end) in the document's text; spans come in order, and only white space lies
             outside them.
         section: the section's number; None if missing or if the piece covers several sections.

@@ -20,6 +20,7 @@ _ABBREVIATION: Final = re.compile(
     r"|St|Ltd|Inc|Corp|Co|Plc|approx|dept|est|incl|excl)|\b[A-Z]|^\s*[(]?(?:[a-zA-Z]|[ivxIVX]{1,5}|[\d.()a-z]*\d[\d.()a-z]*)|\n\s*[(]?\d{1,3})$"
 )
 _TABLE: Final = re.compile(r"\s*\|")
+_HEADED: Final = re.compile(r"^[ \t]*\|[^\n]*\n[ \t]*\|[ \t:|-]*-[ \t:|-]*\n", re.MULTILINE)
 _ITEM: Final = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)]|\(\w{1,4}\)|[a-z][.)])\s+\S")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}\s")
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
@@ -43,6 +44,22 @@ class Atom(NamedTuple):
     tokens: int = 0
 
 
+class TableHead(NamedTuple):
+    """The head of a table in Markdown: the row above the rule, and the rule.
+
+    Attributes:
+        text: both lines.
+        start: offset of the head.
+        body: offset of the first row below it.
+        end: offset of the end of the table.
+    """
+
+    text: str
+    start: int
+    body: int
+    end: int
+
+
 class _Block(NamedTuple):
     kind: str
     parts: list[Span]
@@ -63,6 +80,23 @@ def atoms(text: str, start: int, end: int) -> list[Atom]:
     for number, block in enumerate(_glued(text, _blocks(text, start, end))):
         kept_whole = block.kind in ("table", "list", "code")
         out += [Atom(first, last, number, kept_whole) for first, last in block.parts]
+    return out
+
+
+def table_heads(text: str, start: int, end: int) -> list[TableHead]:
+    """Return the heads of the tables in `text[start:end]` that have one, in order.
+
+    >>> table_heads("| Desk | Limit |\\n|---|---|\\n| Rates | 5 |", 0, 42)[0][1:]
+    (0, 27, 42)
+    """
+    out: list[TableHead] = []
+    for match in _HEADED.finditer(text, start, end):
+        body = last = match.end()
+        for first, stop in lines(text, body, end):
+            if not _TABLE.match(text, first, stop):
+                break
+            last = stop
+        out.append(TableHead(match[0].rstrip("\n"), match.start(), body, last))
     return out
 
 
