@@ -134,7 +134,9 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
         yield file_notice(NoticeCode.PAGES_NOT_READ, f"{_listed(broken)} cannot be read: damaged", pages=broken)
     if empty := [number for number, page in numbered if page.pictured]:
         are, they = ("is a picture", "it") if len(empty) == 1 else ("are pictures", "they")
-        left = f"{_listed(empty)} {are} without text, so {they} cannot be read"
+        stamped = any(page.lines for page in pages if page.pictured)
+        without = "with no text but a stamp, such as a page number" if stamped else "without text"
+        left = f"{_listed(empty)} {are} {without}, so {they} cannot be read"
         yield file_notice(NoticeCode.PAGES_NOT_READ, left, pages=empty)
     if unmapped := [number for number, page in numbered if page.unmapped]:
         count = sum(page.unmapped for page in pages)
