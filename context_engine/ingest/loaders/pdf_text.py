@@ -321,17 +321,3 @@ def _blocks(spans: Sequence[tuple[float, float]], least: float) -> list[tuple[fl
         else:
             blocks[-1] = blocks[-1][0], max(right, blocks[-1][1])
     return blocks
-
-
-def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
-    """Reverse each run of turned lines that rises: PDFium begins some at the bottom.
-
-    Args:
-        upright: quarter turns of upright text on the page as shown.
-    """
-    out: list[PdfLine] = []
-    for turn, group in groupby(lines, key=lambda line: line.turn):
-        run = list(group)
-        rising = sum(below.bottom > above.bottom for above, below in pairwise(run))
-        out += reversed(run) if turn != upright and rising > len(run) / 2 else run
-    return out

@@ -1,0 +1,95 @@
+"""PDF: text in reading order, in whatever order it was drawn."""
+
+import fpdf
+import pytest
+
+_RULES = [
+    "The desk keeps a register of collateral.",
+    "The custodian confirms each holding.",
+    "A waiver ends with the year.",
+    "The committee reviews the haircuts.",
+]
+
+
+def _pdf(draw, *, rotation=0):
+    pdf = fpdf.FPDF(unit="pt", format="A4")
+    pdf.add_page()
+    pdf.set_font("helvetica", size=11)
+    draw(pdf)
+    data = bytes(pdf.output())
+    return data.replace(b"/Type /Page\n", b"/Type /Page\n/Rotate %d\n" % rotation) if rotation else data
+
+
+def _words(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1), (3, 0, 1, 2)])
+def test_a_column_is_read_from_the_top_in_any_order_of_drawing(one, order):
+    def draw(pdf):
+        for number in order:
+            pdf.text(60, 200 + 40 * number, _RULES[number])
+
+    assert _words(one(_pdf(draw), "order.pdf").text) == " ".join(_RULES)
+
+
+def test_a_title_drawn_last_comes_first(one):
+    def draw(pdf):
+        for number, rule in enumerate(_RULES):
+            pdf.text(60, 120 + 15 * number, rule)
+        pdf.text(60, 60, "Rules of the collateral desk")
+
+    assert _words(one(_pdf(draw), "title.pdf").text).startswith("Rules of the collateral desk The desk keeps")
+
+
+@pytest.mark.parametrize("upwards", [False, True])
+def test_columns_drawn_upwards_are_read_one_after_the_other(one, upwards):
+    lines = [(side, number) for side in (0, 1) for number in range(4)]
+
+    def draw(pdf):
+        for side, number in reversed(lines) if upwards else lines:
+            pdf.text(
+                60 + 260 * side, 300 + 14 * number, f"{'left' if side == 0 else 'right'} {number}: {_RULES[number]}"
+            )
+
+    text = _words(one(_pdf(draw), "columns.pdf").text)
+    assert [text.index(f"{side} {number}:") for side in ("left", "right") for number in range(4)] == sorted(
+        text.index(f"{side} {number}:") for side in ("left", "right") for number in range(4)
+    )
+
+
+def test_a_heading_over_both_columns_is_read_before_them(one):
+    def draw(pdf):
+        for number in reversed(range(4)):
+            pdf.text(60, 300 + 14 * number, f"left {number}: {_RULES[number]}")
+            pdf.text(320, 300 + 14 * number, f"right {number}: {_RULES[number]}")
+        pdf.text(60, 270, "All of these rules apply to every desk of the bank and to each of its branches abroad")
+
+    text = _words(one(_pdf(draw), "heading.pdf").text)
+    places = [text.index(words) for words in ("All of these", "left 0", "left 3", "right 0", "right 3")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("rotation", [90, 180, 270])
+def test_a_rotated_page_is_read_in_the_order_of_its_text(one, rotation):
+    def draw(pdf):
+        for side in (0, 1):
+            for number in range(30):
+                pdf.text(50 + 270 * side, 90 + 24 * number, f"{side}-{number:02}: {_RULES[number % 4]}")
+
+    text = _words(one(_pdf(draw, rotation=rotation), "turned.pdf").text)
+    places = [text.index(f"{side}-{number:02}:") for side in (0, 1) for number in range(30)]
+    assert places == sorted(places)
+
+
+def test_raised_signs_do_not_change_the_order(one):
+    def draw(pdf):
+        for number, rule in enumerate(_RULES):
+            pdf.set_font("helvetica", size=11)
+            pdf.text(60, 300 + 16 * number, rule)
+            pdf.set_font("helvetica", size=6)
+            pdf.text(70, 296 + 16 * number, "2")
+
+    text = one(_pdf(draw), "raised.pdf").text
+    places = [text.index(rule[-12:]) for rule in _RULES]
+    assert places == sorted(places)
