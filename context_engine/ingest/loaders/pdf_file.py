@@ -34,6 +34,7 @@ from context_engine.ingest.loaders.pdf_layout import joined_tables, laid_out, wi
 from context_engine.ingest.loaders.pdf_left_out import without_contents, without_running_heads
 from context_engine.ingest.loaders.pdf_notes import opened_form
 from context_engine.ingest.loaders.pdf_page import PdfPage, read_page
+from context_engine.ingest.loaders.pdf_rows import with_aligned_rows
 from context_engine.ingest.loaders.pdf_text import PdfLine
 from context_engine.ingest.loaders.source_file import SourceFile
 
@@ -104,7 +105,8 @@ def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
     read = without_margin_tables([page.lines for page in pages])
     edges = without_running_heads(read)
     contents = without_contents(edges.pages)
-    lines = joined_tables(contents.pages)
+    tables = [with_aligned_rows(lines) for lines in contents.pages]
+    lines = joined_tables(tables)
     text, starts = laid_out(lines, [page.notes for page in pages], bookmarks)
     if not text.strip():
         return Skipped(name, _why_empty(pages))
@@ -113,7 +115,7 @@ def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
     if "version" in header:
         fields.pop("version", None)
     unread = (*_unread(pages), *_unread_files(attached))
-    notices = (*unread, *edges.notices, *contents.notices(text), *_tables_read(pages, read, lines))
+    notices = (*unread, *edges.notices, *contents.notices(text), *_tables_read(pages, tables, lines))
     return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
 
 
@@ -171,7 +173,8 @@ def _tables_read(
         on_pages = [number for number, lines in enumerate(read, start=1) if any(line.table for line in lines)]
         sought = [page.table_s for page in pages if page.table_s]
         tables = "1 table" if count == 1 else f"{count:,} tables"
-        message = f"{tables} read as rows, on {_listed(on_pages)}; {sum(sought) / len(sought):.2f} s a page"
+        took = f"; {sum(sought) / len(sought):.2f} s a page" if sought else ""
+        message = f"{tables} read as rows, on {_listed(on_pages)}{took}"
         yield file_notice(NoticeCode.TABLES_READ, message, count=count, pages=on_pages)
     for why in dict.fromkeys(page.unsought for page in pages if page.unsought):
         left = [number for number, page in enumerate(pages, start=1) if page.unsought == why]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaders.markdown import one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import CONTINUED, one_line, pipe_table, plain
 from context_engine.ingest.loaders.pdf_text import PdfLine, PdfTable
 
 _SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
+_SAME_TEXT: Final = 30.0  # points by which they may differ without rulings: the longest text of a page sets them
 _MOST_BELOW: Final = 8  # lines of a note between a table and its continuation on the next page
 Pages = Sequence[Sequence[PdfLine]]
 _LARGER: Final = 1.12  # times the type size of the text
@@ -93,9 +94,14 @@ def _table_goes_on(above: PdfLine, line: PdfLine, page: Sequence[PdfLine]) -> bo
     if above.table is None or line.table is None or line.table.titles:
         return False
     first, second = above.table.edges, line.table.edges
-    if len(first) != len(second) or any(abs(left - two) > _SAME_EDGE for left, two in zip(first, second)):
+    if len(first) != len(second) or above.table.ruled != line.table.ruled:
+        return False
+    differences = [abs(left - two) for left, two in zip(first, second)]
+    if max(differences) > _SAME_EDGE if above.table.ruled else max(differences[:-1]) > _SAME_TEXT:
         return False
     head = line.table.rows[0]
+    if not any(head):
+        return True
     at_end = next(line for line in reversed(page) if not line.edge or line is above) is above
     numbers = any(sign.isdigit() for cell in head for text in cell for sign in text)
     return at_end or numbers or _row_text(head) == _row_text(above.table.rows[0])
@@ -106,7 +112,7 @@ def _with_rows(above: PdfLine, line: PdfLine, page: int) -> PdfLine:
     table, rest = above.table, line.table
     assert table
     assert rest
-    rows = rest.rows[_row_text(rest.rows[0]) == _row_text(table.rows[0]) :]
+    rows = rest.rows[_row_text(rest.rows[0]) in ("", _row_text(table.rows[0])) :]
     if not rows:
         return above
     breaks = (*table.breaks, (len(table.rows), page))
@@ -121,10 +127,14 @@ def _row_text(row: Sequence[Sequence[str]]) -> str:
 def table_text(table: PdfTable, written: Callable[[Sequence[str]], str]) -> tuple[str, list[tuple[int, int]]]:
     """Return a table as Markdown below its titles, and (offset, page index) of the rows that begin a page.
 
+    A table without a head is a row a line.
+
     Args:
         written: function that joins the lines of a cell.
     """
     cells = [[written(cell) for cell in row] for row in table.rows]
+    if not any(cells[0]):
+        return _rows_as_lines(cells[1:], table)
     block = pipe_table(cells)
     text = "\n\n".join((*map(one_line, table.titles), *((block.text,) if block else ())))
     begin = len(text) - (len(block.text) if block else 0)
@@ -132,6 +142,12 @@ def table_text(table: PdfTable, written: Callable[[Sequence[str]], str]) -> tupl
     for line in text[begin:].split("\n"):
         starts.append(starts[-1] + len(line) + 1)
     return text, [(starts[row + 1], page) for row, page in table.breaks]  # the rule below the head is a line too
+
+
+def _rows_as_lines(rows: Sequence[Sequence[str]], table: PdfTable) -> tuple[str, list[tuple[int, int]]]:
+    lines = [" | ".join(cell for cell in row if cell.strip(CONTINUED)) for row in rows]
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    return "\n".join(lines), [(starts[row - 1], page) for row, page in table.breaks]
 
 
 class _Paragraph(NamedTuple):

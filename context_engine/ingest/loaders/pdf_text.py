@@ -59,7 +59,7 @@ class PdfLine(NamedTuple):
 
 
 class PdfTable(NamedTuple):
-    """A table with rulings around its cells.
+    """A table.
 
     Attributes:
         rows: equally many cells each; a cell is its lines.
@@ -67,6 +67,7 @@ class PdfTable(NamedTuple):
         titles: lines above its head, over all columns.
         lines: the same text, not read as a table.
         breaks: (row, page index) where it continues on another page.
+        ruled: whether rulings are drawn around its cells. Without, its first row is empty if it has no head.
     """
 
     rows: tuple[tuple[tuple[str, ...], ...], ...]
@@ -74,6 +75,7 @@ class PdfTable(NamedTuple):
     titles: tuple[str, ...] = ()
     lines: tuple[PdfLine, ...] = ()
     breaks: tuple[tuple[int, int], ...] = ()
+    ruled: bool = True
 
 
 class LineText(NamedTuple):
@@ -237,7 +239,7 @@ class PageText:
         _, floor, _, ceiling = turned(self._box, turn)
         margin = (ceiling - floor) * _MARGIN
         edge = bottom > ceiling - margin or top < floor + margin
-        if edge:  # a page number may be far away in the same object
+        if edge or (len(bare) < _SHORT and " " in bare):  # a page number may be far away in the same object
             spans = self._word_spans(bare, unit, turn)
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]

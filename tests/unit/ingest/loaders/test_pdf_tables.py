@@ -261,7 +261,8 @@ def test_without_the_library_tables_are_text_and_that_is_said(loaded, monkeypatc
 
     monkeypatch.setitem(sys.modules, "pdfplumber", None)
     document = loaded(fill)
-    assert document.text.split() == [*HEAD, "Rates", "10", "Ann", "Credit", "20", "Ben"]
+    words = [word for word in document.text.split() if word.strip("|-")]
+    assert words == [*HEAD, "Rates", "10", "Ann", "Credit", "20", "Ben"]
     notice = codes(document)[NoticeCode.TABLES_AS_TEXT]
     assert dict(notice.detail) == {"pages": [1]}
     assert "pip install 'dify-context-engine[documents]'" in notice.message
