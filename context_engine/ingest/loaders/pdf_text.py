@@ -7,8 +7,10 @@ import math
 import re
 from bisect import bisect
 from collections.abc import Sequence
-from itertools import groupby, islice, pairwise
+from itertools import accumulate, groupby, islice, pairwise
 from typing import Any, Final, NamedTuple
+
+from context_engine.ingest.loaders.pdf_direction import in_logical_order, needs_order
 
 PART_GAP: Final = 0.8  # times the type size: a gap wider than between words
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
@@ -248,9 +250,17 @@ class PageText:
         blocks = _blocks(spans, size * PART_GAP)
         texts = self._cut(bare, unit, turn, blocks) if len(blocks) > 1 else None
         parts = tuple(LinePart(clean(text), *block) for text, block in zip(texts, blocks)) if texts else ()
-        text = " ".join(part.text for part in parts if part.text) if parts else clean(bare)
+        text = " ".join(part.text for part in parts if part.text) if parts else self._ordered(bare, unit, turn)
         left, right = blocks[0][0], blocks[-1][1]
         return PdfLine(text, size, self._is_bold(index), top, bottom, left, right, turn, edge, parts)
+
+    def _ordered(self, bare: str, unit: int, turn: int) -> str:
+        """Return the text of a line; one with right-to-left letters in reading order."""
+        if not needs_order(bare):
+            return clean(bare)
+        places = accumulate(map(units, bare), initial=unit)
+        chars = [(char, self.box_at(at, turn)) for char, at in zip(bare, places) if not char.isspace()]
+        return clean(in_logical_order(chars) or bare)
 
     def _box_of_char(self) -> Box:
         char = self._char

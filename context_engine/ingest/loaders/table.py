@@ -111,7 +111,7 @@ def is_head(rows: Sequence[TableRow]) -> bool | None:
     """
     first, below = rows[0], rows[1:]
     columns = [index for index, cell in enumerate(first.cells) if not empty(cell)]
-    if first.styles and below and not {first.styles[index] for index in columns} & _styles(below[:2]):
+    if first.styles and below and not _styles([first]) & _styles(below[:2]):
         return True
     texts = _texts(first)
     below = [row for row in below if _texts(row) != texts]  # leaves out repetitions of the head
