@@ -277,7 +277,8 @@ class PageText:
         out = []
         for word in islice(_WORD.finditer(bare), _MOST_RECTS):
             first, last = unit + units(bare[: word.start()]), unit + units(bare[: word.end()]) - 1
-            out.append((self.box_at(first, turn)[0], self.box_at(last, turn)[2]))
+            begin, end = self.box_at(first, turn), self.box_at(last, turn)
+            out.append((min(begin[0], end[0]), max(begin[2], end[2])))  # the first may be on the right
         return out
 
     def _spans(self, first: int, last: int, turn: int) -> list[tuple[float, float]]:
