@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from context_engine.core.text import STOP_WORDS, has_cjk, tokens
+from context_engine.core.text import STOP_WORDS, has_unspaced, tokens
 from context_engine.core.text import words as split_words
 from context_engine.core.text.tokens import stems
 
@@ -99,13 +99,20 @@ def meaning(token: str) -> str | None:
     >>> meaning("4.2.1(b)"), meaning("shall"), meaning("rejected"), meaning("committee")
     ('4.2.1(b)', 'shall', 'reject', None)
     """
-    if token in _WORDS or not token.isalpha():
+    if token in _WORDS or not _is_word(token):
         return token
     if len(token) == 1:
-        ordinary = token in "ais" or (has_cjk(token) and token not in _CJK)
+        ordinary = token in "ais" or (has_unspaced(token) and token not in _CJK)
         return None if ordinary else token
     stem = stems([token])[0]
     return stem if stem in _ACT_STEMS else None
+
+
+def _is_word(token: str) -> bool:
+    """Whether a token has only letters and the marks that belong to them."""
+    if token.isalpha() or token.isascii():
+        return token.isalpha()
+    return token[0].isalpha() and all(char.isalpha() or unicodedata.category(char)[0] == "M" for char in token)
 
 
 @lru_cache(maxsize=65_536)

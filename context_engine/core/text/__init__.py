@@ -11,6 +11,7 @@ from context_engine.core.text.normalize import (
     leading,
     normalize,
 )
+from context_engine.core.text.spellings import has_cjk, has_unspaced
 from context_engine.core.text.tokens import (
     ANALYSER_VERSION,
     CLAUSE,
@@ -19,7 +20,6 @@ from context_engine.core.text.tokens import (
     Segmenter,
     bigrams,
     check_segmenter,
-    has_cjk,
     read,
     segmented,
     stems,
@@ -47,6 +47,7 @@ __all__ = [
     "content_sha256",
     "fold",
     "has_cjk",
+    "has_unspaced",
     "has_words",
     "leading",
     "normalize",

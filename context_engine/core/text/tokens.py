@@ -13,11 +13,20 @@ from typing import Any, Final, Literal, NamedTuple
 
 import tantivy
 
+from context_engine.core.text.spellings import (
+    CJK,
+    JOINED,
+    LETTER,
+    UNIT,
+    UNIT_OR_OTHER,
+    has_cjk,
+    has_unspaced,
+    other_spellings,
+)
 from context_engine.errors import MissingExtra
 
 _MOST_STEMS: Final = 200_000
 _known: dict[str, str] = {}
-_analyser: Any = None
 
 
 def stems(words: Sequence[str]) -> list[str]:
@@ -46,15 +55,13 @@ def _learn(words: set[str]) -> dict[str, str]:
     return fresh
 
 
+@lru_cache(maxsize=1)
 def _stemmer() -> Any:
-    global _analyser
-    if _analyser is None:
-        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
-        _analyser = builder.filter(tantivy.Filter.stemmer("english")).build()
-    return _analyser
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+    return builder.filter(tantivy.Filter.stemmer("english")).build()
 
 
-ANALYSER_VERSION: Final = "5"
+ANALYSER_VERSION: Final = "6"
 """Raised whenever `terms` gives another answer for some text: an index built before must be rebuilt."""
 
 LITTLE: Final = 0.2
@@ -79,26 +86,24 @@ _ASKING: Final = """
 """
 
 ASKING_WORDS: Final = frozenset(_ASKING.split())
-"""English words that ask rather than name. A text may hold them, so they are searched for, and count LITTLE: with the
-contractions (`_CONTRACTIONS`) that gives .013 R@10 and .009 MAP@10 to the words of an FAQ, and regulation and abstracts
-change by less than .001."""
+"""English words that ask rather than name; a text may hold them, so they count LITTLE. With `_CONTRACTIONS` that gives
+.013 R@10 and .009 MAP@10 to the words of an FAQ, and regulation and abstracts change by less than .001."""
 
 _INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 """Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
 
 _RAISED: Final = r"[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]"
 _FOOTNOTE: Final = re.compile(rf"{_RAISED}(?<=\d{_RAISED}){_RAISED}*")
-"""The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371. A search skips
-quickly to a leading class of characters, so what must stand before it is looked at second; likewise in `_HYPHEN`."""
+"""The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371. The leading
+class of characters makes the search fast; likewise in `_HYPHEN`."""
 
 _HYPHEN: Final = re.compile(r"[\u2010\u2012\u2013](?:(?<=\w\u2010)(?=\w)|(?<=[A-Za-z][\u2012\u2013])(?=[A-Z0-9]))")
 """Hyphens between word characters (NFKC has made the non-breaking one this one); dashes only as a code has them, for
 between numbers they say "to"."""
 
-_TOKEN: Final = re.compile(r"\w+(?:[-./,'’]\w+|\(\w{1,4}\))*|[%‰$€£¥]")
-_WORD: Final = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*")
-CJK: Final = re.compile(r"[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_CJK_OR_OTHER: Final = rf"({CJK.pattern})|((?:(?!{CJK.pattern}).)+)"
+_TOKEN: Final = re.compile(rf"{LETTER}+(?:[-./,'’]{LETTER}+|\(\w{{1,4}}\))*|[%‰$€£¥]")
+_WORD: Final = re.compile(rf"\d+(?:[.,]\d+)*|(?:(?![\d_]){LETTER})+")
+_TARGET: Final = re.compile(r"\]\((?:https?://|ftp://|mailto:)[^\s()]*\)")
 _CONTRACTED: Final = {"can't": "can", "won't": "will", "shan't": "shall"}
 _CONTRACTIONS: Final = {"d": "would", "ll": "will", "m": "am", "re": "are", "ve": "have"}
 CLAUSE: Final = re.compile(r"(\w+(?:\.\w+)*)((?:\(\w{1,4}\))+)")
@@ -110,20 +115,20 @@ _DEEPEST: Final = 12
 """Maximum number of items dropped from the end of a clause; nothing is cited deeper."""
 
 
-def has_cjk(text: str) -> bool:
-    """Return whether the text holds a Chinese, Japanese or Korean character."""
-    return not text.isascii() and CJK.search(text) is not None
-
-
 def words(text: str) -> list[str]:
     """Return the runs between white space, casefolded, with one spelling of hyphens and without invisible characters.
 
     No search term spans two runs.
     """
-    if not text.isascii():
-        text = _FOOTNOTE.sub(" ", _INVISIBLE.sub("", text))
-        text = _HYPHEN.sub("-", unicodedata.normalize("NFKC", text))
-    return text.casefold().split()
+    return _plain(text).casefold().split()
+
+
+def _plain(text: str) -> str:
+    """Return a text with one spelling of hyphens and of compatible characters, and without invisible ones."""
+    if text.isascii():
+        return text
+    visible = _FOOTNOTE.sub(" ", _INVISIBLE.sub("", text))
+    return _HYPHEN.sub("-", unicodedata.normalize("NFKC", visible))
 
 
 class Reading(NamedTuple):
@@ -142,14 +147,11 @@ class Reading(NamedTuple):
 
 def read(text: str) -> Reading:
     """Return the results of `words`, `tokens` and `terms` for a text."""
-    text_words = words(text)
-    tokens_in, terms_in = (
-        map(_memo(_TOKENS, _tokens_of, text), text_words),
-        map(_memo(_TERMS, _terms_of, text), text_words),
-    )
-    return Reading(
-        len(text_words), tuple(dict.fromkeys(chain.from_iterable(tokens_in))), tuple(chain.from_iterable(terms_in))
-    )
+    plain = _plain(text)
+    text_words = plain.casefold().split()
+    tokens_in = map(_memo(_TOKENS, _tokens_of, text), text_words)
+    distinct = tuple(dict.fromkeys(chain.from_iterable(tokens_in)))
+    return Reading(len(text_words), distinct, tuple(_terms_in(plain, text_words)))
 
 
 def tokens(text: str) -> list[str]:
@@ -167,19 +169,31 @@ def terms(text: str) -> list[str]:
     """Return the search terms of a text in order: stop words left out, English stems, codes whole and in parts.
 
     A code is followed by its shorter names: `4.2.1(b)` by `4.2.1`, `637(4)(b)` by `637(4)` and `637`,
-    `npa-sop-001` by its parts. Neighbouring CJK characters become overlapping pairs.
+    `npa-sop-001` by its parts; F-1208 and F1208 are one code. Neighbouring characters of scripts without spaces become
+    overlapping pairs. Last come the other spellings of numbers and codes. Targets of links are left out.
 
-    >>> terms("Criteria for approving NPA-001 under 4.2.1(b)")
-    ['criteria', 'approv', 'npa-001', 'npa', '001', '4.2.1(b)', '4.2.1']
+    >>> terms("Criteria for approving NPA-001 under 4.2.1(b) up to 5 million")
+    ['criteria', 'approv', 'npa001', 'npa', '001', '4.2.1(b)', '4.2.1', '5', 'million', '5000000']
     """
-    return list(chain.from_iterable(map(_memo(_TERMS, _terms_of, text), words(text))))
+    plain = _plain(text)
+    return list(_terms_in(plain, plain.casefold().split()))
+
+
+def _terms_in(plain: str, text_words: Sequence[str]) -> Iterator[str]:
+    """Yield the terms of a text, given as `_plain` returns it and as its words; targets of links are left out."""
+    if "](" in plain and _TARGET.search(plain):
+        plain = _TARGET.sub("]", plain)
+        text_words = plain.casefold().split()
+    yield from chain.from_iterable(map(_memo(_TERMS, _terms_of, plain), text_words))
+    yield from (spelling.term for spelling in other_spellings(plain))
 
 
 def term_weights(text: str) -> dict[str, float]:
     """Return each term of a query with its weight: 1, or LITTLE for a piece of a code and for a question word.
 
     A question for `DCE-WEB-001` means that document, not every text with "DCE" and "001" in it; "please explain"
-    does not look for texts with these words. If a query has only question words, they weigh 1.
+    does not look for texts with these words. Of "5 million" the number 5000000 weighs 1. If a query has only question
+    words, they weigh 1.
 
     >>> term_weights("please explain the limits of DCE-WEB-001")
     {'pleas': 0.2, 'explain': 0.2, 'limit': 1.0, 'dce-web-001': 1.0, 'dce': 0.2, 'web': 0.2, '001': 0.2}
@@ -189,10 +203,16 @@ def term_weights(text: str) -> dict[str, float]:
         if token in ASKING_WORDS:
             continue
         parts = _parts(token)
-        spoken = parts if CLAUSE.fullmatch(token) or has_cjk(token) else parts[:1]
+        spoken = parts if CLAUSE.fullmatch(token) or has_unspaced(token) else parts[:1]
         weights |= dict.fromkeys((term for term in stems(spoken) if term in weights), 1.0)
-    if has_cjk(text):
-        weights |= {term: 1.0 for term in weights if has_cjk(term)}
+    if has_unspaced(text):
+        weights |= {term: 1.0 for term in weights if has_unspaced(term)}
+    for spelling in other_spellings(_plain(text)):
+        if spelling.written:
+            written = chain.from_iterable(map(terms_of_word, words(spelling.written)))
+            weights |= dict.fromkeys(written, LITTLE) | {spelling.term: 1.0}
+        elif weights[spelling.term] == LITTLE:  # its letters and its number are terms of their own
+            del weights[spelling.term]
     return weights if 1.0 in weights.values() else dict.fromkeys(weights, 1.0)
 
 
@@ -210,8 +230,7 @@ class _WordMemo(dict[str, tuple[str, ...]]):
 
 
 def _memo(memo: _WordMemo, split: Split, text: str) -> Split:
-    """Runs of CJK text hardly recur and would only fill the memo."""
-    return split if has_cjk(text) else memo.__getitem__
+    return split if has_unspaced(text) else memo.__getitem__  # text without spaces would only fill the memo
 
 
 def tokens_of_word(word: str) -> tuple[str, ...]:
@@ -231,11 +250,11 @@ def _tokens_of(word: str) -> tuple[str, ...]:
 def _terms_of(word: str) -> tuple[str, ...]:
     parts = [
         part
-        for token in (_tokens_of(word) if has_cjk(word) else _TOKENS[word])
+        for token in (_tokens_of(word) if has_unspaced(word) else _TOKENS[word])
         if token not in STOP_WORDS
         for part in _parts(token)
     ]
-    return tuple(stems(_cjk_pairs(parts) if has_cjk(word) else parts))
+    return tuple(stems(_pairs(parts) if has_unspaced(word) else parts))
 
 
 _TOKENS: Final = _WordMemo(_tokens_of)
@@ -243,14 +262,14 @@ _TERMS: Final = _WordMemo(_terms_of)
 
 
 def _split(token: str) -> tuple[str, ...]:
-    """Keep a token with a digit whole (a code); split other tokens at punctuation, and CJK text into characters.
+    """Keep a token with a digit whole (a code); split other tokens at punctuation, and text without spaces into units.
 
     An English genitive and underscores around a token are dropped.
     """
     if token.isascii() and token.isalnum():
         return (token,)
-    if has_cjk(token):
-        runs = ((run[1], run[2]) for run in re.finditer(_CJK_OR_OTHER, token))
+    if has_unspaced(token):
+        runs = ((run[1], run[2]) for run in UNIT_OR_OTHER.finditer(token))
         return tuple(part for char, other in runs for part in ((char,) if char else _split_between(other)))
     word = token.strip("_-./,'’").replace("’", "'").removesuffix("'s")
     if len(word) == 1 or any(char.isdigit() for char in word):
@@ -280,22 +299,18 @@ def _parts(token: str) -> tuple[str, ...]:
             rest = rest[: rest.rindex("(")]
             heads.append(rest)
         return tuple(heads)
+    if code := JOINED.fullmatch(token):
+        return code[1] + code[2], code[1], code[2]
     pieces = [piece for piece in re.split(r"[-/]", token) if piece]
     return (token, *pieces) if len(pieces) > 1 else (token,)
 
 
-def _cjk_pairs(words: list[str]) -> list[str]:
+def _pairs(words: list[str]) -> list[str]:
+    """Return words with each run of single units, such as Chinese characters, as its overlapping pairs."""
     out: list[str] = []
-    for index, word in enumerate(words):
-        if len(word) == 1 and CJK.match(word):
-            following = words[index + 1] if index + 1 < len(words) else ""
-            previous = words[index - 1] if index else ""
-            if len(following) == 1 and CJK.match(following):
-                out.append(word + following)
-            elif not (len(previous) == 1 and CJK.match(previous)):
-                out.append(word)
-        else:
-            out.append(word)
+    for is_unit, group in groupby(words, key=lambda word: UNIT.fullmatch(word) is not None):
+        run = list(group)
+        out += [first + second for first, second in pairwise(run)] if is_unit and len(run) > 1 else run
     return out
 
 
@@ -343,11 +358,7 @@ def segmented(text: str, segmenter: Segmenter) -> str:
 
 
 def check_segmenter(segmenter: Segmenter) -> None:
-    """Refuse a segmenter that is not installed.
-
-    Raises:
-        MissingExtra: the extra `cjk` is not installed.
-    """
+    """Raise `MissingExtra` if a segmenter is not installed."""
     if segmenter == "lindera":
         _lindera()
 
@@ -364,9 +375,7 @@ def _spaced(run: str, japanese: bool) -> str:
 
 
 def _runs(words: Sequence[str]) -> Iterator[str]:
-    """Yield runs of words. A run ends only between two words of two or more characters, because a single character is
-    no search term.
-    """
+    """Yield runs of words, which end between two words of several characters: a single one is no search term."""
     pending, short = "", False
     for word in words:
         if pending and not short and len(word) > 1:

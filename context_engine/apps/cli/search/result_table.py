@@ -29,7 +29,7 @@ from context_engine.apps.cli.words import (
 )
 from context_engine.core.models import Decision, NoticeCode, RankedChunk, SearchResult, SourceStatus, Status
 from context_engine.core.text import has_cjk, terms, without_markup
-from context_engine.core.text.tokens import CJK
+from context_engine.core.text.spellings import CJK
 
 _WIDE: Final = 116
 _NARROW: Final = 72
