@@ -40,6 +40,12 @@ _HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
 _CUT: Final = re.compile(r"(-?)(\w+)\u00ad (\w+)")
 _LAST_CUT: Final = re.compile(r"(\w+)-$")
 _AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that splits no word
+_COMPOUND: Final = re.compile(  # these are never one word
+    r"(?i)(?:long|short|medium|near|high|low|mid|full|part|real|large|small|well|cross|third|first|second|single|double"
+    r"|risk|rule|credit|market|client|customer|bank|group|firm|year|quarter|month|event|cash|interest|fixed|cost|value)"
+    r"-(?:terms?|based|wide|weighted|adjusted|related|specific|sensitive|bearing|free|backed|rated|party|parties|risk"
+    r"|level|quality|value|frequency|border|time|scale|cost|margin|class|driven|linked|end|defined|known)"
+)
 _HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 
@@ -340,6 +346,8 @@ def _unsplit(first: str, rest: str, words: Counter[str], *, compound: bool = Fal
     hyphened, joined = f"{first}-{rest}", first + rest
     if rest in _HANGING:
         return f"{first}- {rest}"
+    if _COMPOUND.fullmatch(hyphened) and not words[joined.lower()]:
+        return hyphened
     if compound or not first[-1:].isalpha() or not rest[:1].isalpha() or rest[:1].isupper():
         return hyphened
     written = words.get(hyphened.lower(), 0), words.get(joined.lower(), 0)

@@ -233,7 +233,10 @@ def test_words_cut_at_the_end_of_a_line(one, made):
         (("The years 2019-", "2020 were good."), "The years 2019-2020 were good."),
         (("A 12-", "month term."), "A 12-month term."),
         (("The non-", "European desk."), "The non-European desk."),
-        (("The long- and short-", "term limits."), "The long- and shortterm limits."),
+        (("A long-", "term loan."), "A long-term loan."),
+        (("A third-", "party claim."), "A third-party claim."),
+        (("The counter-", "party claims."), "The counterparty claims."),
+        (("The long- and short-", "term limits."), "The long- and short-term limits."),
         (("See the pre-", "(and post-) trade checks."), "See the pre- (and post-) trade checks."),
     ],
 )
