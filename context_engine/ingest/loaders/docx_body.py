@@ -7,8 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, Numbering
-from context_engine.ingest.loaders.docx_text import Changes, DocxLeftOut, Paragraph, ParagraphReader, W, is_on, value_of
-from context_engine.ingest.loaders.markdown import CONTINUED, MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.docx_text import (
+    Changes,
+    DocxLeftOut,
+    Paragraph,
+    ParagraphReader,
+    W,
+    is_on,
+    run_marks,
+    value_of,
+)
+from context_engine.ingest.loaders.markdown import (
+    CONTINUED,
+    MarkdownBlock,
+    heading,
+    one_line,
+    pipe_table,
+    plain,
+    unlinked,
+)
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, chosen
 
 _ITEM: Final = re.compile(r"\d{1,3}[.)]|-")
@@ -43,6 +60,7 @@ class DocxBody:
         drawn: Callable[[str], Sequence[MarkdownBlock]],
         chunk: Callable[[Any], Sequence[MarkdownBlock]],
         changes: Changes,
+        target: Callable[[str], str],
     ) -> None:
         self._styles = styles
         self._numbering = numbering
@@ -51,7 +69,7 @@ class DocxBody:
         self._chunk = chunk
         self._hidden = styles.hidden()
         self.left_out = DocxLeftOut()
-        self._reader = ParagraphReader(changes, self._hidden, self.left_out)
+        self._reader = ParagraphReader(changes, self._hidden, self.left_out, target, styles.marks)
         self.title = ""
         self._under_title = 0
         self._begun = ""  # the text of paragraphs whose marks were deleted: it goes on in the next one
@@ -87,7 +105,7 @@ class DocxBody:
         style = self._styles.get(name)
         level = outline_level(properties, style)
         bold = level is None and not style.is_title
-        paragraph = self._reader.read(element, bold=bold, hidden=name in self._hidden)
+        paragraph = self._reader.read(element, bold=bold, hidden=name in self._hidden, style=name)
         text = f"{self._begun}{paragraph.text}".strip()
         self._begun = ""
         if text and self._is_joined(properties):
@@ -108,7 +126,7 @@ class DocxBody:
 
     def _block(self, text: str, level: int | None, label: str | None, depth: int, *, is_title: bool) -> MarkdownBlock:
         if is_title and not self.title:
-            self.title, self._under_title = one_line(text), 1
+            self.title, self._under_title = unlinked(one_line(text)), 1
             return heading(1, text)
         numbered = f"{label} {text}" if label and label != BULLET else text
         if level is not None and len(text) <= _MOST_HEADING:
@@ -189,7 +207,7 @@ class DocxBody:
     def _plain(self, element: Any, aside: list[Paragraph]) -> str:
         properties = element.find(f"{W}pPr")
         name = value_of(properties, "pStyle") or ""
-        paragraph = self._reader.read(element, bold=False, hidden=name in self._hidden)
+        paragraph = self._reader.read(element, bold=False, hidden=name in self._hidden, style=name)
         label, _ = self._label(properties, name, self._styles.get(name))
         if paragraph.boxes or paragraph.drawn or paragraph.notes:
             aside.append(paragraph)
@@ -267,6 +285,7 @@ class Styles:
         self._root = root
         self._read: dict[str, Style] = {}
         self._hidden: frozenset[str] | None = None
+        self._marks: dict[str, str] = {}
 
     def get(self, name: str) -> Style:
         """Return a style by its id; an undefined one is empty."""
@@ -288,6 +307,15 @@ class Styles:
             some = self._root is not None and next(self._root.iter(f"{W}vanish"), None) is not None
             self._hidden = frozenset(filter(self._hides, self._elements)) if some else frozenset()
         return self._hidden
+
+    def marks(self, name: str) -> str:
+        """Return the marks of text in a style by its id: struck, raised, lowered."""
+        if name not in self._marks:
+            marks = ""
+            for style in reversed(self._chain(name)):
+                marks = run_marks(style.find(f"{W}rPr"), marks)
+            self._marks[name] = marks
+        return self._marks[name]
 
     def _hides(self, name: str) -> bool:
         run_properties = (style.find(f"{W}rPr") for style in self._chain(name))

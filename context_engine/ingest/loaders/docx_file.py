@@ -1,13 +1,14 @@
 """Word documents: `.docx`, as Word and others write them, including Strict Open XML.
 
 Read, in document order: headings by style or outline level, with the numbers Word counts for them; lists and numbered
-paragraphs with their labels; tables as pipe tables, merged cells repeated down, a table in a cell on the cell's line;
-text in content controls, form fields, text boxes, equations, charts and diagrams; footnotes, endnotes and comments
-below the paragraph that refers to them; page headers and footers once each, below the title; bold words as `**bold**`,
-because they mark definitions; tracked changes as accepted, or as `tracked_changes` says. Fields: core properties a
-person wrote; custom properties and the page header only as labels ("Version: 3.2"). Reported, not read: hidden text,
-tables of contents, embedded files, sub-documents, damaged or missing parts. Not read: page headers with only a page
-number, pictures, link targets. Refused: macros (`.docm`, or a macro part inside), passwords, zip bombs, XML with a
+paragraphs with their labels; tables as pipe tables, merged cells repeated down, a head of several rows as one, a table
+in a cell on the cell's line; text in content controls, form fields, text boxes, equations, charts and diagrams;
+footnotes, endnotes and comments below the paragraph that refers to them; page headers and footers once each, below the
+title; links with their targets; bold words as `**bold**`, because they mark definitions, struck ones as `~~struck~~`,
+raised and lowered ones as in 10⁶ and CO₂; tracked changes as accepted, or as `tracked_changes` says. Fields: core
+properties a person wrote; custom properties and the page header only as labels ("Version: 3.2"). Reported, not read:
+hidden text, tables of contents, embedded files, sub-documents, damaged or missing parts. Not read: page headers with
+only a page number, pictures. Refused: macros (`.docm`, or a macro part inside), passwords, zip bombs, XML with a
 document type.
 """
 
@@ -129,9 +130,14 @@ class DocxDocument:
             drawn=lambda relation: drawn_text(self._package, part, relation),
             chunk=lambda element: self._chunk(part, element),
             changes=self._changes,
+            target=lambda relation: self._target(part, relation),
         )
         self._readers.append(reader)
         return reader
+
+    def _target(self, part: str, name: str) -> str:
+        relation = self._package.relations(part).get(name)
+        return relation.target if relation and relation.outside else ""
 
     def _notes(self, main: str) -> dict[str, Any]:
         """Return footnotes, endnotes and comments by name, without the separator lines Word draws above notes."""

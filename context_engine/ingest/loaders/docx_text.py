@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
+from context_engine.ingest.loaders.markdown import HYPERLINK, LINK_CLOSE, LINK_OPEN, linked, with_links
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
@@ -35,9 +36,7 @@ _CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _WP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
 _V: Final = "{urn:schemas-microsoft-com:vml}"
-_GONE: Final = frozenset(
-    f"{W}{name}" for name in ("pPr", "rPr", "instrText", "delInstrText", "tcPr", "tblPr", "sectPr")
-)
+_GONE: Final = frozenset(f"{W}{name}" for name in ("pPr", "rPr", "delInstrText", "tcPr", "tblPr", "sectPr"))
 _NEW: Final = {f"{W}ins": "inserted", f"{W}moveTo": "moved to here"}
 _OLD: Final = {f"{W}del": "deleted", f"{W}moveFrom": "moved from here"}
 _SIGNS: Final = {
@@ -162,19 +161,31 @@ class ParagraphReader:
         changes: whether tracked changes are read as accepted, as rejected, or both, marked.
         hidden: ids of the styles whose text is hidden.
         left_out: counts the content that is not read.
+        target: returns the address of a relation by its id, or "".
+        style_marks: returns the marks of text in a style by its id: struck, raised, lowered.
     """
 
-    def __init__(self, changes: Changes, hidden: frozenset[str], left_out: DocxLeftOut) -> None:
+    def __init__(
+        self,
+        changes: Changes,
+        hidden: frozenset[str],
+        left_out: DocxLeftOut,
+        target: Callable[[str], str],
+        style_marks: Callable[[str], str],
+    ) -> None:
         gone = {"accept": _OLD, "reject": _NEW}.get(changes, {})
         self.gone = _GONE | frozenset(gone)
         self._marked = {**_NEW, **_OLD} if changes == "both" else {}
         self._hidden = hidden
         self._left_out = left_out
+        self._target = target
+        self._style_marks = style_marks
 
-    def read(self, element: Any, *, bold: bool, hidden: bool = False) -> Paragraph:
+    def read(self, element: Any, *, bold: bool, hidden: bool = False, style: str = "") -> Paragraph:
         """Return the text of a paragraph `w:p`; `bold`: bold words are marked unless all are bold."""
-        run_text = _RunText([], [], [])
-        text = written(_marked("".join(self._parts(element, run_text)), bold=bold))
+        run_text = _RunText([], [], [], [], [], self._style_marks(style))
+        parts = with_links("".join(self._parts(element, run_text)), run_text.targets)
+        text = written(_marked(parts, bold=bold))
         if hidden:
             self._left_out.hidden += len(text.split())
             text = ""
@@ -202,7 +213,9 @@ class ParagraphReader:
     def _run(self, run: Any, run_text: _RunText) -> Iterator[str]:
         properties = run.find(f"{W}rPr")
         if not self._is_hidden(properties):
-            yield from self._parts(run, run_text, _marks(properties))
+            name = value_of(properties, "rStyle")
+            inherited = (self._style_marks(name) if name else "") or run_text.marks
+            yield from self._parts(run, run_text, _marks(properties, inherited))
             return
         text = "".join(self._parts(run, run_text))
         self._left_out.hidden += len(text.split())
@@ -217,6 +230,28 @@ class ParagraphReader:
     def _change(self, element: Any, run_text: _RunText) -> str:
         text = "".join(self._parts(element, run_text))
         return f"[{self._marked[element.tag]}: {text}]" if text.strip() else text
+
+    def _link(self, element: Any, run_text: _RunText) -> str:
+        return linked("".join(self._parts(element, run_text)), self._target(element.get(f"{REL}id") or ""))
+
+    def _field(self, element: Any, run_text: _RunText) -> str:
+        link = HYPERLINK.match(element.get(f"{W}instr") or "")
+        text = "".join(self._parts(element, run_text))
+        return linked(text, link[1]) if link else text
+
+    def _instruction(self, element: Any, run_text: _RunText) -> str:
+        run_text.instructions.append(element.text or "")
+        return ""
+
+    def _field_mark(self, element: Any, run_text: _RunText) -> str:
+        kind = element.get(f"{W}fldCharType")
+        if kind == "begin":
+            run_text.instructions.clear()
+        if kind == "separate" and (link := HYPERLINK.match("".join(run_text.instructions))):
+            run_text.targets.append(link[1])
+            return LINK_OPEN
+        value = "".join(self._parts(element, run_text))  # of a form field
+        return f"{LINK_CLOSE}{value}" if kind == "end" else value
 
     def _math(self, element: Any, run_text: _RunText) -> str:
         return MATH[element.tag](element, lambda part: "".join(self._parts(part, run_text)))
@@ -275,6 +310,9 @@ class _RunText(NamedTuple):
     boxes: list[Any]
     notes: list[str]
     drawn: list[str]
+    instructions: list[str]
+    targets: list[str]
+    marks: str  # of the paragraph's style
 
 
 _READERS: Final = {
@@ -283,6 +321,10 @@ _READERS: Final = {
     **dict.fromkeys(_DRAWN, ParagraphReader._drawing),
     **dict.fromkeys(MATH, ParagraphReader._math),
     f"{W}br": ParagraphReader._break,
+    f"{W}hyperlink": ParagraphReader._link,
+    f"{W}fldSimple": ParagraphReader._field,
+    f"{W}instrText": ParagraphReader._instruction,
+    f"{W}fldChar": ParagraphReader._field_mark,
     f"{W}sym": ParagraphReader._symbol,
     f"{W}ruby": ParagraphReader._ruby,
     f"{W}txbxContent": ParagraphReader._box,
@@ -306,13 +348,22 @@ def is_on(properties: Any | None, name: str) -> bool:
     return child is not None and child.get(f"{W}val", "1") not in ("0", "false", "off", "none")
 
 
-def _marks(properties: Any | None) -> str:
+def _marks(properties: Any | None, inherited: str) -> str:
     """Return the marks of a run: bold, then struck, then raised or lowered."""
     if properties is None:
-        return ""
-    struck = is_on(properties, "strike") or is_on(properties, "dstrike")
-    height = {"superscript": RAISED, "subscript": LOWERED}.get(value_of(properties, "vertAlign") or "", "")
-    return (_BOLD if is_on(properties, "b") else "") + (STRUCK if struck else "") + height
+        return inherited
+    return (_BOLD if is_on(properties, "b") else "") + run_marks(properties, inherited)
+
+
+def run_marks(properties: Any | None, inherited: str = "") -> str:
+    """Return the marks of text with run properties `w:rPr`, struck before raised or lowered."""
+    struck, height = STRUCK if STRUCK in inherited else "", inherited.replace(STRUCK, "")
+    switches = [] if properties is None else [properties.find(f"{W}{name}") for name in ("strike", "dstrike")]
+    if any(switch is not None for switch in switches):
+        struck = STRUCK if is_on(properties, "strike") or is_on(properties, "dstrike") else ""
+    if (align := value_of(properties, "vertAlign")) is not None:
+        height = {"superscript": RAISED, "subscript": LOWERED}.get(align, "")
+    return struck + height
 
 
 def _marked(text: str, *, bold: bool) -> str:

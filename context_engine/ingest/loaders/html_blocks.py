@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Final, cast
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.loaded_document import file_notice, quoted
+from context_engine.ingest.loaders.html_controls import CONTROLS, shown
 from context_engine.ingest.loaders.html_hidden import hides
-from context_engine.ingest.loaders.markdown import CONTINUED, MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import (
+    CONTINUED,
+    MarkdownBlock,
+    heading,
+    linked,
+    one_line,
+    pipe_table,
+    plain,
+)
 from context_engine.ingest.loaders.mathml import formula
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
@@ -38,12 +47,6 @@ _BOILERPLATE: Final = frozenset(
 _MARKUP: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _NAVIGATION: Final = "navigation, page heads and feet"
 _HIDDEN_TEXT: Final = "hidden text"
-CONTROLS: Final = frozenset(("img", "area", "input", "textarea", "select"))
-"""Elements whose text is in their attributes, or is chosen from several."""
-_PRESSED: Final = frozenset(("submit", "button", "reset", "image"))
-_NOT_SHOWN: Final = frozenset(("hidden", "password", "file"))
-_NAMES_A_FILE: Final = re.compile(r"\S+\.\w{3,4}")
-_KIND: Final = "controls of forms"
 _BLOCK_TAGS: Final = (
     "address article blockquote body center dd details div dl dt fieldset figcaption figure footer form header hr html "
     "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
@@ -131,47 +134,6 @@ def _words(node: LexborNode, tag: str) -> str:
     return one_line(" ".join(unescape(_MARKUP.sub(" ", node.html or "")).split()))
 
 
-def shown(node: LexborNode, aside: Boilerplate) -> str:
-    """Return the text shown by a picture or control, with spaces around it; its unused options go to `aside`."""
-    attributes = node.attributes
-    if node.tag in ("img", "area"):
-        text = one_line(attributes.get("alt") or "")
-        return f" [Picture: {text}] " if any(map(str.isalnum, text)) and not _NAMES_A_FILE.fullmatch(text) else ""
-    if node.tag == "textarea":
-        return f" {one_line(node.text() or '')} "
-    if node.tag == "select":
-        return f" {_chosen(node, aside)} "
-    return f" {_input(attributes, aside)} "
-
-
-def _input(attributes: dict[str, str | None], aside: Boilerplate) -> str:
-    kind = (attributes.get("type") or "text").strip().lower()
-    value = one_line(attributes.get("value") or "")
-    if kind in _NOT_SHOWN:
-        return ""
-    if kind in ("checkbox", "radio"):
-        return "[x]" if "checked" in attributes else "[ ]"
-    if kind in _PRESSED:
-        aside.keep(_KIND, value or one_line(attributes.get("alt") or ""))
-        return ""
-    if not value:
-        aside.keep(_KIND, one_line(attributes.get("placeholder") or ""))
-    return value
-
-
-def _chosen(node: LexborNode, aside: Boilerplate) -> str:
-    options = node.css("option")
-    chosen = [option for option in options if "selected" in option.attributes]
-    if not chosen and "multiple" not in node.attributes:
-        chosen = options[:1]
-    ids = {option.mem_id for option in chosen}
-    others = (one_line(option.text() or "") for option in options if option.mem_id not in ids)
-    groups = (one_line(group.attributes.get("label") or "") for group in node.css("optgroup"))
-    for text in (*groups, *others):
-        aside.keep(_KIND, text)
-    return ", ".join(text for option in chosen if (text := one_line(option.text() or "")))
-
-
 class HtmlBlocks:
     """Turns one element into blocks.
 
@@ -200,6 +162,7 @@ class HtmlBlocks:
         self._mark = ""  # the mark that the next block of a list item begins with
         self._bold = 0
         self._runs: list[str] = []  # the marks of the open runs
+        self._link: tuple[str, int, int, int] | None = None  # target, place in `_inline`, and open marks of a link
         self._out: list[MarkdownBlock] = []
 
     def blocks(self) -> list[MarkdownBlock]:
@@ -220,7 +183,7 @@ class HtmlBlocks:
         if tag in _BLOCKS or _HEADING.fullmatch(tag):
             self._flush()
         if tag in CONTROLS:
-            self._inline.append(shown(node, self.aside))
+            self._inline.append(shown(node, self.aside.keep))
         elif tag == "math":
             self._inline.append(f" {formula(node)} ")
         elif tag == "table" and _is_table(node):
@@ -238,6 +201,8 @@ class HtmlBlocks:
             self._mark = self._next_mark()
         elif tag == "br":
             self._inline.append("\n")
+        elif tag == "a":
+            self._link = (node.attributes.get("href") or "", len(self._inline), self._bold, len(self._runs))
         elif tag == "pre":
             self._out.append(MarkdownBlock(f"```\n{(node.text() or '').strip()}\n```"))
         elif tag in ("b", "strong", "dt"):
@@ -253,6 +218,11 @@ class HtmlBlocks:
             self._inline.append("\x00" if self._bold == 0 else "")
         elif self._runs and _RUNS.get(tag) == self._runs[-1]:
             self._inline.append(self._runs.pop())
+        elif tag == "a" and self._link:
+            target, start, bold, runs = self._link
+            if (bold, runs) == (self._bold, len(self._runs)):
+                self._inline[start:] = [linked("".join(self._inline[start:]), target)]
+            self._link = None
         if match := _HEADING.fullmatch(tag):
             text = one_line(written("".join(self._inline).replace("\x00", "")))
             self._inline = list(self._runs)
@@ -265,6 +235,7 @@ class HtmlBlocks:
             self._mark = ""
 
     def _flush(self) -> None:
+        self._link = None  # a link around blocks
         text = _lines("".join([*self._inline, *reversed(self._runs)]))
         self._inline = [*(["\x00"] if self._bold else []), *self._runs]
         if not text:
@@ -311,16 +282,22 @@ class HtmlBlocks:
         return out
 
     def _cell_text(self, cell: LexborNode) -> str:
-        parts = []
+        parts: list[str] = []
+        link: tuple[str, int] | None = None
         for event, node in _walk(cell, self._is_dropped, lambda node: node.tag in CONTROLS or node.tag == "math"):
             if event == "text":
                 parts.append(node.text_content or "")
             elif node.tag in CONTROLS:
-                parts.append(shown(node, self.aside) if event == "open" else "")
+                parts.append(shown(node, self.aside.keep) if event == "open" else "")
             elif node.tag == "math":
                 parts.append(f" {formula(node)} " if event == "open" else "")
             elif node.tag == "br" or node.tag in _BLOCKS:
                 parts.append(" ")
+            elif node.tag == "a" and event == "open":
+                link = (node.attributes.get("href") or "", len(parts))
+            elif node.tag == "a" and link:
+                parts[link[1] :] = [linked("".join(parts[link[1] :]), link[0])]
+                link = None
             elif node.tag in _RUNS:
                 parts.append(_RUNS[node.tag])
         return one_line(written("".join(parts)))

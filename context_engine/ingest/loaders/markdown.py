@@ -10,6 +10,16 @@ CONTINUED: Final = "\x04"
 """The text of a cell that a merged cell to its left covers."""
 _MOST_HEAD: Final = 3  # rows
 _MOST_LEVEL: Final = 6
+LINK_OPEN: Final = "\x0e"
+LINK_CLOSE: Final = "\x0f"
+"""Marks around the words of a field that is a link; no document holds these characters."""
+HYPERLINK: Final = re.compile(r'\s*HYPERLINK\s+"([^"]+)"', re.IGNORECASE)
+"""The instruction of such a field in a document of Word."""
+_MOST_ADDRESS: Final = 500
+_ADDRESS: Final = re.compile(r"(?i)(?:https?://|ftp://|mailto:)[^\x00-\x20\x7f]+")
+_SCHEME: Final = re.compile(r"(?i)^(?:https?://|ftp://|mailto:)")
+_ESCAPED: Final = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "<": "%3C", ">": "%3E", "|": "%7C", "\\": "%5C"})
+_LINK: Final = re.compile(r"\[([^\[\]\n]+)\]\((?:https?://|ftp://|mailto:)[^\s()<>|]+\)", re.IGNORECASE)
 _LIKE_HEADING: Final = re.compile(r"#{1,6}\s")
 
 
@@ -33,8 +43,40 @@ def joined(blocks: Iterable[MarkdownBlock]) -> str:
 
 
 def heading(level: int, text: str) -> MarkdownBlock:
-    """Return a heading; levels deeper than 6 become 6."""
-    return MarkdownBlock(f"{'#' * min(level, _MOST_LEVEL)} {one_line(text)}")
+    """Return a heading without link targets; levels deeper than 6 become 6."""
+    return MarkdownBlock(f"{'#' * min(level, _MOST_LEVEL)} {unlinked(one_line(text))}")
+
+
+def linked(text: str, target: str) -> str:
+    """Return the words of a link with its target: `[words](https://bank.example/limits)`.
+
+    The words alone are returned if the target is no address of the web or of mail, is very long, or is the words
+    themselves; so are words over several lines.
+    """
+    words, address = text.strip(), target.strip().translate(_ESCAPED)
+    if not words or "\n" in words or not _ADDRESS.fullmatch(address) or len(address) > _MOST_ADDRESS:
+        return text
+    if words.rstrip("/") in (address.rstrip("/"), _SCHEME.sub("", address).rstrip("/")) or "[" in words or "]" in words:
+        return text
+    start = text.index(words)
+    return f"{text[:start]}[{words}]({address}){text[start + len(words) :]}"
+
+
+def with_links(text: str, targets: Sequence[str]) -> str:
+    """Return a text with the links of its fields, which stand between two marks."""
+    if not targets:
+        return text.replace(LINK_CLOSE, "")
+    first, *parts = text.split(LINK_OPEN)
+    out = [first]
+    for part, target in zip(parts, targets):
+        words, closed, rest = part.partition(LINK_CLOSE)
+        out.append(f"{linked(words, target) if closed else words}{rest}")
+    return "".join(out).replace(LINK_CLOSE, "")
+
+
+def unlinked(text: str) -> str:
+    """Return a text without the targets that `linked` wrote."""
+    return _LINK.sub(r"\1", text)
 
 
 def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:

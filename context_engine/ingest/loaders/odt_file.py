@@ -1,11 +1,12 @@
 """OpenDocument texts: `.odt`.
 
-Read, in document order: headings by their level, lists with their marks, tables as pipe tables, text boxes and shapes
-below the paragraph they are anchored to, charts as tables and equations, footnotes, endnotes and comments below their
-paragraph; page headers and footers once each, below the title; tracked changes as accepted, or as `tracked_changes`
-says. Fields: properties a person wrote. Reported, not read: hidden text, tables of contents and indexes, other objects,
-damaged parts. Not read: pictures, forms, link targets. Refused: macros, passwords, zip bombs, XML with a document
-type.
+Read, in document order: headings by their level, lists with their marks, tables as pipe tables with a head of several
+rows as one, text boxes and shapes below the paragraph they are anchored to, charts as tables and equations, footnotes,
+endnotes and comments below their paragraph; page headers and footers once each, below the title; links with their
+targets; struck words as `~~struck~~`, raised and lowered ones as in 10⁶ and CO₂; tracked changes as accepted, or as
+`tracked_changes` says. Fields: properties a person wrote. Reported, not read: hidden text, tables of contents and
+indexes, other objects, damaged parts. Not read: pictures, forms. Refused: macros, passwords, zip bombs, XML with a
+document type.
 """
 
 from __future__ import annotations

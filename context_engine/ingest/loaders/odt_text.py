@@ -8,7 +8,16 @@ from typing import Any, Final
 
 from context_engine.ingest.loaders.docx_numbering import BULLET, numeral
 from context_engine.ingest.loaders.docx_text import Changes
-from context_engine.ingest.loaders.markdown import CONTINUED, MarkdownBlock, heading, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import (
+    CONTINUED,
+    MarkdownBlock,
+    heading,
+    linked,
+    one_line,
+    pipe_table,
+    plain,
+    unlinked,
+)
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
@@ -39,10 +48,8 @@ class OdtLists:
     """Counts list items in document order; `roots` hold the list styles."""
 
     def __init__(self, roots: Sequence[Any]) -> None:
-        list_styles = (
-            list_style for root in roots for list_style in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style")
-        )
-        self._styles = {_name(list_style): _levels(list_style) for list_style in list_styles}
+        styles = (style for root in roots for style in root.iter(f"{TEXT}list-style", f"{TEXT}outline-style"))
+        self._styles = {_name(style): _levels(style) for style in styles}
         self._open: list[str] = []
         self._counts: dict[tuple[str, int], int] = {}
 
@@ -187,7 +194,7 @@ class OdtBody:
         if self._is_hidden_style(names):
             self.hidden, text = self.hidden + len(text.split()), ""
         if text and "title" in names[:2] and not self.title:
-            self.title, self._under_title = one_line(text), 1
+            self.title, self._under_title = unlinked(one_line(text)), 1
             yield heading(1, text)
         elif text and element.tag == f"{TEXT}h":
             level = element.get(f"{TEXT}outline-level") or "1"
@@ -232,6 +239,8 @@ class OdtBody:
                 beside, self._below = self._below, []
                 drawn = self._drawn(child)
                 self._below = [*beside, *drawn, *self._below]
+            elif tag == f"{TEXT}a":
+                yield linked("".join(self._parts(child)), child.get(f"{_XLINK}href") or "")
             elif tag not in _GONE:
                 marks = self._marks_of(child)
                 yield from (marks, *self._parts(child), marks[::-1])
@@ -385,7 +394,7 @@ def _count(cell: Any, name: str) -> int:
 
 
 def _bare(text: str) -> str:
-    """Return a block on one line without marks; a table has "," between cells and ";" between rows."""
+    """Return a block on one line, a table with "," between cells and ";" between rows."""
     if not text.startswith("| "):
         return text.removeprefix("- ")
     rows = [line.strip("| ").split(" | ") for line in text.split("\n") if not line.startswith("| ---")]

@@ -1,19 +1,20 @@
 """PDF: `.pdf`.
 
-Read: the text page by page; lines joined to paragraphs by the space between them; words hyphenated at the end of a
-line, column or page put together; interwoven columns one after the other; turned pages and turned text; invisible text
-(text recognised under a picture) and text outside the page; headings named by bookmarks, set in larger type, or
-numbered and bold; each page's number (`pages`). Tables with rulings around their cells are pipe tables; one that
-continues over several pages has its head once. The values of form fields ("Borrower: Harbour Ltd") and annotations
-("[Note: …]") follow the text of each page, except those that the page prints in the same place.
-Fields: the document properties a person wrote, and the labels in page headers and footers ("Version: 3.2").
+Read: the text page by page, from the top in any order of drawing; lines joined to paragraphs by the space between them;
+words hyphenated at the end of a line, column or page put together; interwoven columns one after the other; turned pages
+and turned text; Hebrew and Arabic lines with their codes in reading order; invisible text (text recognised under a
+picture) and text outside the page; headings named by bookmarks, set in larger type, or numbered and bold; each page's
+number (`pages`). Tables are pipe tables, with rulings around their cells or with gaps between their columns; one that
+continues over several pages has its head once, and one without a head is a row a line. The values of form fields
+("Borrower: Harbour Ltd") and annotations ("[Note: …]") follow the text of each page, except those that the page prints
+in the same place. Fields: the document properties a person wrote, and the labels in page headers and footers
+("Version: 3.2").
 
 Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
 they first occur; tables of contents; hidden fields and annotations. Also reported: tables read as rows, pages that are
-pictures or damaged, and letters without a Unicode mapping. Not read: tables without rulings as tables (their cells
-follow each other in reading order), pictures, links, attachments, passwords in fields, XFA forms beyond their plain
-fields; scripts are not run. A document of only pictures is an error. Refused: passwords, over 5,000 pages, streams that
-unpack to over 256 MB.
+pictures, scans with only a stamp, damaged pages, attachments, and letters without a Unicode mapping. Not read:
+pictures, targets of links, passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of
+only pictures is an error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _KINDS: Final = {
     1: "Note", 3: "Text", 9: "Highlight", 10: "Underline", 11: "Underline", 12: "Struck out", 13: "Stamp",
     14: "Insertion", 17: "Attachment", 28: "Redaction",
 }  # fmt: skip
-_LINK, _POPUP, _WIDGET = 2, 16, 20  # FPDF_ANNOT_…
+_LINK, _STRIKE_OUT, _POPUP, _WIDGET = 2, 12, 16, 20  # FPDF_ANNOT_…
 _PUSH, _CHECK_BOX, _RADIO, _COMBO, _LIST, _TEXT = range(1, 7)  # FPDF_FORMFIELD_…
 _COUNTED: Final = re.compile(r"\[\d+\]")
 Form = Any
@@ -45,11 +45,18 @@ def opened_form(document: Any) -> Iterator[Form | None]:
 
 
 class Notes(NamedTuple):
-    """The labelled texts of a page's fields and annotations; `drawn` if a visible one only draws its text."""
+    """The texts of a page's fields and annotations.
+
+    Attributes:
+        shown, hidden: with their labels.
+        drawn: whether a visible one only draws its text.
+        struck: words of the page that annotations strike out.
+    """
 
     shown: Sequence[str] = ()
     hidden: Sequence[str] = ()
     drawn: bool = False
+    struck: Sequence[str] = ()
 
 
 def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> Notes:
@@ -89,6 +96,7 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
     drawn = False
     shown: dict[str, None] = {}
     hidden: dict[str, None] = {}
+    struck: list[str] = []
     for number, state in enumerate(states):
         annotation = raw.FPDFPage_GetAnnot(page.raw, number)
         if not annotation:
@@ -97,13 +105,28 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
             note = _note(annotation, form, state)
             bare = _bare(note.text) if note else ""
             unseen = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
+            if raw.FPDFAnnot_GetSubtype(annotation) == _STRIKE_OUT and not unseen:
+                struck += _words_under(annotation, text_page)
             if note is None:
                 drawn = drawn or (not unseen and _draws_text(annotation, form))
             elif not (bare and bare in text and _is_printed_there(annotation, text_page, bare)):
                 (hidden if unseen else shown)[note.labelled] = None
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
-    return Notes(list(shown), [note for note in hidden if note not in shown], drawn)
+    return Notes(list(shown), [note for note in hidden if note not in shown], drawn, struck)
+
+
+def _words_under(annotation: Any, text_page: Any) -> Iterator[str]:
+    """Yield the words under each line of an annotation that marks text."""
+    from pypdfium2 import raw
+
+    quad = raw.FS_QUADPOINTSF()
+    for number in range(min(raw.FPDFAnnot_CountAttachmentPoints(annotation), _MOST_OBJECTS)):
+        if raw.FPDFAnnot_GetAttachmentPoints(annotation, number, ctypes.byref(quad)):
+            across, along = (quad.x1, quad.x2, quad.x3, quad.x4), (quad.y1, quad.y2, quad.y3, quad.y4)
+            words = " ".join(text_page.get_text_bounded(min(across), min(along), max(across), max(along)).split())
+            if words:
+                yield words
 
 
 def _draws_text(annotation: Any, form: Form | None) -> bool:

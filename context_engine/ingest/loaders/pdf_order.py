@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from statistics import mean
 from typing import Final, NamedTuple
 
-from context_engine.ingest.loaders.pdf_text import PART_GAP, LinePart, PdfLine
+from context_engine.ingest.loaders.pdf_text import PART_GAP, Box, LinePart, PdfLine
 
 _LEAST_ROWS: Final = 3  # with text on both sides
 _LEAST_LENGTH: Final = 15  # mean characters of a line of running text
@@ -45,6 +45,15 @@ def from_the_top(lines: Sequence[PdfLine], upright: int) -> list[PdfLine]:
         else:
             out += reversed(run) if turn != upright and rising > len(run) / 2 else run
     return out
+
+
+def order_of_boxes(boxes: Sequence[Box]) -> list[int]:
+    """Return the numbers of boxes in the order in which they are read: from the top, and column by column."""
+    lines = [
+        PdfLine(str(number), 0.0, bold=False, top=top, bottom=bottom, left=left, right=right)
+        for number, (left, bottom, right, top) in enumerate(boxes)
+    ]
+    return [int(line.text) for line in _from_the_top(lines)]
 
 
 def _is_disordered(lines: Sequence[PdfLine]) -> bool:

@@ -60,13 +60,14 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
             tables = _tables(page, reader, texts)
             lines = from_the_top(tables.lines, page.get_rotation() // 90)
             notes = notes_of(page, text_page, reader.text, form)
+            lines, struck = _with_struck(lines, notes.struck)
         finally:
             text_page.close()
         pictured = _pictured(page, drawn=not notes.shown) if not lines else _is_stamped(lines) and _is_scan(page)
         drawn = _drawn(document, index, page, texts, notes) if notes.drawn else []
         return PdfPage(
             in_reading_order(lines),
-            [*notes.shown, *drawn],
+            [*(f"[Struck out: {words}]" for words in struck), *notes.shown, *drawn],
             notes.hidden,
             pictured,
             unmapped,
@@ -107,6 +108,20 @@ def _tables(page: Any, reader: PageText, texts: Sequence[LineText]) -> _PageLine
     if not grids:
         return _PageLines(lines)
     return _PageLines(with_tables(reader, texts, grids, turn), time.perf_counter() - started)
+
+
+def _with_struck(lines: Sequence[PdfLine], struck: Sequence[str]) -> tuple[list[PdfLine], list[str]]:
+    """Mark the struck words of a page where they stand; return the lines, and the words that occur more than once."""
+    out, left = list(lines), []
+    for words in struck:
+        places = [number for number, line in enumerate(out) if words in line.text]
+        if len(places) != 1 or out[places[0]].table or out[places[0]].text.count(words) != 1:
+            left.append(words)
+            continue
+        line = out[places[0]]
+        parts = tuple(part._replace(text=part.text.replace(words, f"~~{words}~~")) for part in line.parts)
+        out[places[0]] = line._replace(text=line.text.replace(words, f"~~{words}~~"), parts=parts)
+    return out, left
 
 
 def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], notes: Notes) -> list[str]:

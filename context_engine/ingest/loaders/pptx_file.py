@@ -1,16 +1,19 @@
 """Presentations: `.pptx`. The number of a slide is its page.
 
-Read, slide by slide: the title as a heading, text boxes and shapes (grouped ones too), lists with their levels, tables
-as pipe tables, charts and diagrams, comments, and the speaker's notes; a footer common to all slides once. Fields:
-core properties a person wrote. Reported, not read: hidden slides, embedded files, damaged or missing parts. Not read:
-the text of layouts and masters, slide numbers, pictures, sounds, animations, link targets. Refused: macros (`.pptm`, or
-a macro part inside), passwords, zip bombs, XML with a document type.
+Read, slide by slide: the title as a heading, text boxes and shapes (grouped ones too) by their place on the slide,
+lists with their levels, links with their targets, tables as pipe tables, charts and diagrams, comments, and the
+speaker's notes; a footer common to all slides once. Fields: core properties a person wrote. Reported, not read: hidden
+slides, embedded files, damaged or missing parts. Not read: the text of layouts and masters, slide numbers, pictures,
+sounds, animations. Refused: macros (`.pptm`, or a macro part inside), passwords, zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import combinations, starmap
 from typing import Any, Final
 from zipfile import ZipFile
 
@@ -24,11 +27,15 @@ from context_engine.ingest.loaders.markdown import (
     MarkdownBlock,
     heading,
     joined,
+    linked,
     one_line,
     pipe_table,
     plain,
+    unlinked,
 )
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
+from context_engine.ingest.loaders.pdf_order import order_of_boxes
+from context_engine.ingest.loaders.pdf_text import Box
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
 
@@ -44,6 +51,9 @@ _LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are list it
 _FEET: Final = ("ftr", "dt", "hdr")
 _NO_TEXT: Final = ("sldNum", "sldImg")
 _MOST_DEPTH: Final = 8
+_MOST_PLACED: Final = 300  # shapes that are put in order
+_PLACED: Final = tuple(f"{P}{name}" for name in ("sp", "graphicFrame", "grpSp", "cxnSp"))
+_FRAMES: Final = (f"{P}spPr/{A}xfrm", f"{P}xfrm", f"{P}grpSpPr/{A}xfrm")
 
 
 def load_pptx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -147,7 +157,7 @@ class _Slide:
 
     def blocks(self, tree: Any | None) -> Iterator[MarkdownBlock]:
         """Yield the text of the shapes in a tree, group by group."""
-        for shape in () if tree is None else tree:
+        for shape in () if tree is None else self._by_place(list(tree)):
             if shape.tag == ALTERNATIVES:
                 yield from self.blocks(chosen(shape))
             elif shape.tag == f"{P}sp":
@@ -157,17 +167,47 @@ class _Slide:
             elif shape.tag in (f"{P}grpSp", f"{P}cxnSp", f"{P}oleObj"):
                 yield from self.blocks(shape)
 
+    def _by_place(self, shapes: list[Any]) -> list[Any]:
+        """Return shapes as a reader goes through them; in the order of the file if they overlap or have no place."""
+        placed = [shape for shape in shapes if shape.tag in _PLACED and next(shape.iter(f"{A}t"), None) is not None]
+        placed = [shape for shape in placed if _placeholder(shape)[0] not in _TITLES]
+        boxes = [self._box(shape) for shape in placed]
+        known = [box for box in boxes if box]
+        if len(known) < len(boxes) or len(boxes) > _MOST_PLACED or any(starmap(_overlap, combinations(known, 2))):
+            return shapes
+        others = [shape for shape in shapes if shape not in placed]
+        return [*others, *(placed[number] for number in order_of_boxes(known))]
+
+    def _box(self, shape: Any) -> Box | None:
+        own = _box_of(shape)
+        return own or self._inherited.get(_placeholder(shape))
+
+    @cached_property
+    def _inherited(self) -> dict[tuple[str | None, str], Box]:
+        """The places of placeholders that the slide takes from its layout, by kind and index."""
+        out: dict[tuple[str | None, str], Box] = {}
+        for part in self._package.related(self._part, "slideLayout"):
+            root = self._package.parts.root(part)
+            for shape in () if root is None else root.iter(f"{P}sp"):
+                box = _box_of(shape)
+                out |= {_placeholder(shape): box} if box else {}
+        return out
+
+    def _target(self, run: Any) -> str:
+        link = run.find(f"{A}rPr/{A}hlinkClick")
+        relation = None if link is None else self._package.relations(self._part).get(link.get(f"{REL}id") or "")
+        return relation.target if relation and relation.outside else ""
+
     def _shape(self, shape: Any) -> Iterator[MarkdownBlock]:
-        place = shape.find(f"{P}nvSpPr/{P}nvPr/{P}ph")
-        kind = None if place is None else place.get("type") or ""
+        kind, _ = _placeholder(shape)
         body = shape.find(f"{P}txBody")
         if body is None or kind in _NO_TEXT:
             return
         if kind in _TITLES:
             self.is_cover |= kind == "ctrTitle"
-            self.titles += [text for _, text in _paragraphs(body)]
+            self.titles += [unlinked(text) for _, text in self._paragraphs(body)]
             return
-        for level, text in _paragraphs(body):
+        for level, text in self._paragraphs(body):
             if kind in _FEET:
                 if text in self._seen:
                     continue
@@ -176,13 +216,52 @@ class _Slide:
 
     def _frame(self, frame: Any) -> Iterator[MarkdownBlock]:
         for table in frame.iter(f"{A}tbl"):
-            rows = [[_cell_text(cell) for cell in row.iterfind(f"{A}tc")] for row in table.iterfind(f"{A}tr")]
+            rows = [[self._cell_text(cell) for cell in row.iterfind(f"{A}tc")] for row in table.iterfind(f"{A}tr")]
             block = pipe_table(rows)
             yield from [block] if block else []
         for element in frame.iter(_C, _CX):
             yield from drawn_text(self._package, self._part, element.get(f"{REL}id") or "")
         for element in frame.iter(_DGM):
             yield from drawn_text(self._package, self._part, element.get(f"{REL}dm") or "")
+
+    def _paragraphs(self, body: Any) -> Iterator[tuple[int, str]]:
+        """Yield (level, text) of each paragraph with text."""
+        for paragraph in body.iterfind(f"{A}p"):
+            text = one_line(written("".join(self._texts(paragraph))))
+            properties = paragraph.find(f"{A}pPr")
+            level = "0" if properties is None else properties.get("lvl") or "0"
+            if text:
+                yield min(int(level), _MOST_DEPTH) if level.isdecimal() else 0, text
+
+    def _texts(self, paragraph: Any) -> Iterator[str]:
+        for child in paragraph:
+            if child.tag == ALTERNATIVES:
+                yield from self._texts(chosen(child))
+            elif child.tag == f"{A}br":
+                yield " "
+            elif child.tag == f"{A}fld" and child.get("type") == "slidenum":
+                continue
+            else:
+                yield from (self._run(element) for element in child.iter(f"{A}t", _MATH))
+
+    def _run(self, element: Any) -> str:
+        run = element.getparent()
+        properties = run.find(f"{A}rPr")
+        if properties is None:
+            return element.text or ""
+        height = properties.get("baseline") or "0"
+        text = marked(
+            element.text or "",
+            struck=properties.get("strike", "noStrike") != "noStrike",
+            raised=height[0] not in "-0",
+            lowered=height[0] == "-",
+        )
+        return linked(text, self._target(run))
+
+    def _cell_text(self, cell: Any) -> str:
+        if cell.get("hMerge") in ("1", "true"):
+            return CONTINUED
+        return " ".join(text for body in cell.iterfind(f"{A}txBody") for _, text in self._paragraphs(body))
 
 
 def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
@@ -195,41 +274,28 @@ def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
             yield MarkdownBlock(f"Notes: {text}")
 
 
-def _paragraphs(body: Any) -> Iterator[tuple[int, str]]:
-    """Yield (level, text) of each paragraph with text."""
-    for paragraph in body.iterfind(f"{A}p"):
-        text = one_line(written("".join(_texts(paragraph))))
-        level = (paragraph.find(f"{A}pPr") if paragraph.find(f"{A}pPr") is not None else paragraph).get("lvl") or "0"
-        if text:
-            yield min(int(level), _MOST_DEPTH) if level.isdecimal() else 0, text
+def _placeholder(shape: Any) -> tuple[str | None, str]:
+    """Return the kind and index of a placeholder; (None, "") for another shape."""
+    place = shape.find(f"{P}nvSpPr/{P}nvPr/{P}ph")
+    return (None, "") if place is None else (place.get("type") or "", place.get("idx") or "")
 
 
-def _texts(paragraph: Any) -> Iterator[str]:
-    for child in paragraph:
-        if child.tag == ALTERNATIVES:
-            yield from _texts(chosen(child))
-        elif child.tag == f"{A}br":
-            yield " "
-        elif child.tag == f"{A}fld" and child.get("type") == "slidenum":
-            continue
-        else:
-            yield from (_run(element) for element in child.iter(f"{A}t", _MATH))
+def _overlap(first: Box, second: Box) -> bool:
+    width = min(first[2], second[2]) - max(first[0], second[0])
+    height = min(first[3], second[3]) - max(first[1], second[1])
+    smaller = min((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second))
+    return width > 0 and height > 0 and width * height > smaller / 2
 
 
-def _run(element: Any) -> str:
-    properties = element.getparent().find(f"{A}rPr")
-    if properties is None:
-        return element.text or ""
-    height = properties.get("baseline") or "0"
-    return marked(
-        element.text or "",
-        struck=properties.get("strike", "noStrike") != "noStrike",
-        raised=height[0] not in "-0",
-        lowered=height[0] == "-",
-    )
-
-
-def _cell_text(cell: Any) -> str:
-    if cell.get("hMerge") in ("1", "true"):
-        return CONTINUED
-    return " ".join(text for body in cell.iterfind(f"{A}txBody") for _, text in _paragraphs(body))
+def _box_of(shape: Any) -> Box | None:
+    """Return the place of a shape, with heights counted upwards; None if it has none of its own."""
+    frame = next((child for path in _FRAMES if (child := shape.find(path)) is not None), None)
+    numbers = [] if frame is None else [frame.find(f"{A}off"), frame.find(f"{A}ext")]
+    if not numbers or any(number is None for number in numbers):
+        return None
+    off, ext = numbers
+    values = [off.get("x") or "", off.get("y") or "", ext.get("cx") or "", ext.get("cy") or ""]
+    if not all(re.fullmatch(r"-?\d{1,12}", value) for value in values):
+        return None
+    left, top, width, height = map(float, values)
+    return left, -top - height, left + width, -top

@@ -1,9 +1,10 @@
 """Rich Text files: `.rtf`.
 
 Read: paragraphs, headings by outline level or style, lists with the marks saved with them, tables as pipe tables, text
-boxes, footnotes and comments below their paragraph, page headers and footers once each below the title, the shown text
-of fields and links; tracked changes as accepted, or as `tracked_changes` says. Fields: title and author. Reported, not
-read: hidden text, embedded objects. Not read: pictures, field codes. Nothing in the file is run.
+boxes, footnotes and comments below their paragraph, page headers and footers once each below the title, the results of
+fields, links with their targets; struck words as `~~struck~~`, raised and lowered ones as in 10⁶ and CO₂; tracked
+changes as accepted, or as `tracked_changes` says. Fields: title and author. Reported, not read: hidden text, embedded
+objects. Not read: pictures, field codes. Nothing in the file is run.
 """
 
 from __future__ import annotations
@@ -19,40 +20,23 @@ from context_engine.ingest.header import header_fields, labelled, real_propertie
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
 from context_engine.ingest.loaders.docx_file import hidden_words, is_page_number
 from context_engine.ingest.loaders.docx_text import Changes
-from context_engine.ingest.loaders.markdown import MarkdownBlock, heading, joined, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import (
+    HYPERLINK,
+    LINK_CLOSE,
+    LINK_OPEN,
+    MarkdownBlock,
+    heading,
+    joined,
+    one_line,
+    pipe_table,
+    plain,
+    unlinked,
+    with_links,
+)
+from context_engine.ingest.loaders.rtf_words import ASIDE, CHARS, CHARSETS, FIELDS, GONE, INLINE, SIGNS, TOKEN
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
 
-TOKEN: Final = re.compile(
-    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
-    re.DOTALL,
-)
-CHARS: Final = {
-    b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
-    b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
-}  # fmt: skip
-SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
-ASIDE: Final = {  # destinations outside the main text, and their kinds
-    b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
-    b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
-    b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
-}  # fmt: skip
-INLINE: Final = frozenset(
-    b"fldrslt listtext pntext field shp shpinst result object moMath moMathPara mmath nesttableprops".split()
-)
-GONE: Final = frozenset(
-    b"fonttbl colortbl stylesheet info pict fldinst objdata nonshppict shppict themedata colorschememapping datastore "
-    b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend "
-    b"xe tc txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose "
-    b"falt fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield "
-    b"mmathPict datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb".split()
-)
-FIELDS: Final = {b"title": "title", b"author": "author"}
-CHARSETS: Final = {
-    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254",
-    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
-    255: "cp437",
-}  # fmt: skip
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
 _MOST_DEPTH: Final = 10_000
 
@@ -94,6 +78,7 @@ class _GroupState:
     struck: bool = False
     height: bytes = b""  # super or sub
     label: bool = False  # a list item's mark, saved as text
+    link: bool = False
 
 
 @dataclass(slots=True)
@@ -108,9 +93,17 @@ class _Flow:
     is_merged: bool = False
     rows: list[list[str]] = field(default_factory=list)
     beside: list[MarkdownBlock] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
     in_table: bool = False
     level: int | None = None
     style: int = 0
+
+    def take(self) -> str:
+        """Return the text up to here, with its links, and begin anew."""
+        text = written(with_links("".join(self.text), self.targets))
+        self.text.clear()
+        self.targets.clear()
+        return text
 
 
 class RtfReader:
@@ -134,6 +127,7 @@ class RtfReader:
         self._notes = 0
         self._bytes = bytearray()
         self._state = _GroupState()
+        self._instruction = ""  # of a field
         self.margins: list[tuple[str, str]] = []
         self.fields: dict[str, str] = {}
         self.title = ""
@@ -159,6 +153,8 @@ class RtfReader:
                     break
                 skip = 0
                 before, opened = stack.pop()
+                if self._state.link and not before.link:
+                    self._flows[-1].text.append(LINK_CLOSE)
                 self._close(opened)
                 self._state = before
                 if not stack:
@@ -208,6 +204,12 @@ class RtfReader:
             state.place = word.decode()
         elif word in (b"fonttbl", b"stylesheet", b"info", b"nesttableprops"):
             state.place = f"gone {word.decode()}"
+        elif word == b"fldinst":
+            state.place, self._instruction = "gone instruction", ""
+        elif word == b"fldrslt" and (link := HYPERLINK.match(self._instruction)):
+            self._instruction, state.link = "", True
+            self._flows[-1].text.append(LINK_OPEN)
+            self._flows[-1].targets.append(link[1])
         elif word in GONE or (starred and word not in INLINE and word not in CHARS):
             self.objects += word == b"objdata"
             state.place = "gone"
@@ -283,6 +285,8 @@ class RtfReader:
         if state.place == "gone stylesheet":
             style = self._flows[-1].style
             self._styles[style] = self._styles.get(style, "") + text
+        elif state.place == "gone instruction":
+            self._instruction += text
         elif state.place.startswith("gone"):
             return
         elif state.place in FIELDS.values():
@@ -333,8 +337,7 @@ class RtfReader:
             flow.text.append("\n")
             return
         self._end_table(flow)
-        text = written("".join(flow.text)).strip()
-        flow.text.clear()
+        text = flow.take().strip()
         if text:
             flow.blocks.append(self._block(text, flow))
         flow.blocks += flow.beside
@@ -343,7 +346,7 @@ class RtfReader:
     def _block(self, text: str, flow: _Flow) -> MarkdownBlock:
         name = self._styles.get(flow.style, "").strip("; ").lower() if flow.style else ""
         if name == "title" and not self.title:
-            self.title = one_line(text)
+            self.title = unlinked(one_line(text))
             return heading(1, text)
         named = _HEADING.match(name)
         level = flow.level if flow.level is not None else int(named[1]) - 1 if named else None
@@ -351,8 +354,7 @@ class RtfReader:
 
     def _cell(self, *, nested: bool) -> None:
         flow = self._flows[-1]
-        (flow.nested if nested else flow.cells).append(written("".join(flow.text)))
-        flow.text.clear()
+        (flow.nested if nested else flow.cells).append(flow.take())
 
     def _row(self, *, nested: bool) -> None:
         flow = self._flows[-1]

@@ -241,3 +241,9 @@ def test_a_head_of_two_rows_becomes_one(text):
     assert text(f"<table:table>{table}</table:table>") == (
         "| Product | Retail Monthly | Retail Yearly |\n| --- | --- | --- |\n| Current | 3 | 30 |"
     )
+
+
+def test_links_keep_their_targets(text):
+    link = '<text:a xlink:href="https://intranet.example/haircuts">the haircut ladder</text:a>'
+    body = f'<text:h text:outline-level="1">{link}</text:h><text:p>See {link}.</text:p>'
+    assert text(body) == ("# the haircut ladder\n\nSee [the haircut ladder](https://intranet.example/haircuts).")

@@ -100,3 +100,22 @@ def test_cells(read, saved):
     assert first.fields["Limit"] == "~~30 %~~ 20 %"
     assert second.fields["Limit"] == "~~7~~"
     assert second.fields["Owner"] == "Risk"
+
+
+def test_styles_of_word_strike_and_raise(one, saved):
+    document = docx.Document()
+    styles = document.styles
+    repealed = styles.add_style("Repealed", docx.enum.style.WD_STYLE_TYPE.CHARACTER)
+    repealed.font.strike = True
+    styles.add_style("Repealed rule", docx.enum.style.WD_STYLE_TYPE.CHARACTER).base_style = repealed
+    styles.add_style("Power", docx.enum.style.WD_STYLE_TYPE.CHARACTER).font.superscript = True
+    old = styles.add_style("Old", docx.enum.style.WD_STYLE_TYPE.PARAGRAPH)
+    old.font.strike = True
+    paragraph = document.add_paragraph("The limit is ")
+    paragraph.add_run("25 %", style="Repealed rule")
+    paragraph.add_run(" 20 % of 10")
+    paragraph.add_run("6", style="Power")
+    kept = document.add_paragraph("Repealed in 2025, ", style="Old").add_run("in force")
+    kept.font.strike = False
+    text = one(saved(document), "a.docx").text
+    assert text == "The limit is ~~25 %~~ 20 % of 10⁶\n\n~~Repealed in 2025,~~ in force"

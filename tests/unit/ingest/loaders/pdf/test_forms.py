@@ -142,3 +142,20 @@ def test_what_is_hidden_is_not_text_but_told(one, refused, form_pdf):
     assert loaded.text == "desk: Cash"
     assert loaded.warnings == ("hidden fields and notes left out: code: X7",)
     assert refused(form_pdf(fields=fields[1:]), "b.pdf") == "has no text but hidden fields and notes: code: X7"
+
+
+def _strike_out(left, right, low):
+    quad = f"{left} {low + 12} {right} {low + 12} {left} {low - 2} {right} {low - 2}"
+    return f"/Subtype /StrikeOut /QuadPoints [{quad}]"
+
+
+def test_struck_words_are_marked_where_they_stand(one, form_pdf):
+    content = "BT /F 10 Tf 100 500 Td (The limit is 25 % of own funds.) Tj ET"
+    text = one(form_pdf(_strike_out(151, 173, 500), content=content), "a.pdf").text
+    assert text == "The limit is ~~25 %~~ of own funds."
+
+
+def test_struck_words_that_occur_twice_are_named(one, form_pdf):
+    content = "BT /F 10 Tf 100 500 Td (25 % or) Tj 0 -12 Td (25 % less) Tj ET"
+    text = one(form_pdf(_strike_out(99, 121, 500), content=content), "a.pdf").text
+    assert text == "25 % or 25 % less\n\n[Struck out: 25 %]"

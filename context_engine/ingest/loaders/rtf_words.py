@@ -1,0 +1,37 @@
+"""The control words of RTF: characters, destinations, character sets."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+TOKEN: Final = re.compile(
+    rb"\\bin(\d+) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)",
+    re.DOTALL,
+)
+CHARS: Final = {
+    b"line": "\n", b"tab": " ", b"emdash": "—", b"endash": "–", b"emspace": " ", b"enspace": " ", b"qmspace": " ",
+    b"bullet": "•", b"lquote": "‘", b"rquote": "’", b"ldblquote": "“", b"rdblquote": "”",
+}  # fmt: skip
+SIGNS: Final = {b"~": " ", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}"}
+ASIDE: Final = {  # destinations outside the main text, and their kinds
+    b"footnote": "note", b"annotation": "comment", b"shptxt": "box", b"dptxbxtext": "box",
+    b"header": "Page header", b"headerl": "Page header", b"headerr": "Page header", b"headerf": "Page header",
+    b"footer": "Page footer", b"footerl": "Page footer", b"footerr": "Page footer", b"footerf": "Page footer",
+}  # fmt: skip
+INLINE: Final = frozenset(
+    b"fldrslt listtext pntext field shp shpinst result object moMath moMathPara mmath nesttableprops".split()
+)
+GONE: Final = frozenset(
+    b"fonttbl colortbl stylesheet info pict objdata nonshppict shppict themedata colorschememapping datastore "
+    b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend "
+    b"xe tc txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose "
+    b"falt fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield "
+    b"mmathPict datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb".split()
+)
+FIELDS: Final = {b"title": "title", b"author": "author"}
+CHARSETS: Final = {
+    0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254",
+    163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
+    255: "cp437",
+}  # fmt: skip
