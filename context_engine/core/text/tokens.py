@@ -93,9 +93,11 @@ _INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u2
 """Soft hyphens, marks of direction and other characters that nobody sees; joiners, which spell words, stay."""
 
 _RAISED: Final = r"[\u00b2\u00b3\u00b9\u2070\u2074-\u2079]"
-_FOOTNOTE: Final = re.compile(rf"{_RAISED}(?<=\d{_RAISED}){_RAISED}*")
-"""The mark of a footnote after a number, which NFKC would make a part of it: 637¹ is 637, and no 6371. The leading
-class of characters makes the search fast; likewise in `_HYPHEN`."""
+_LETTER: Final = rf"(?!{_RAISED})[^\W\d_]"
+_WORDS_END: Final = rf"(?<=[\d.,;:)”’]{_RAISED})|(?<={_LETTER * 3}{_RAISED})"
+_FOOTNOTE: Final = re.compile(rf"{_RAISED}(?:{_WORDS_END}){_RAISED}*")
+"""The mark of a footnote after a number, a word or a sentence, which NFKC would make a part of it: 637¹ is not 6371; m²
+keeps its own. The leading class of characters makes the search fast; likewise in `_HYPHEN`."""
 
 _HYPHEN: Final = re.compile(r"[\u2010\u2012\u2013](?:(?<=\w\u2010)(?=\w)|(?<=[A-Za-z][\u2012\u2013])(?=[A-Z0-9]))")
 """Hyphens between word characters (NFKC has made the non-breaking one this one); dashes only as a code has them, for
@@ -132,13 +134,7 @@ def _plain(text: str) -> str:
 
 
 class Reading(NamedTuple):
-    """A text's words, tokens and terms, computed in one pass.
-
-    Attributes:
-        length: the number of words.
-        tokens: distinct, in order of first occurrence.
-        terms: in order.
-    """
+    """The number of a text's words, its distinct tokens in order, and its terms in order, computed in one pass."""
 
     length: int
     tokens: tuple[str, ...]

@@ -16,6 +16,12 @@ PART_GAP: Final = 0.8  # times the type size: a gap wider than between words
 _BOLD: Final = re.compile(r"(?i)bold|black|heavy|semibold|demi")
 _WORD: Final = re.compile(r"\S+")
 _LINE: Final = re.compile(r"[^\n\x02\ufffe]*[\n\x02\ufffe]|[^\n\x02\ufffe]+")  # a hyphen at a line's end is U+FFFE
+_DIGITS: Final = "0123456789"
+_WITH_DIGIT: Final = re.compile(r"(?=\S*[0-9])\S{2,}")
+_SMALL: Final = 0.8  # times the height of a full character
+_RISE: Final = 0.15  # of that height
+_UNLIKE: Final = 0.06  # of a character's height
+_MOST_CHARS: Final = 60  # of a word
 _MOST_NAME: Final = 128
 _MOST_RECTS: Final = 1_000  # of a line
 _SHORT: Final = 16  # shorter lines are not examined for columns
@@ -165,7 +171,7 @@ class PageText:
         unmapped = 0
         at = 0  # PDFium counts UTF-16
         for raw_line in _LINE.findall(self.text):
-            text = raw_line.replace("\r", "").replace("\n", "")
+            text = self._with_raised(raw_line.replace("\r", "").replace("\n", ""), at)
             for bare, unit in self._apart(text.strip(), at + len(text) - len(text.lstrip())):
                 index = self._middle(bare, unit)
                 line = self._placed(bare, unit, index)
@@ -175,6 +181,20 @@ class PageText:
                     out.append(LineText(bare, unit, line))
             at += units(raw_line)
         return out, unmapped
+
+    def _with_raised(self, text: str, unit: int) -> str:
+        """Return a line with its raised and lowered digits as such: the mark of a footnote, 10⁶, CO₂."""
+        words = list(islice(_WITH_DIGIT.finditer(text), _MOST_RECTS))
+        turn = (self._turn_at(unit + units(text[: words[0].start()])) or 0) if words else 0
+        for word in words:
+            chars = [place for place in range(*word.span()) if text[place].isalnum()][:_MOST_CHARS]
+            last = next(place for place in reversed(range(*word.span())) if text[place] in _DIGITS)
+            ends = {place: self.box_at(unit + units(text[:place]), turn) for place in {chars[0], last, chars[-1]}}
+            if min(map(_height, ends.values())) < _SMALL * max(map(_height, ends.values())):
+                boxes = [self.box_at(unit + units(text[:place]), turn) for place in chars]
+                for place, digit in zip(chars, small_digits("".join(text[place] for place in chars), boxes)):
+                    text = f"{text[:place]}{digit}{text[place + 1 :]}"
+        return text
 
     def line_at(self, bare: str, unit: int) -> PdfLine:
         """Return the line of a text at a UTF-16 offset in the page."""
@@ -317,6 +337,35 @@ class PageText:
         first, last = self._index(unit), self._index(unit + units(bare) - 1)
         error = self._raw.FPDFText_HasUnicodeMapError
         return sum(error(self._page, index) == 1 for index in range(first, last + 1))
+
+
+def _height(box: Box) -> float:
+    return box[3] - box[1]
+
+
+def small_digits(chars: str, boxes: Sequence[Box]) -> str:
+    """Return the characters of a word with a run of raised or lowered digits as such.
+
+    Only if all other characters of the word are alike in height and place: a recognised scan has digits of any size.
+    """
+    full = max(boxes, key=_height)
+    small = [_height(box) < _SMALL * _height(full) for box in boxes]
+    start = small.index(True) if True in small else len(small)
+    end = next((at for at in range(start, len(small)) if not small[at]), len(small))
+    run, others = boxes[start:end], [*boxes[:start], *boxes[end:]]
+    if not run or any(small[end:]) or not set(chars[start:end]) <= set(_DIGITS) or not _alike(run):
+        return chars
+    if not _alike(others):
+        return chars
+    rise = (run[0][1] - full[1]) / _height(full)
+    digits = "⁰¹²³⁴⁵⁶⁷⁸⁹" if rise > _RISE else "₀₁₂₃₄₅₆₇₈₉" if rise < 0 else _DIGITS
+    return chars[:start] + "".join(digits[int(char)] for char in chars[start:end]) + chars[end:]
+
+
+def _alike(boxes: Sequence[Box]) -> bool:
+    """Whether boxes have one height and stand on one line."""
+    most = _UNLIKE * _height(boxes[0])
+    return all(abs(box[1] - boxes[0][1]) < most and abs(box[3] - boxes[0][3]) < most for box in boxes)
 
 
 def _quarter_turns(matrix: Any) -> int:

@@ -87,3 +87,15 @@ def test_targets_of_links_are_no_terms():
     text = "See [the haircut ladder](https://intranet.example/haircuts/5,000,000) of 2026."
     assert terms(text) == ["see", "haircut", "ladder", "2026"]
     assert "intranet" in terms("at https://intranet.example")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("limits.³ The", "limit"), ("outlets³³", "outlet"), ("637¹", "637"), ("(2004).⁴⁷", "2004"), ("EU³⁸ law", "eu")],
+)
+def test_the_mark_of_a_footnote_is_no_part_of_a_word(text, found):
+    assert found in terms(text)
+
+
+def test_a_unit_keeps_its_power():
+    assert terms("N/m² and CO₂") == ["n/m2", "n", "m2", "co2"]

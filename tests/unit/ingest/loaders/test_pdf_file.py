@@ -7,6 +7,7 @@ from PIL import Image
 from context_engine.core.models import DocumentRule
 from context_engine.ingest.documents import chunks_of, prepare
 from context_engine.ingest.loaded_document import NO_TEXT, page_at
+from context_engine.ingest.loaders.pdf_text import small_digits
 
 
 class Pages(fpdf.FPDF):
@@ -381,3 +382,41 @@ def test_embedded_files_are_named(one, made):
 
     (notice,) = one(made(fill), "a.pdf").notices
     assert (notice.code, notice.detail) == ("embedded_not_read", {"names": ["limits.csv"]})
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([("The limit is EUR 10", 10, 0), ("6", 6, 3.5), (" a year", 10, 0)], "The limit is EUR 10⁶ a year"),
+        ([("It applies to outlets", 10, 0), ("33", 6, 3.5), (" abroad", 10, 0)], "It applies to outlets³³ abroad"),
+        ([("The share of CO", 10, 0), ("2", 6, -2), (" falls.", 10, 0)], "The share of CO₂ falls."),
+        ([("12", 6, 3.5), ("The note says more.", 10, 0)], "¹²The note says more."),
+        ([("Form F-1208 of 2026.", 10, 0)], "Form F-1208 of 2026."),
+    ],
+)
+def test_raised_and_lowered_digits_are_read_as_such(one, parts, text):
+    pdf = fpdf.FPDF(unit="pt", format="A4")
+    pdf.add_page()
+    left = 60.0
+    for words, size, rise in parts:
+        pdf.set_font("helvetica", size=size)
+        pdf.text(left, 300 - rise, words)
+        left += pdf.get_string_width(words)
+    assert one(bytes(pdf.output()), "a.pdf").text == text
+
+
+@pytest.mark.parametrize(
+    ("heights", "chars", "read"),
+    [
+        ([(0, 10), (0, 10), (4, 10)], "106", "10⁶"),
+        ([(0, 10), (0, 10), (-2, 4)], "CO2", "CO₂"),
+        ([(4, 10), (0, 10), (0, 10)], "1Th", "¹Th"),
+        ([(0, 10), (4, 10), (0, 10), (4, 10)], "3000", "3000"),  # a recognised scan: sizes without order
+        ([(0, 10), (0, 9), (4, 10)], "106", "106"),
+        ([(0, 10), (0, 7)], "A1", "A1"),  # a smaller digit on the line
+        ([(0, 10), (4, 10)], "xn", "xn"),
+    ],
+)
+def test_only_a_run_of_raised_digits_in_an_even_word_is_taken_for_one(heights, chars, read):
+    boxes = [(6.0 * at, float(low), 6.0 * at + 6, float(top)) for at, (low, top) in enumerate(heights)]
+    assert small_digits(chars, boxes) == read
