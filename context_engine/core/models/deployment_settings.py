@@ -199,3 +199,13 @@ class IngestSettings(BaseModel):
         "accept",
         description="Tracked changes of a Word file: accept (the new text), reject (the old one), or both, marked.",
     )
+    ocr: Literal["off", "tesseract", "ocrmypdf"] = Field(
+        "off",
+        description="Text recognition of PDF pages that are pictures: off (the pages are named), or the installed "
+        "program that reads them, tesseract or ocrmypdf. The text is marked. Give the file more time.",
+    )
+    ocr_languages: str = Field(
+        "eng",
+        pattern=r"^[A-Za-z_]{3,20}(\+[A-Za-z_]{3,20}){0,9}$",
+        description="Languages of the pages to recognise as tesseract names them, such as eng+deu.",
+    )

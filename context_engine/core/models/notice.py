@@ -264,6 +264,7 @@ class NoticeCode(StrEnum):
     PART_DAMAGED = "part_damaged", "A part of a file is damaged or missing: the rest was read."
     HIDDEN_LEFT_OUT = "hidden_left_out", "Hidden text, cells, slides or fields of a file were left out.", "count"
     EMBEDDED_NOT_READ = "embedded_not_read", "Embedded or attached files were not read.", "names"
+    PAGES_RECOGNISED = "pages_recognised", "Text of pictured pages was recognised (OCR): it may be wrong.", "pages"
     PAGES_NOT_READ = "pages_not_read", "Pages are pictures without text, or damaged: they were not read.", "pages"
     LETTERS_UNMAPPED = "letters_unmapped", "A font does not define its letters: the text may be wrong.", "count"
     SYMBOLS_LEFT_OUT = "symbols_left_out", "Symbols of a font without letters were left out.", "count"

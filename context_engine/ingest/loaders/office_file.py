@@ -7,20 +7,17 @@ without a window. Refused: files with a password, files LibreOffice cannot open,
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.docx_file import load_docx
 from context_engine.ingest.loaders.pptx_file import load_pptx
+from context_engine.ingest.loaders.program import run_bounded
 from context_engine.ingest.loaders.source_file import Loader, SourceFile
 from context_engine.ingest.loaders.xlsx_file import load_xlsx
 
@@ -28,9 +25,6 @@ _COMMANDS: Final = ("soffice", "libreoffice")
 _SHARE: Final = 0.8  # of the file's time; the rest is for reading the result
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
 _OLE: Final = b"\xd0\xcf\x11\xe0"
-# The command gets its own process group. It ends even if this process is killed, because `cat` then sees its pipe
-# closed and kills the group.
-_BOUND: Final = 'exec 3<&0; (cat <&3 >/dev/null; kill -KILL 0) & exec "$@" </dev/null 3<&-'
 _SETTINGS: Final = """<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry">
 <item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="MacroSecurityLevel" oor:op="fuse">
@@ -78,43 +72,8 @@ def _converted(command: str, copy: Path, form: str, seconds: float) -> Path | st
     options = ["--headless", "--norestore", "--nolockcheck", "--nodefault", "--nofirststartwizard"]
     made = folder / "made" / f"given.{form}"
     line = [command, f"-env:UserInstallation={profile.as_uri()}", *options, "--convert-to", form]
-    if not _run([*line, "--outdir", str(made.parent), str(copy)], folder, seconds):
+    if run_bounded([*line, "--outdir", str(made.parent), str(copy)], folder, seconds) is None:
         return f"took LibreOffice more than {seconds:g} s: save it as .{form}"
     if not made.is_file():
         return f"cannot be opened by LibreOffice: it is damaged, or has a password. Save it as .{form} without one"
     return made
-
-
-def _run(line: list[str], folder: Path, seconds: float) -> bool:
-    """Run a command and end all processes that it started; False if it took too long."""
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", _BOUND, "sh", *line],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=folder,
-        env={**os.environ, "HOME": str(folder), "TMPDIR": str(folder)},
-        start_new_session=True,
-        preexec_fn=_limits(),
-    )
-    try:
-        process.wait(timeout=seconds)
-        return True
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-
-
-def _limits() -> partial[None]:
-    """Return a function that sets the command's memory limit to the hard limit; this process has a lower one."""
-    import resource
-
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    return partial(resource.setrlimit, resource.RLIMIT_AS, (hard, hard))

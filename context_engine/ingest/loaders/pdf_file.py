@@ -13,8 +13,9 @@ in the same place. Fields: the document properties a person wrote, and the label
 Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
 they first occur; tables of contents; hidden fields and annotations. Also reported: tables read as rows, pages that are
 pictures, scans with only a stamp, damaged pages, attachments, and letters without a Unicode mapping. Not read:
-pictures, targets of links, passwords in fields, XFA forms beyond their plain fields; scripts are not run. A document of
-only pictures is an error. Refused: passwords, over 5,000 pages, streams that unpack to over 256 MB.
+pictures, unless the setting `ocr` names a program that recognises their text; targets of links, passwords in fields,
+XFA forms beyond their plain fields; scripts are not run. A document of only pictures is an error. Refused: passwords,
+over 5,000 pages, streams that unpack to over 256 MB.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any, Final
 
-from context_engine.core.models import Notice, NoticeCode
+from context_engine.core.models import IngestSettings, Notice, NoticeCode
 from context_engine.errors import MissingExtra
 from context_engine.ingest.header import header_fields, labelled, real_properties
 from context_engine.ingest.loaded_document import NO_TEXT, LoadedDocument, Skipped, file_notice
 from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.ocr import RecognisedPage, Recognition, recognise
 from context_engine.ingest.loaders.pdf_layout import joined_tables, laid_out, without_margin_tables
 from context_engine.ingest.loaders.pdf_left_out import without_contents, without_running_heads
 from context_engine.ingest.loaders.pdf_notes import opened_form
@@ -47,8 +50,8 @@ _MOST_TEXT: Final = 50_000_000
 _MOST_NAMED: Final = 20
 _MOST_QUOTED: Final = 200
 _PASSWORD: Final = 4  # FPDF_ERR_PASSWORD
-_PdfContent = tuple[list[PdfPage], dict[str, Any], dict[int, dict[str, int]], list[str]]
-"""Pages, fields, and bookmarks as {page index: {lower-case title: level}}."""
+_PdfContent = tuple[list[PdfPage], dict[str, Any], dict[int, dict[str, int]], list[str], Recognition]
+"""Pages, fields, bookmarks as {page index: {lower-case title: level}}, names of attachments, recognised pages."""
 _DATE: Final = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
 _STREAM: Final = re.compile(rb"stream\r?\n")
 _TWICE: Final = re.compile(rb"/(?:Filter|F)\s*\[\s*/(?:FlateDecode|Fl)\s*/(?:FlateDecode|Fl)\b")
@@ -78,13 +81,13 @@ def load_pdf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
             yield Skipped(file.name, why)
             return
         try:
-            content = _read(document)
+            content = _read(document, data, file.settings)
         finally:
             document.close()
     yield Skipped(file.name, content) if isinstance(content, str) else _document(content, file.name)
 
 
-def _read(document: Any) -> _PdfContent | str:
+def _read(document: Any, data: bytes, settings: IngestSettings) -> _PdfContent | str:
     """Return the content of an open document, or the reason why it cannot be read."""
     count = len(document)
     if count > _MOST_PAGES:
@@ -98,11 +101,36 @@ def _read(document: Any) -> _PdfContent | str:
             characters += sum(len(line.text) for line in page.lines) + sum(map(len, page.notes))
             if characters > _MOST_TEXT:
                 return f"has over {_MOST_TEXT:,} characters: split it"
-    return pages, _properties(document.get_metadata_dict()), _bookmarks(document), _attached(document)
+    recognition = Recognition({})
+    pictured = [index for index, page in enumerate(pages) if page.pictured]
+    if pictured and settings.ocr != "off":
+        recognition = recognise(document, data, pictured, settings, _paragraphs_of)
+        pages = [_with_text(page, recognition.pages.get(index)) for index, page in enumerate(pages)]
+    properties = _properties(document.get_metadata_dict())
+    return pages, properties, _bookmarks(document), _attached(document), recognition
+
+
+def _with_text(page: PdfPage, recognised: RecognisedPage | None) -> PdfPage:
+    if recognised is None or not recognised.paragraphs:
+        return page
+    return page._replace(notes=[*recognised.marked, *page.notes], pictured=False)
+
+
+def _paragraphs_of(file: Path, indexes: Sequence[int]) -> dict[int, list[str]]:
+    """Return the paragraphs of some pages of a PDF by page index."""
+    import pypdfium2
+
+    document = pypdfium2.PdfDocument(file)
+    try:
+        lines = {index: read_page(document, index, None).lines for index in indexes if index < len(document)}
+        texts = {index: laid_out([page], [()], {})[0].split("\n\n") for index, page in lines.items() if page}
+        return {index: [text.lstrip("# ") for text in paragraphs] for index, paragraphs in texts.items()}
+    finally:
+        document.close()
 
 
 def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
-    pages, fields, bookmarks, attached = content
+    pages, fields, bookmarks, attached, recognition = content
     read = without_margin_tables([page.lines for page in pages])
     edges = without_running_heads(read)
     contents = without_contents(edges.pages)
@@ -110,23 +138,27 @@ def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
     lines = joined_tables(tables)
     text, starts = laid_out(lines, [page.notes for page in pages], bookmarks)
     if not text.strip():
-        return Skipped(name, _why_empty(pages))
+        return Skipped(name, _why_empty(pages, recognition))
     labels = header_fields("\n".join(label for line in edges.running for label in labelled(line)))
     header = {**labels, **header_fields(text)}
     if "version" in header:
         fields.pop("version", None)
-    unread = (*_unread(pages), *_unread_files(attached))
+    unread = (*recognition.notices(), *_unread(pages), *_unread_files(attached))
     notices = (*unread, *edges.notices, *contents.notices(text), *_tables_read(pages, tables, lines))
     return LoadedDocument(path=name, text=text, fields=fields, header=header, pages=starts, notices=notices)
 
 
-def _why_empty(pages: Sequence[PdfPage]) -> str:
+def _why_empty(pages: Sequence[PdfPage], recognition: Recognition) -> str:
     if pages and all(page.broken for page in pages):
         return f"is damaged: none of its {len(pages)} pages can be read"
     if hidden := [note for page in pages for note in page.hidden]:
         return f"has no text but hidden fields and notes: {_quoted(hidden)}"
     if any(page.pictured for page in pages):
-        return "its pages are pictures without text: run a text recognition (OCR) over it first"
+        if recognition.problem:
+            return f"its pages are pictures without text: {recognition.problem}"
+        if recognition.pages:
+            return "its pages are pictures in which no text was recognised"
+        return "its pages are pictures without text: set `ocr`, or run a text recognition (OCR) over it first"
     return NO_TEXT
 
 

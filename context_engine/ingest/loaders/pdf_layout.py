@@ -183,7 +183,7 @@ def laid_out(
         table = paragraph.lines[0].table if paragraph.lines else None
         breaks: list[tuple[int, int]] = []
         if table:
-            text, breaks = table_text(table, lambda lines: _unbroken(lines, words))
+            text, breaks = table_text(table, lambda lines: unbroken(lines, words))
         else:
             text = plain(paragraph.note) if paragraph.note else _text(paragraph, words)
         gap = "" if before is None else "\n\n"
@@ -323,7 +323,7 @@ def _joint(out: list[str], text: str, words: Counter[str]) -> str:
     return " " if split_word.endswith(" " + rest[0]) else ""
 
 
-def _unbroken(lines: Iterable[str], words: Counter[str]) -> str:
+def unbroken(lines: Iterable[str], words: Counter[str]) -> str:
     """Join lines to one text, including words split at the end of a line."""
     text = " ".join(_HYPHEN.sub("\u00ad", line) for line in lines)  # PDFium marks most of them itself
     text = _CUT.sub(lambda match: match[1] + _unsplit(match[2], match[3], words, compound=bool(match[1])), text)
@@ -331,7 +331,7 @@ def _unbroken(lines: Iterable[str], words: Counter[str]) -> str:
 
 
 def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
-    text = _unbroken((line.text for line in paragraph.lines), words)
+    text = unbroken((line.text for line in paragraph.lines), words)
     if paragraph.heading:
         return f"{'#' * paragraph.heading} {text}"
     return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)

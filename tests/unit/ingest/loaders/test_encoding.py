@@ -66,6 +66,7 @@ def test_a_page_labelled_latin_1_is_windows_1252(one, label):
     assert one(page.encode("cp1252"), "a.html").text == "Gebühr: 5 € – „fest“"
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize(
     ("text", "encoding"),
     [

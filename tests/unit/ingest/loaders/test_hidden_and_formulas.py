@@ -5,6 +5,7 @@ import pytest
 from context_engine.ingest.loaders.html_hidden import hides
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize(
     "style",
     [
@@ -45,6 +46,7 @@ def test_a_style_that_does_not(one, style):
     assert "Read me." in one(f'<p>Shown.</p><p style="{style}">Read me.</p>', "a.html").text
 
 
+@pytest.mark.wording
 @pytest.mark.parametrize("rule", [".h", "#h", "p.h", "div .h", ".other, .h", "[class=h]"])
 def test_a_rule_of_the_page_hides(one, rule):
     page = f"<style>/* x */ {rule} {{ display: none }}</style><p>Shown.</p><div><p id=h class=h>Smuggled.</p></div>"
