@@ -2,8 +2,8 @@
 
 Read: the text page by page, from the top in any order of drawing; lines joined to paragraphs by the space between them;
 words hyphenated at the end of a line, column or page put together; interwoven columns one after the other; turned pages
-and turned text; Hebrew and Arabic lines with their codes in reading order; invisible text (text recognised under a
-picture) and text outside the page; headings named by bookmarks, set in larger type, or numbered and bold; each page's
+and turned text; Hebrew and Arabic lines with their codes in reading order; raised and lowered digits as in 10⁶ and
+CO₂; text recognised under a picture; headings named by bookmarks, set in larger type, or numbered and bold; each page's
 number (`pages`). Tables are pipe tables, with rulings around their cells or with gaps between their columns; one that
 continues over several pages has its head once, and one without a head is a row a line. The values of form fields
 ("Borrower: Harbour Ltd") and annotations ("[Note: …]") follow the text of each page, except those that the page prints
@@ -11,7 +11,8 @@ in the same place. Fields: the document properties a person wrote, and the label
 ("Version: 3.2").
 
 Left out, and reported with their pages: page numbers; repeated lines at the top or bottom of pages, which stay where
-they first occur; tables of contents; hidden fields and annotations. Also reported: tables read as rows, pages that are
+they first occur; tables of contents; text that nobody sees (invisible, in the colour of the page, tiny, outside the
+page), hidden fields and annotations. Also reported: tables read as rows, pages that are
 pictures, scans with only a stamp, damaged pages, attachments, and letters without a Unicode mapping. Not read:
 pictures, unless the setting `ocr` names a program that recognises their text; targets of links, passwords in fields,
 XFA forms beyond their plain fields; scripts are not run. A document of only pictures is an error. Refused: passwords,
@@ -151,14 +152,16 @@ def _document(content: _PdfContent, name: str) -> LoadedDocument | Skipped:
 def _why_empty(pages: Sequence[PdfPage], recognition: Recognition) -> str:
     if pages and all(page.broken for page in pages):
         return f"is damaged: none of its {len(pages)} pages can be read"
-    if hidden := [note for page in pages for note in page.hidden]:
-        return f"has no text but hidden fields and notes: {_quoted(hidden)}"
+    hidden = [note for page in pages for note in page.hidden]
+    beside = f"; hidden text, fields and notes: {_quoted(hidden)}" if hidden else ""
     if any(page.pictured for page in pages):
         if recognition.problem:
-            return f"its pages are pictures without text: {recognition.problem}"
+            return f"its pages are pictures without text: {recognition.problem}{beside}"
         if recognition.pages:
-            return "its pages are pictures in which no text was recognised"
-        return "its pages are pictures without text: set `ocr`, or run a text recognition (OCR) over it first"
+            return f"its pages are pictures in which no text was recognised{beside}"
+        return f"its pages are pictures without text: set `ocr`, or run a text recognition (OCR) over it first{beside}"
+    if hidden:
+        return f"has no text but hidden text, fields and notes: {_quoted(hidden)}"
     return NO_TEXT
 
 
@@ -178,7 +181,7 @@ def _unread(pages: Sequence[PdfPage]) -> Iterator[Notice]:
         problem = f"{_listed(unmapped)}: {count:,} letters have no Unicode mapping and may be wrong"
         yield file_notice(NoticeCode.LETTERS_UNMAPPED, problem, count=count)
     if hidden := [note for page in pages for note in page.hidden]:
-        left = f"hidden fields and notes left out: {_quoted(hidden)}"
+        left = f"hidden text, fields and notes left out: {_quoted(hidden)}"
         yield file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=len(hidden))
 
 

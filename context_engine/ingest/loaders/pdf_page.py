@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from context_engine.errors import MissingExtra
 from context_engine.ingest.loaders.pdf_cells import with_tables
 from context_engine.ingest.loaders.pdf_grids import TooManyRulings, grids_of, may_hold_tables, rulings_of, turned_ruling
+from context_engine.ingest.loaders.pdf_hidden import without_hidden
 from context_engine.ingest.loaders.pdf_notes import Form, Notes, notes_of
 from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_tables, open_grids
 from context_engine.ingest.loaders.pdf_order import from_the_top, in_reading_order
@@ -26,7 +27,7 @@ class PdfPage(NamedTuple):
     Attributes:
         lines: in reading order.
         notes: labelled values of form fields and texts of annotations.
-        hidden: the same, of hidden fields and annotations.
+        hidden: text that nobody sees, and the notes of hidden fields and annotations.
         pictured: whether it has a picture and no text, or is a scan with only a stamp such as a page number.
         unmapped: characters without a Unicode mapping.
         broken: the reason why nothing can be read.
@@ -57,6 +58,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
         try:
             reader = PageText(page, text_page)
             texts, unmapped = reader.lines()
+            texts, unseen = without_hidden(page, reader, texts)
             tables = _tables(page, reader, texts)
             lines = from_the_top(tables.lines, page.get_rotation() // 90)
             notes = notes_of(page, text_page, reader.text, form)
@@ -68,7 +70,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
         return PdfPage(
             in_reading_order(lines),
             [*(f"[Struck out: {words}]" for words in struck), *notes.shown, *drawn],
-            notes.hidden,
+            [*unseen, *notes.hidden],
             pictured,
             unmapped,
             table_s=tables.seconds,

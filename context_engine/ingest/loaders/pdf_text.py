@@ -144,19 +144,24 @@ def turned(box: Box, turn: int) -> Box:
 
 
 class PageText:
-    """Reads the lines of one page with reused buffers; `text` is all of its text as PDFium gives it."""
+    """Reads the lines of one page with reused buffers.
+
+    Attributes:
+        handle: PDFium's text page.
+        text: all of the page's text as PDFium gives it.
+    """
 
     def __init__(self, page: Any, text_page: Any) -> None:
         from pypdfium2 import raw
 
         self._raw = raw
-        self._page = text_page.raw
+        self.handle = text_page.raw
         self.text = _text_of(text_page.raw)
         self._box = page.get_bbox()
         # If the last character has the last number, the number of every character is its offset.
         last = units(self.text) - 1
-        even = last == raw.FPDFText_CountChars(self._page) - 1
-        self._even = even and raw.FPDFText_GetCharIndexFromTextIndex(self._page, last) == last
+        even = last == raw.FPDFText_CountChars(self.handle) - 1
+        self._even = even and raw.FPDFText_GetCharIndexFromTextIndex(self.handle, last) == last
         self._char, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._at_char, self._at_matrix = ctypes.byref(self._char), ctypes.byref(self._matrix)
         self._sides = [ctypes.c_double() for _ in range(4)]
@@ -173,9 +178,9 @@ class PageText:
         for raw_line in _LINE.findall(self.text):
             text = self._with_raised(raw_line.replace("\r", "").replace("\n", ""), at)
             for bare, unit in self._apart(text.strip(), at + len(text) - len(text.lstrip())):
-                index = self._middle(bare, unit)
+                index = self.middle(bare, unit)
                 line = self._placed(bare, unit, index)
-                if self._raw.FPDFText_HasUnicodeMapError(self._page, index) == 1:
+                if self._raw.FPDFText_HasUnicodeMapError(self.handle, index) == 1:
                     unmapped += self._unmapped(bare, unit)
                 if line.text:
                     out.append(LineText(bare, unit, line))
@@ -198,18 +203,18 @@ class PageText:
 
     def line_at(self, bare: str, unit: int) -> PdfLine:
         """Return the line of a text at a UTF-16 offset in the page."""
-        return self._placed(bare, unit, self._middle(bare, unit))
+        return self._placed(bare, unit, self.middle(bare, unit))
 
     def box_at(self, unit: int, turn: int) -> Box:
         """Return the box of the character at a UTF-16 offset, with the page turned."""
-        self._raw.FPDFText_GetLooseCharBox(self._page, self._index(unit), self._at_char)
+        self._raw.FPDFText_GetLooseCharBox(self.handle, self._index(unit), self._at_char)
         return turned(self._box_of_char(), turn)
 
     def words_of(self, text: LineText, turn: int) -> list[tuple[float, float]]:
         """Return (left, right) of each word of a line, with the page turned."""
         return self._word_spans(text.bare, text.unit, turn)
 
-    def _middle(self, bare: str, unit: int) -> int:
+    def middle(self, bare: str, unit: int) -> int:
         """Return the number of a character in the middle of a text, never a space: PDFium makes up typeless ones."""
         middle = len(bare) // 2
         while bare[middle].isspace():
@@ -242,16 +247,16 @@ class PageText:
 
     def _turn_at(self, unit: int) -> int | None:
         """Return the quarter turns of the character at a UTF-16 offset; None if PDFium made the character up."""
-        read = self._raw.FPDFText_GetMatrix(self._page, self._index(unit), self._at_matrix)
+        read = self._raw.FPDFText_GetMatrix(self.handle, self._index(unit), self._at_matrix)
         return _quarter_turns(self._matrix) if read else None
 
     def _index(self, unit: int) -> int:
         """Return the number of the character at a UTF-16 offset."""
-        return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit))
+        return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self.handle, unit))
 
     def _placed(self, bare: str, unit: int, index: int) -> PdfLine:
         """Return a line with the place of its text objects, and the type of a character in its middle."""
-        raw, page, matrix = self._raw, self._page, self._matrix
+        raw, page, matrix = self._raw, self.handle, self._matrix
         placed = index >= 0 and raw.FPDFText_GetLooseCharBox(page, index, self._at_char)
         if not placed or not raw.FPDFText_GetMatrix(page, index, self._at_matrix):
             return PdfLine(clean(bare), 0.0, False, 0.0, 0.0)
@@ -287,7 +292,7 @@ class PageText:
         return char.left, char.bottom, char.right, char.top
 
     def _is_bold(self, index: int) -> bool:
-        self._raw.FPDFText_GetFontInfo(self._page, index, self._name, _MOST_NAME, self._at_flags)
+        self._raw.FPDFText_GetFontInfo(self.handle, index, self._name, _MOST_NAME, self._at_flags)
         name = self._name.value
         if name not in self._bold:
             self._bold[name] = _BOLD.search(name.decode("latin-1")) is not None
@@ -303,7 +308,7 @@ class PageText:
 
     def _spans(self, first: int, last: int, turn: int) -> list[tuple[float, float]]:
         """Return (left, right) of each text object in a range of characters."""
-        raw, page = self._raw, self._page
+        raw, page = self._raw, self.handle
         if not 0 <= first <= last:
             return []
         left, top, right, bottom = self._sides
@@ -336,7 +341,7 @@ class PageText:
         """Count the characters of a line without a Unicode mapping."""
         first, last = self._index(unit), self._index(unit + units(bare) - 1)
         error = self._raw.FPDFText_HasUnicodeMapError
-        return sum(error(self._page, index) == 1 for index in range(first, last + 1))
+        return sum(error(self.handle, index) == 1 for index in range(first, last + 1))
 
 
 def _height(box: Box) -> float:

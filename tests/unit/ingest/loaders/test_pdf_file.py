@@ -306,7 +306,7 @@ def test_pages_that_are_pictures_are_told_and_nothing_else_is_an_error(one, refu
         pdf.write_line("The second page has a text.")
 
     reason = refused(made(scan), "a.pdf")
-    assert reason == "its pages are pictures without text: run a text recognition (OCR) over it first"
+    assert reason == "its pages are pictures without text: set `ocr`, or run a text recognition (OCR) over it first"
     assert refused(made(lambda pdf: (scan(pdf), scan(pdf))), "a.pdf") == reason  # said once for many such files
     loaded = one(made(half), "b.pdf")
     assert loaded.pages == ((0, 2),)

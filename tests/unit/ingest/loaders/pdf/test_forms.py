@@ -140,8 +140,8 @@ def test_what_is_hidden_is_not_text_but_told(one, refused, form_pdf):
     fields = (text_field("desk", "Cash"), text_field("code", "X7", "/F 2"))
     loaded = one(form_pdf(fields=fields), "a.pdf")
     assert loaded.text == "desk: Cash"
-    assert loaded.warnings == ("hidden fields and notes left out: code: X7",)
-    assert refused(form_pdf(fields=fields[1:]), "b.pdf") == "has no text but hidden fields and notes: code: X7"
+    assert loaded.warnings == ("hidden text, fields and notes left out: code: X7",)
+    assert refused(form_pdf(fields=fields[1:]), "b.pdf") == "has no text but hidden text, fields and notes: code: X7"
 
 
 def _strike_out(left, right, low):

@@ -134,14 +134,12 @@ def test_hebrew_that_is_set_from_the_left_is_read_from_the_right(one, raw_pdf):
 @pytest.mark.parametrize(
     "content",
     [
-        "BT /F 10 Tf 3 Tr 100 500 Td (A scanned word) Tj ET",  # what a text recognition writes
-        "BT /F 10 Tf 100 -90 Td (A scanned word) Tj ET",  # below the page
         "BT /F 10 Tf 4 Tc 100 500 Td (A scanned word) Tj ET",  # letters apart
         "BT /F 10 Tf 9 Tw 100 500 Td (A scanned word) Tj ET",  # words apart
         "BT /F 10 Tf 100 500 Td [(A) -400 (scan) 20 (ned) -400 (word)] TJ ET",  # a space that is only a distance
     ],
 )
-def test_text_that_is_not_seen_and_text_that_is_spaced(one, raw_pdf, content):
+def test_text_that_is_spaced(one, raw_pdf, content):
     assert one(raw_pdf(content), "a.pdf").text == "A scanned word"
 
 
