@@ -14,6 +14,7 @@ from context_engine.ingest.loaders.docx_text import (
     ParagraphReader,
     W,
     is_on,
+    is_shaded,
     run_marks,
     value_of,
 )
@@ -69,7 +70,7 @@ class DocxBody:
         self._chunk = chunk
         self._hidden = styles.hidden()
         self.left_out = DocxLeftOut()
-        self._reader = ParagraphReader(changes, self._hidden, self.left_out, target, styles.marks)
+        self._reader = ParagraphReader(changes, self._hidden, self.left_out, target, styles)
         self.title = ""
         self._under_title = 0
         self._begun = ""  # the text of paragraphs whose marks were deleted: it goes on in the next one
@@ -316,6 +317,10 @@ class Styles:
                 marks = run_marks(style.find(f"{W}rPr"), marks)
             self._marks[name] = marks
         return self._marks[name]
+
+    def shades(self, name: str) -> bool:
+        """Return whether a style gives its text a ground of its own."""
+        return any(is_shaded(element) for style in self._chain(name) for element in style.iter(f"{W}shd"))
 
     def _hides(self, name: str) -> bool:
         run_properties = (style.find(f"{W}rPr") for style in self._chain(name))

@@ -7,9 +7,9 @@ footnotes, endnotes and comments below the paragraph that refers to them; page h
 title; links with their targets; bold words as `**bold**`, because they mark definitions, struck ones as `~~struck~~`,
 raised and lowered ones as in 10⁶ and CO₂; tracked changes as accepted, or as `tracked_changes` says. Fields: core
 properties a person wrote; custom properties and the page header only as labels ("Version: 3.2"). Reported, not read:
-hidden text, tables of contents, embedded files, sub-documents, damaged or missing parts. Not read: page headers with
-only a page number, pictures. Refused: macros (`.docm`, or a macro part inside), passwords, zip bombs, XML with a
-document type.
+hidden text (also white on white, or tiny), tables of contents, embedded files, sub-documents, damaged or missing
+parts. Not read: page headers with only a page number, pictures. Refused: macros (`.docm`, or a macro part inside),
+passwords, zip bombs, XML with a document type.
 """
 
 from __future__ import annotations

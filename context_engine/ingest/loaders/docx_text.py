@@ -1,4 +1,4 @@
-"""The text of one Word paragraph, with its equations (ECMA-376 Part 1, 22.1) and the characters of symbol fonts."""
+"""The text of one Word paragraph, with its equations (ECMA-376 Part 1, 22.1)."""
 
 from __future__ import annotations
 
@@ -6,27 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
+from context_engine.ingest.loaders.docx_symbols import symbol
 from context_engine.ingest.loaders.markdown import HYPERLINK, LINK_CLOSE, LINK_OPEN, linked, with_links
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
-# Adobe's Symbol encoding, from 0x20 and from 0xA1; "\ufffd" for characters that mean nothing on their own.
-_LOW: Final = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_\ufffdαβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
-_HIGH: Final = "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…\ufffd\ufffd↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑"
-_SYMBOL: Final = {
-    **{0x20 + place: char for place, char in enumerate(_LOW)},
-    **{0xA1 + place: char for place, char in enumerate(_HIGH)},
-}
-_WINGDINGS: Final = {
-    0xFE: "[x]", 0xFD: "[x]", 0x78: "[x]", 0xA8: "[ ]", 0x6F: "[ ]", 0x71: "[ ]", 0x72: "[ ]", 0xFC: "✓", 0xFB: "✗",
-    0xE0: "→", 0xDF: "←", 0xE1: "↑", 0xE2: "↓", 0xE8: "→", 0xF0: "⇒", 0xF3: "⇔", 0x6C: "●", 0x6E: "■", 0xA7: "▪",
-    0x9F: "•", 0x76: "❖", 0xD8: "➢", 0x4A: "☺", 0x4C: "☹",
-}  # fmt: skip
-_WINGDINGS_2: Final = {0x52: "[x]", 0x51: "[x]", 0xA3: "[ ]", 0x50: "✓", 0x4F: "✗"}
-_FONTS: Final = {"symbol": _SYMBOL, "wingdings": _WINGDINGS, "wingdings 2": _WINGDINGS_2}
-_PRIVATE: Final = 0xF000  # where symbol fonts keep their 256 characters
 M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 Read = Callable[[Any], str]
 Changes = Literal["accept", "reject", "both"]
@@ -48,27 +34,13 @@ NOTES: Final = {
 }  # fmt: skip
 """References to notes, and the prefix of their names; a comment leaves no mark in the text."""
 _DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
+_TINY: Final = 3  # half points
+_PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
+_GROUNDS: Final = frozenset((f"{W}tbl", f"{W}txbxContent"))  # their styles and fills are not followed
 _GENERATED: Final = re.compile(
     r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
 )
 _BOLD: Final = "\x00"  # marks bold runs until neighbours are joined; XML cannot hold it
-
-
-def symbol(font: str, code: str) -> str | None:
-    """Return a character of a font as text; None for a drawing without an equivalent.
-
-    >>> symbol("Symbol", "F061"), symbol("Wingdings", "F0FE"), symbol("Arial", "00A7"), symbol("Webdings", "F041")
-    ('α', '[x]', '§', None)
-    """
-    try:
-        place = int(code, 16)
-    except ValueError:
-        return None
-    known = _FONTS.get(font.strip().lower())
-    if known is not None:
-        character = known.get(place - _PRIVATE if place >= _PRIVATE else place)
-        return None if character == "\ufffd" else character
-    return chr(place) if 0x20 <= place < 0xD800 else None
 
 
 def _part(element: Any, name: str, read: Read) -> str:
@@ -154,6 +126,16 @@ class DocxLeftOut:
     symbols: Counter[str] = field(default_factory=Counter)
 
 
+class TextStyles(Protocol):
+    """The styles of a document, each by its id."""
+
+    def marks(self, name: str) -> str:
+        """Return the marks of text in a style: struck, raised, lowered."""
+
+    def shades(self, name: str) -> bool:
+        """Return whether a style gives its text a ground of its own."""
+
+
 class ParagraphReader:
     """Reads the paragraphs of one document.
 
@@ -162,7 +144,7 @@ class ParagraphReader:
         hidden: ids of the styles whose text is hidden.
         left_out: counts the content that is not read.
         target: returns the address of a relation by its id, or "".
-        style_marks: returns the marks of text in a style by its id: struck, raised, lowered.
+        styles: those of the document.
     """
 
     def __init__(
@@ -171,7 +153,7 @@ class ParagraphReader:
         hidden: frozenset[str],
         left_out: DocxLeftOut,
         target: Callable[[str], str],
-        style_marks: Callable[[str], str],
+        styles: TextStyles,
     ) -> None:
         gone = {"accept": _OLD, "reject": _NEW}.get(changes, {})
         self.gone = _GONE | frozenset(gone)
@@ -179,11 +161,11 @@ class ParagraphReader:
         self._hidden = hidden
         self._left_out = left_out
         self._target = target
-        self._style_marks = style_marks
+        self._styles = styles
 
     def read(self, element: Any, *, bold: bool, hidden: bool = False, style: str = "") -> Paragraph:
         """Return the text of a paragraph `w:p`; `bold`: bold words are marked unless all are bold."""
-        run_text = _RunText([], [], [], [], [], self._style_marks(style))
+        run_text = _RunText([], [], [], [], [], self._styles.marks(style))
         parts = with_links("".join(self._parts(element, run_text)), run_text.targets)
         text = written(_marked(parts, bold=bold))
         if hidden:
@@ -214,7 +196,7 @@ class ParagraphReader:
         properties = run.find(f"{W}rPr")
         if not self._is_hidden(properties):
             name = value_of(properties, "rStyle")
-            inherited = (self._style_marks(name) if name else "") or run_text.marks
+            inherited = (self._styles.marks(name) if name else "") or run_text.marks
             yield from self._parts(run, run_text, _marks(properties, inherited))
             return
         text = "".join(self._parts(run, run_text))
@@ -225,7 +207,24 @@ class ParagraphReader:
             return False
         if properties.find(f"{W}vanish") is not None:
             return is_on(properties, "vanish")
-        return value_of(properties, "rStyle") in self._hidden
+        size = value_of(properties, "sz") or ""
+        tiny = size.isdecimal() and int(size) <= _TINY
+        return tiny or self._is_pale(properties) or value_of(properties, "rStyle") in self._hidden
+
+    def _is_pale(self, properties: Any) -> bool:
+        """Whether a run is white on a white ground: nothing around it has a ground of its own."""
+        if not _PALE.fullmatch(value_of(properties, "color") or "") or properties.find(f"{W}highlight") is not None:
+            return False
+        grounds = [properties.find(f"{W}shd")]
+        for around in properties.iterancestors():
+            if around.tag in _GROUNDS or around.find(f"{W}background") is not None:
+                return False
+            if around.tag == f"{W}p":
+                paragraph = around.find(f"{W}pPr")
+                grounds += [] if paragraph is None else [paragraph.find(f"{W}shd")]
+                if self._styles.shades(value_of(paragraph, "pStyle") or ""):
+                    return False
+        return not any(map(is_shaded, grounds))
 
     def _change(self, element: Any, run_text: _RunText) -> str:
         text = "".join(self._parts(element, run_text))
@@ -346,6 +345,11 @@ def is_on(properties: Any | None, name: str) -> bool:
     """Whether a property such as bold is present and not switched off."""
     child = None if properties is None else properties.find(f"{W}{name}")
     return child is not None and child.get(f"{W}val", "1") not in ("0", "false", "off", "none")
+
+
+def is_shaded(element: Any | None) -> bool:
+    """Whether a shading `w:shd` is a ground of another colour than white."""
+    return element is not None and (element.get(f"{W}fill") or "auto").lower() not in ("auto", "ffffff")
 
 
 def _marks(properties: Any | None, inherited: str) -> str:

@@ -3,8 +3,9 @@
 Read, slide by slide: the title as a heading, text boxes and shapes (grouped ones too) by their place on the slide,
 lists with their levels, links with their targets, tables as pipe tables, charts and diagrams, comments, and the
 speaker's notes; a footer common to all slides once. Fields: core properties a person wrote. Reported, not read: hidden
-slides, embedded files, damaged or missing parts. Not read: the text of layouts and masters, slide numbers, pictures,
-sounds, animations. Refused: macros (`.pptm`, or a macro part inside), passwords, zip bombs, XML with a document type.
+slides, text that is tiny or beside its slide, embedded files, damaged or missing parts. Not read: the text of layouts
+and masters, slide numbers, pictures, sounds, animations. Refused: macros (`.pptm`, or a macro part inside), passwords,
+zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, starmap
+from math import inf
 from typing import Any, Final
 from zipfile import ZipFile
 
 from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.header import header_fields, real_properties
-from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, without_text
+from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice, quoted, without_text
 from context_engine.ingest.loaders.archive import in_archive
 from context_engine.ingest.loaders.docx_file import damaged
 from context_engine.ingest.loaders.markdown import (
@@ -51,6 +53,7 @@ _LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are list it
 _FEET: Final = ("ftr", "dt", "hdr")
 _NO_TEXT: Final = ("sldNum", "sldImg")
 _MOST_DEPTH: Final = 8
+_TINY: Final = 150  # hundredths of a point
 _MOST_PLACED: Final = 300  # shapes that are put in order
 _PLACED: Final = tuple(f"{P}{name}" for name in ("sp", "graphicFrame", "grpSp", "cxnSp"))
 _FRAMES: Final = (f"{P}spPr/{A}xfrm", f"{P}xfrm", f"{P}grpSpPr/{A}xfrm")
@@ -109,12 +112,16 @@ def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread
     if root is None:
         return ""
     if root.get("show") in ("0", "false"):
-        title = read_slide(root, package, part, number, set())[0].text.lstrip("# ")
+        title = read_slide(root, package, part, number, set(), [])[0].text.lstrip("# ")
         unread.append(
             file_notice(NoticeCode.HIDDEN_LEFT_OUT, f"slide {number} is hidden and left out: {title}", count=1)
         )
         return ""
-    blocks = read_slide(root, package, part, number, seen)
+    unseen: list[str] = []
+    blocks = read_slide(root, package, part, number, seen, unseen)
+    if words := [text for text in unseen if text]:
+        left = f"slide {number}: text that nobody sees is left out: {quoted(words)}"
+        unread.append(file_notice(NoticeCode.HIDDEN_LEFT_OUT, left, count=len(words)))
     blocks += comments_of(package, part)
     embedded = [posixpath.basename(target) for kind in _EMBEDDED for target in package.related(part, kind)]
     if embedded:
@@ -123,15 +130,20 @@ def _slide(package: OoxmlPackage, part: str, number: int, seen: set[str], unread
     return joined(blocks) if len(blocks) > 1 or not blocks[0].text.startswith(f"## Slide {number}") else ""
 
 
-def read_slide(root: Any, package: OoxmlPackage, part: str, number: int, seen: set[str]) -> list[MarkdownBlock]:
+def read_slide(
+    root: Any, package: OoxmlPackage, part: str, number: int, seen: set[str], unseen: list[str]
+) -> list[MarkdownBlock]:
     """Return a slide's blocks, first its title, or its number if it has none.
 
     Args:
         root: the element `p:sld`.
         number: 1-based.
+        seen: texts of footers and dates, which are read once.
+        unseen: takes the text that nobody sees: tiny, or beside the slide.
     """
     slide = _Slide(package, part, seen)
     body = list(slide.blocks(root.find(f"{P}cSld/{P}spTree")))
+    unseen += slide.unseen
     title = one_line(" ".join(slide.titles)) or f"Slide {number}"
     notes = list(_notes(package, part))
     return [heading(1 if slide.is_cover and number == 1 else 2, title), *body, *notes]
@@ -154,10 +166,11 @@ class _Slide:
         self._seen = seen
         self.titles: list[str] = []
         self.is_cover = False
+        self.unseen: list[str] = []
 
     def blocks(self, tree: Any | None) -> Iterator[MarkdownBlock]:
         """Yield the text of the shapes in a tree, group by group."""
-        for shape in () if tree is None else self._by_place(list(tree)):
+        for shape in () if tree is None else self._by_place(self._on_slide(tree)):
             if shape.tag == ALTERNATIVES:
                 yield from self.blocks(chosen(shape))
             elif shape.tag == f"{P}sp":
@@ -166,6 +179,26 @@ class _Slide:
                 yield from self._frame(shape)
             elif shape.tag in (f"{P}grpSp", f"{P}cxnSp", f"{P}oleObj"):
                 yield from self.blocks(shape)
+
+    def _on_slide(self, tree: Any) -> list[Any]:
+        """Return the shapes of a tree without those beside the slide; their words are kept in `unseen`."""
+        shapes = []
+        for shape in tree:
+            box = _box_of(shape) if tree.tag == f"{P}spTree" and shape.tag in _PLACED else None
+            if box and (box[2] <= 0 or box[3] <= -self._size[1] or box[0] >= self._size[0] or box[1] >= 0):
+                self.unseen.append(one_line(" ".join(element.text or "" for element in shape.iter(f"{A}t"))))
+            else:
+                shapes.append(shape)
+        return shapes
+
+    @cached_property
+    def _size(self) -> tuple[float, float]:
+        """The width and height of the slides; infinite if the presentation does not say."""
+        root = self._package.parts.root(self._package.main)
+        size = None if root is None else root.find(f"{P}sldSz")
+        sides = [] if size is None else [size.get("cx") or "", size.get("cy") or ""]
+        known = sides and all(side.isdecimal() for side in sides)
+        return (float(sides[0]), float(sides[1])) if known else (inf, inf)
 
     def _by_place(self, shapes: list[Any]) -> list[Any]:
         """Return shapes as a reader goes through them; in the order of the file if they overlap or have no place."""
@@ -249,6 +282,10 @@ class _Slide:
         properties = run.find(f"{A}rPr")
         if properties is None:
             return element.text or ""
+        size = properties.get("sz") or ""
+        if size.isdecimal() and int(size) <= _TINY:
+            self.unseen.append(one_line(element.text or ""))
+            return ""
         height = properties.get("baseline") or "0"
         text = marked(
             element.text or "",
