@@ -1,20 +1,19 @@
-"""The text of one Word paragraph, with its equations (ECMA-376 Part 1, 22.1)."""
+"""The text of one Word paragraph, with its marks, links and fields."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from context_engine.ingest.loaders.docx_symbols import symbol
 from context_engine.ingest.loaders.markdown import HYPERLINK, LINK_CLOSE, LINK_OPEN, linked, with_links
+from context_engine.ingest.loaders.office_math import MATH, M
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, chosen
 from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
 
-M: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-Read = Callable[[Any], str]
 Changes = Literal["accept", "reject", "both"]
 W: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
@@ -36,70 +35,11 @@ NOTES: Final = {
 _DRAWN: Final = {f"{_C}chart": "id", f"{_CX}chart": "id", f"{_DGM}relIds": "dm"}
 _TINY: Final = 3  # half points
 _PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
-_GROUNDS: Final = frozenset((f"{W}tbl", f"{W}txbxContent"))  # their styles and fills are not followed
+_GROUNDS: Final = {f"{W}p": ("pPr", "pStyle"), f"{W}tc": ("tcPr", "none"), f"{W}tbl": ("tblPr", "tblStyle")}
 _GENERATED: Final = re.compile(
     r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
 )
 _BOLD: Final = "\x00"  # marks bold runs until neighbours are joined; XML cannot hold it
-
-
-def _part(element: Any, name: str, read: Read) -> str:
-    child = element.find(f"{M}{name}")
-    return "" if child is None else read(child).strip()
-
-
-def _grouped(text: str) -> str:
-    return text if len(text) < 2 or text.replace(".", "").isalnum() else f"({text})"
-
-
-def _fraction(element: Any, read: Read) -> str:
-    return f"{_grouped(_part(element, 'num', read))}/{_grouped(_part(element, 'den', read))}"
-
-
-def _scripts(element: Any, read: Read) -> str:
-    return _part(element, "e", read) + _limits(element, read)
-
-
-def _root(element: Any, read: Read) -> str:
-    degree = _part(element, "deg", read)
-    return f"{degree}√({_part(element, 'e', read)})"
-
-
-def _sum(element: Any, read: Read) -> str:
-    return f"{_sign(element, 'nary', 'chr', '∫')}{_limits(element, read)} {_part(element, 'e', read)}"
-
-
-def _limits(element: Any, read: Read) -> str:
-    below, above = _part(element, "sub", read), _part(element, "sup", read)
-    return (f"_{_grouped(below)}" if below else "") + (f"^{_grouped(above)}" if above else "")
-
-
-def _brackets(element: Any, read: Read) -> str:
-    inner = _sign(element, "d", "sepChr", "|").join(read(argument).strip() for argument in element.findall(f"{M}e"))
-    return f"{_sign(element, 'd', 'begChr', '(')}{inner}{_sign(element, 'd', 'endChr', ')')}"
-
-
-def _matrix(element: Any, read: Read) -> str:
-    rows = (", ".join(read(cell).strip() for cell in row.findall(f"{M}e")) for row in element.findall(f"{M}mr"))
-    return f"[{'; '.join(rows)}]"
-
-
-def _sign(element: Any, name: str, sign: str, default: str) -> str:
-    child = element.find(f"{M}{name}Pr/{M}{sign}")
-    return default if child is None else str(child.get(f"{M}val") or "")
-
-
-MATH: Final[Mapping[str, Callable[[Any, Read], str]]] = {
-    f"{M}f": _fraction,
-    f"{M}sSub": _scripts,
-    f"{M}sSup": _scripts,
-    f"{M}sSubSup": _scripts,
-    f"{M}rad": _root,
-    f"{M}nary": _sum,
-    f"{M}d": _brackets,
-    f"{M}m": _matrix,
-}
-"""Writers of equation elements, given a reader for their parts; any other element is its parts in sequence."""
 
 
 class Paragraph(NamedTuple):
@@ -215,16 +155,16 @@ class ParagraphReader:
         """Whether a run is white on a white ground: nothing around it has a ground of its own."""
         if not _PALE.fullmatch(value_of(properties, "color") or "") or properties.find(f"{W}highlight") is not None:
             return False
-        grounds = [properties.find(f"{W}shd")]
+        if is_shaded(properties.find(f"{W}shd")):
+            return False
         for around in properties.iterancestors():
-            if around.tag in _GROUNDS or around.find(f"{W}background") is not None:
+            if around.tag == f"{W}txbxContent" or around.find(f"{W}background") is not None:
                 return False
-            if around.tag == f"{W}p":
-                paragraph = around.find(f"{W}pPr")
-                grounds += [] if paragraph is None else [paragraph.find(f"{W}shd")]
-                if self._styles.shades(value_of(paragraph, "pStyle") or ""):
-                    return False
-        return not any(map(is_shaded, grounds))
+            properties_name, style = _GROUNDS.get(around.tag, ("", ""))
+            own = around.find(f"{W}{properties_name}") if properties_name else None
+            if own is not None and (is_shaded(own.find(f"{W}shd")) or self._styles.shades(value_of(own, style) or "")):
+                return False
+        return True
 
     def _change(self, element: Any, run_text: _RunText) -> str:
         text = "".join(self._parts(element, run_text))

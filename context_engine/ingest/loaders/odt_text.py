@@ -18,16 +18,13 @@ from context_engine.ingest.loaders.markdown import (
     plain,
     unlinked,
 )
-from context_engine.ingest.loaders.run_marks import LOWERED, RAISED, STRUCK, written
+from context_engine.ingest.loaders.odt_styles import DRAW, STYLE, TABLE, TEXT, OdtStyles
+from context_engine.ingest.loaders.run_marks import written
 
 _ODF: Final = "urn:oasis:names:tc:opendocument:xmlns"
-TEXT: Final = f"{{{_ODF}:text:1.0}}"
-_STYLE: Final = f"{{{_ODF}:style:1.0}}"
 _FORMS: Final = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _NUMBERED: Final = (f"{TEXT}list-level-style-number", f"{TEXT}outline-level-style")
-TABLE: Final = f"{{{_ODF}:table:1.0}}"
 _OFFICE: Final = f"{{{_ODF}:office:1.0}}"
-_DRAW: Final = f"{{{_ODF}:drawing:1.0}}"
 _SVG: Final = f"{{{_ODF}:svg-compatible:1.0}}"
 _FORM: Final = f"{{{_ODF}:form:1.0}}"
 _DC: Final = "{http://purl.org/dc/elements/1.1/}"
@@ -36,7 +33,7 @@ _INDEX_KINDS: Final = "table-of-content illustration-index table-index object-in
 _INDEXES: Final = frozenset(f"{TEXT}{name}" for name in _INDEX_KINDS.split())
 _GONE: Final = frozenset(
     (f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{TEXT}variable-decls", f"{TEXT}user-field-decls",
-     f"{_OFFICE}forms", f"{TEXT}ruby-text", f"{_OFFICE}annotation-end", f"{TEXT}note-citation", f"{_DRAW}image",
+     f"{_OFFICE}forms", f"{TEXT}ruby-text", f"{_OFFICE}annotation-end", f"{TEXT}note-citation", f"{DRAW}image",
      f"{_OFFICE}binary-data", f"{_OFFICE}event-listeners")
 )  # fmt: skip
 _BREAKS: Final = {f"{TEXT}tab": " ", f"{TEXT}line-break": "\n"}
@@ -91,17 +88,17 @@ class OdtLists:
         shown = _number(form.get(f"{TEXT}display-levels") or "1")
         parts = [self._numeral(style, place) for place in range(max(1, level - shown + 1), level + 1)]
         number = ".".join(filter(None, parts)) if parts[-1] else ""
-        around = f"{form.get(f'{_STYLE}num-prefix') or ''}{number}{form.get(f'{_STYLE}num-suffix') or ''}".strip()
+        around = f"{form.get(f'{STYLE}num-prefix') or ''}{number}{form.get(f'{STYLE}num-suffix') or ''}".strip()
         return around or BULLET
 
     def _numeral(self, style: str, level: int) -> str:
         form = self._styles[style].get(level)
-        name = None if form is None else _FORMS.get(form.get(f"{_STYLE}num-format") or "")
+        name = None if form is None else _FORMS.get(form.get(f"{STYLE}num-format") or "")
         return numeral(name, self._counts.get((style, level), 1)) if name else ""
 
 
 def _name(style: Any) -> str:
-    return "" if style.tag == f"{TEXT}outline-style" else style.get(f"{_STYLE}name") or "?"
+    return "" if style.tag == f"{TEXT}outline-style" else style.get(f"{STYLE}name") or "?"
 
 
 def _levels(style: Any) -> dict[int, Any]:
@@ -138,9 +135,7 @@ class OdtBody:
     def __init__(self, roots: Sequence[Any], changes: Changes, drawn: Callable[[str], Sequence[MarkdownBlock]]) -> None:
         self._drawn_by = drawn
         self._lists = OdtLists(roots)
-        self._styles = {
-            style.get(f"{_STYLE}name") or "": style for root in roots for style in root.iter(f"{_STYLE}style")
-        }  # the document's own styles come last and override shared ones
+        self._styles = OdtStyles(roots)
         self._changes = changes
         self._regions = {
             region.get(f"{TEXT}id") or region.get("{http://www.w3.org/XML/1998/namespace}id") or "": region
@@ -154,13 +149,6 @@ class OdtBody:
         self._under_title = 0
         self.hidden = 0
         self.contents: list[str] = []
-        self._marks = {name.lower(): marks for name, style in self._styles.items() if (marks := _marks(style))}
-        self._hiding = {
-            (style.get(f"{_STYLE}name") or "").lower()
-            for root in roots
-            for style in root.iter(f"{_STYLE}style")
-            if any(text.get(f"{TEXT}display") == "none" for text in style.iterfind(f"{_STYLE}text-properties"))
-        }
 
     def blocks(self, parent: Any, mark: str = "") -> Iterator[MarkdownBlock]:
         """Yield the blocks of an element; its first paragraph begins with `mark`, the mark of a list item."""
@@ -183,17 +171,16 @@ class OdtBody:
             elif self._is_hidden(child):
                 self.hidden += len(" ".join(child.itertext()).split())
             elif tag not in _GONE:
-                if tag.startswith(_DRAW):
+                if tag.startswith(DRAW):
                     yield from self._drawn(child)
                 else:
                     yield from self.blocks(child, mark)
 
     def _paragraph(self, element: Any, mark: str) -> Iterator[MarkdownBlock]:
-        names = self._names(element.get(f"{TEXT}style-name") or "")
         text = self._inline(element).strip()
-        if self._is_hidden_style(names):
+        if self._styles.hides(element):
             self.hidden, text = self.hidden + len(text.split()), ""
-        if text and "title" in names[:2] and not self.title:
+        if text and "title" in self._styles.names(element)[:2] and not self.title:
             self.title, self._under_title = unlinked(one_line(text)), 1
             yield heading(1, text)
         elif text and element.tag == f"{TEXT}h":
@@ -235,14 +222,14 @@ class OdtBody:
                 yield "".join(self._parts(child)) + (f"({above})" if above else "")
             elif self._is_hidden(child):
                 self.hidden += len(" ".join(child.itertext()).split())
-            elif tag.startswith(_DRAW) and tag != f"{_DRAW}a":
+            elif tag.startswith(DRAW) and tag != f"{DRAW}a":
                 beside, self._below = self._below, []
                 drawn = self._drawn(child)
                 self._below = [*beside, *drawn, *self._below]
             elif tag == f"{TEXT}a":
                 yield linked("".join(self._parts(child)), child.get(f"{_XLINK}href") or "")
             elif tag not in _GONE:
-                marks = self._marks_of(child)
+                marks = self._styles.marks(child)
                 yield from (marks, *self._parts(child), marks[::-1])
             yield self._kept(child.tail)
 
@@ -286,13 +273,13 @@ class OdtBody:
 
     def _drawn(self, element: Any) -> list[MarkdownBlock]:
         """Return the text boxes, shapes and objects of a drawing."""
-        if element.tag in (f"{_DRAW}object", f"{_DRAW}object-ole"):
+        if element.tag in (f"{DRAW}object", f"{DRAW}object-ole"):
             name = (element.get(f"{_XLINK}href") or "").removeprefix("./")
             return list(self._drawn_by(name)) if element.find(f".//{TEXT}p") is None else list(self.blocks(element))
         description = one_line(element.findtext(f"{_SVG}desc") or "")
         out = (
             [MarkdownBlock(f"[Picture: {description}]")]
-            if description and element.find(f"{_DRAW}image") is not None
+            if description and element.find(f"{DRAW}image") is not None
             else []
         )
         return [*out, *self.blocks(element)]
@@ -348,44 +335,12 @@ class OdtBody:
         self._below = [*beside, *aside, *self._below]
         return text
 
-    def _names(self, style: str) -> list[str]:
-        """Return the lower-case names of a style and the styles it is based on."""
-        out: list[str] = []
-        while style and style.lower() not in out and len(out) < 20:
-            out.append(style.lower())
-            names = self._styles.get(style)
-            style = "" if names is None else names.get(f"{_STYLE}parent-style-name") or ""
-        return out
-
-    def _marks_of(self, element: Any) -> str:
-        if not self._marks or element.tag != f"{TEXT}span":
-            return ""
-        names = self._names(element.get(f"{TEXT}style-name") or "")
-        return next((self._marks[name] for name in names if name in self._marks), "")
-
     def _is_hidden(self, element: Any) -> bool:
-        if element.tag in (f"{TEXT}span", f"{TEXT}section"):
-            if element.get(f"{TEXT}display") == "none":
-                return True
-            return element.tag == f"{TEXT}span" and self._is_hidden_style(
-                self._names(element.get(f"{TEXT}style-name") or "")
-            )
+        if element.tag in (f"{TEXT}span", f"{TEXT}section") and element.get(f"{TEXT}display") == "none":
+            return True
+        if element.tag == f"{TEXT}span":
+            return self._styles.hides(element)
         return bool(element.tag == f"{TEXT}hidden-paragraph" and element.get(f"{TEXT}is-hidden") == "true")
-
-    def _is_hidden_style(self, names: Sequence[str]) -> bool:
-        return not self._hiding.isdisjoint(names)
-
-
-def _marks(style: Any) -> str:
-    """Return the marks of a run in a character style: struck, then raised or lowered."""
-    marks = ""
-    for text in style.iterfind(f"{_STYLE}text-properties"):
-        line = text.get(f"{_STYLE}text-line-through-style") or text.get(f"{_STYLE}text-line-through-type") or "none"
-        place = (text.get(f"{_STYLE}text-position") or "").split(" ")[0]
-        raised = place == "super" or (place.endswith("%") and not place.startswith(("-", "0")))
-        lowered = place == "sub" or place.startswith("-")
-        marks += (STRUCK if line != "none" else "") + (RAISED if raised else LOWERED if lowered else "")
-    return marks
 
 
 def _count(cell: Any, name: str) -> int:

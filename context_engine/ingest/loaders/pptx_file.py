@@ -1,21 +1,19 @@
 """Presentations: `.pptx`. The number of a slide is its page.
 
 Read, slide by slide: the title as a heading, text boxes and shapes (grouped ones too) by their place on the slide,
-lists with their levels, links with their targets, tables as pipe tables, charts and diagrams, comments, and the
-speaker's notes; a footer common to all slides once. Fields: core properties a person wrote. Reported, not read: hidden
-slides, text that is tiny or beside its slide, embedded files, damaged or missing parts. Not read: the text of layouts
-and masters, slide numbers, pictures, sounds, animations. Refused: macros (`.pptm`, or a macro part inside), passwords,
-zip bombs, XML with a document type.
+lists with their levels, links with their targets, tables as pipe tables, equations, charts and diagrams, comments, and
+the speaker's notes; a footer common to all slides once. Fields: core properties a person wrote. Reported, not read:
+hidden slides, text that nobody sees (see `pptx_hidden`), embedded files, damaged or missing parts. Not read: the text
+of layouts and masters, slide numbers, pictures, sounds, animations. Refused: macros (`.pptm`, or a macro part inside),
+passwords, zip bombs, XML with a document type.
 """
 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, starmap
-from math import inf
 from typing import Any, Final
 from zipfile import ZipFile
 
@@ -35,28 +33,26 @@ from context_engine.ingest.loaders.markdown import (
     plain,
     unlinked,
 )
+from context_engine.ingest.loaders.office_math import M, equation_text
 from context_engine.ingest.loaders.ooxml import ALTERNATIVES, REL, A, OoxmlPackage, chosen, drawn_text
 from context_engine.ingest.loaders.pdf_order import order_of_boxes
 from context_engine.ingest.loaders.pdf_text import Box
+from context_engine.ingest.loaders.pptx_hidden import P, SlideVisibility, box_of
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
 
 _MOST_UNPACKED: Final = 1 << 30
 _EMBEDDED: Final = ("package", "oleObject")
-P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _C: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"
 _CX: Final = "{http://schemas.microsoft.com/office/drawing/2014/chartex}chart"
 _DGM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
-_MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}t"
 _TITLES: Final = ("title", "ctrTitle")
 _LISTS: Final = ("body", "obj", "")  # placeholders whose paragraphs are list items; "" is one without a type
 _FEET: Final = ("ftr", "dt", "hdr")
 _NO_TEXT: Final = ("sldNum", "sldImg")
 _MOST_DEPTH: Final = 8
-_TINY: Final = 150  # hundredths of a point
 _MOST_PLACED: Final = 300  # shapes that are put in order
 _PLACED: Final = tuple(f"{P}{name}" for name in ("sp", "graphicFrame", "grpSp", "cxnSp"))
-_FRAMES: Final = (f"{P}spPr/{A}xfrm", f"{P}xfrm", f"{P}grpSpPr/{A}xfrm")
 
 
 def load_pptx(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -166,11 +162,15 @@ class _Slide:
         self._seen = seen
         self.titles: list[str] = []
         self.is_cover = False
-        self.unseen: list[str] = []
+        self._visibility = SlideVisibility(package, part)
+
+    @property
+    def unseen(self) -> list[str]:
+        return self._visibility.unseen
 
     def blocks(self, tree: Any | None) -> Iterator[MarkdownBlock]:
         """Yield the text of the shapes in a tree, group by group."""
-        for shape in () if tree is None else self._by_place(self._on_slide(tree)):
+        for shape in () if tree is None else self._by_place(self._visibility.on_slide(tree)):
             if shape.tag == ALTERNATIVES:
                 yield from self.blocks(chosen(shape))
             elif shape.tag == f"{P}sp":
@@ -179,26 +179,6 @@ class _Slide:
                 yield from self._frame(shape)
             elif shape.tag in (f"{P}grpSp", f"{P}cxnSp", f"{P}oleObj"):
                 yield from self.blocks(shape)
-
-    def _on_slide(self, tree: Any) -> list[Any]:
-        """Return the shapes of a tree without those beside the slide; their words are kept in `unseen`."""
-        shapes = []
-        for shape in tree:
-            box = _box_of(shape) if tree.tag == f"{P}spTree" and shape.tag in _PLACED else None
-            if box and (box[2] <= 0 or box[3] <= -self._size[1] or box[0] >= self._size[0] or box[1] >= 0):
-                self.unseen.append(one_line(" ".join(element.text or "" for element in shape.iter(f"{A}t"))))
-            else:
-                shapes.append(shape)
-        return shapes
-
-    @cached_property
-    def _size(self) -> tuple[float, float]:
-        """The width and height of the slides; infinite if the presentation does not say."""
-        root = self._package.parts.root(self._package.main)
-        size = None if root is None else root.find(f"{P}sldSz")
-        sides = [] if size is None else [size.get("cx") or "", size.get("cy") or ""]
-        known = sides and all(side.isdecimal() for side in sides)
-        return (float(sides[0]), float(sides[1])) if known else (inf, inf)
 
     def _by_place(self, shapes: list[Any]) -> list[Any]:
         """Return shapes as a reader goes through them; in the order of the file if they overlap or have no place."""
@@ -212,7 +192,7 @@ class _Slide:
         return [*others, *(placed[number] for number in order_of_boxes(known))]
 
     def _box(self, shape: Any) -> Box | None:
-        own = _box_of(shape)
+        own = box_of(shape)
         return own or self._inherited.get(_placeholder(shape))
 
     @cached_property
@@ -222,7 +202,7 @@ class _Slide:
         for part in self._package.related(self._part, "slideLayout"):
             root = self._package.parts.root(part)
             for shape in () if root is None else root.iter(f"{P}sp"):
-                box = _box_of(shape)
+                box = box_of(shape)
                 out |= {_placeholder(shape): box} if box else {}
         return out
 
@@ -275,16 +255,15 @@ class _Slide:
             elif child.tag == f"{A}fld" and child.get("type") == "slidenum":
                 continue
             else:
-                yield from (self._run(element) for element in child.iter(f"{A}t", _MATH))
+                yield from map(self._run, child.iter(f"{A}t"))
+                yield from map(equation_text, child.iter(f"{M}oMath"))
 
     def _run(self, element: Any) -> str:
         run = element.getparent()
         properties = run.find(f"{A}rPr")
         if properties is None:
             return element.text or ""
-        size = properties.get("sz") or ""
-        if size.isdecimal() and int(size) <= _TINY:
-            self.unseen.append(one_line(element.text or ""))
+        if self._visibility.hides(run):
             return ""
         height = properties.get("baseline") or "0"
         text = marked(
@@ -322,17 +301,3 @@ def _overlap(first: Box, second: Box) -> bool:
     height = min(first[3], second[3]) - max(first[1], second[1])
     smaller = min((box[2] - box[0]) * (box[3] - box[1]) for box in (first, second))
     return width > 0 and height > 0 and width * height > smaller / 2
-
-
-def _box_of(shape: Any) -> Box | None:
-    """Return the place of a shape, with heights counted upwards; None if it has none of its own."""
-    frame = next((child for path in _FRAMES if (child := shape.find(path)) is not None), None)
-    numbers = [] if frame is None else [frame.find(f"{A}off"), frame.find(f"{A}ext")]
-    if not numbers or any(number is None for number in numbers):
-        return None
-    off, ext = numbers
-    values = [off.get("x") or "", off.get("y") or "", ext.get("cx") or "", ext.get("cy") or ""]
-    if not all(re.fullmatch(r"-?\d{1,12}", value) for value in values):
-        return None
-    left, top, width, height = map(float, values)
-    return left, -top - height, left + width, -top

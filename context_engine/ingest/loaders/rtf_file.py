@@ -33,6 +33,7 @@ from context_engine.ingest.loaders.markdown import (
     unlinked,
     with_links,
 )
+from context_engine.ingest.loaders.rtf_look import LOOKS, PLAIN, Look, RtfColours
 from context_engine.ingest.loaders.rtf_words import ASIDE, CHARS, CHARSETS, FIELDS, GONE, INLINE, SIGNS, TOKEN
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
@@ -72,7 +73,7 @@ class _GroupState:
     place: str = "body"
     font: int = -1
     skip: int = 1
-    hidden: bool = False
+    look: Look = PLAIN
     deleted: bool = False
     inserted: bool = False
     struck: bool = False
@@ -95,6 +96,8 @@ class _Flow:
     beside: list[MarkdownBlock] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     in_table: bool = False
+    shaded: bool = False  # the paragraph
+    row_shaded: bool = False  # a cell of the row
     level: int | None = None
     style: int = 0
 
@@ -122,6 +125,7 @@ class RtfReader:
         self._changes = changes
         self._codepage = "cp1252"
         self._fonts: dict[int, str] = {}
+        self._colours = RtfColours()
         self._styles: dict[int, str] = {}
         self._flows = [_Flow()]
         self._notes = 0
@@ -202,7 +206,7 @@ class RtfReader:
             return True
         if word in FIELDS and state.place == "gone info":
             state.place = word.decode()
-        elif word in (b"fonttbl", b"stylesheet", b"info", b"nesttableprops"):
+        elif word in (b"fonttbl", b"colortbl", b"stylesheet", b"info", b"nesttableprops"):
             state.place = f"gone {word.decode()}"
         elif word == b"fldinst":
             state.place, self._instruction = "gone instruction", ""
@@ -233,7 +237,7 @@ class RtfReader:
         elif word in (b"trowd", b"clvmrg", b"cellx") and state.place == "gone nesttableprops":
             return
         elif word == b"trowd":
-            flow.goes_on, flow.is_merged = [], False
+            flow.goes_on, flow.is_merged, flow.row_shaded = [], False, False
         elif word == b"clvmrg":
             flow.is_merged = True
         elif word == b"cellx":
@@ -241,17 +245,24 @@ class RtfReader:
             flow.is_merged = False
         elif word == b"pard" and not state.label:
             flow.in_table, flow.level, flow.style = False, None, 0
+            flow.shaded = False
         elif word == b"plain":
-            state.hidden = state.deleted = state.inserted = state.struck = False
-            state.height = b""
+            state.deleted = state.inserted = state.struck = False
+            state.height, state.look = b"", PLAIN
         elif word == b"intbl":
             flow.in_table = True
         elif word == b"outlinelevel" and number is not None and number < 9:
             flow.level = number
         elif word == b"s" and number is not None:
             flow.style = number
-        elif word == b"v":
-            state.hidden = on
+        elif word in LOOKS:
+            state.look = state.look.changed(word, number)
+        elif word == b"cbpat":
+            flow.shaded = self._colours.is_ground(number)
+        elif word == b"clcbpat":
+            flow.row_shaded |= self._colours.is_ground(number)
+        elif state.place == "gone colortbl":
+            self._colours.set(word, number)
         elif word == b"deleted":
             state.deleted = on
         elif word == b"revised":
@@ -287,16 +298,24 @@ class RtfReader:
             self._styles[style] = self._styles.get(style, "") + text
         elif state.place == "gone instruction":
             self._instruction += text
+        elif state.place == "gone colortbl":
+            self._colours.end(text)
         elif state.place.startswith("gone"):
             return
         elif state.place in FIELDS.values():
             self.fields[state.place] = self.fields.get(state.place, "") + text
-        elif state.hidden:
+        elif self._is_unseen:
             self.hidden += len(text.split())
         else:
             raised, lowered = state.height == b"super", state.height == b"sub"
             text = marked(text, struck=state.struck, raised=raised, lowered=lowered)
             self._flows[-1].text.append(self._changed(text))
+
+    @property
+    def _is_unseen(self) -> bool:
+        look, flow = self._state.look, self._flows[-1]
+        shaded = flow.shaded or (flow.row_shaded and flow.in_table)
+        return look.is_unseen or (self._colours.hide(look) and not shaded)
 
     def _changed(self, text: str) -> str:
         state = self._state

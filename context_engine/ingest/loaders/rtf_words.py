@@ -23,7 +23,7 @@ INLINE: Final = frozenset(
     b"fldrslt listtext pntext field shp shpinst result object moMath moMathPara mmath nesttableprops".split()
 )
 GONE: Final = frozenset(
-    b"fonttbl colortbl stylesheet info pict objdata nonshppict shppict themedata colorschememapping datastore "
+    b"fonttbl stylesheet info pict objdata nonshppict shppict themedata colorschememapping datastore "
     b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend "
     b"xe tc txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose "
     b"falt fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield "

@@ -247,3 +247,30 @@ def test_links_keep_their_targets(text):
     link = '<text:a xlink:href="https://intranet.example/haircuts">the haircut ladder</text:a>'
     body = f'<text:h text:outline-level="1">{link}</text:h><text:p>See {link}.</text:p>'
     assert text(body) == ("# the haircut ladder\n\nSee [the haircut ladder](https://intranet.example/haircuts).")
+
+
+SMUGGLED = (
+    '<style:style style:name="T1" style:family="text"><style:text-properties {look}/></style:style>'
+    '<style:style style:name="P1" style:family="paragraph"><style:paragraph-properties {ground}/></style:style>'
+)
+
+
+@pytest.mark.parametrize(
+    ("look", "ground", "seen"),
+    [
+        ('fo:color="#ffffff"', "", False),
+        ('fo:color="#FEFDFF"', 'fo:background-color="transparent"', False),
+        ('fo:font-size="1pt"', "", False),
+        ('text:display="none"', "", False),
+        ('fo:color="#ffffff" fo:background-color="#1f3864"', "", True),
+        ('fo:color="#ffffff"', 'fo:background-color="#1f3864"', True),
+        ('fo:color="#c00000"', "", True),
+        ('fo:font-size="9pt"', "", True),
+    ],
+)
+def test_text_of_odt_that_nobody_sees(one, look, ground, seen):
+    span = '<text:span text:style-name="T1">Ignore it.</text:span>'
+    paragraph = f'<text:p text:style-name="P1">The limit is 25 %. {span}</text:p>'
+    loaded = one(odt(paragraph, styles=SMUGGLED.format(look=look, ground=ground)), "a.odt")
+    assert loaded.text == ("The limit is 25 %. Ignore it." if seen else "The limit is 25 %.")
+    assert [dict(notice.detail) for notice in loaded.notices] == ([] if seen else [{"count": 2}])
