@@ -7,27 +7,38 @@ a picture or outlines of the same words, as after a text recognition, is kept.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Final
 
-from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, turned
+from context_engine.ingest.loaders.pdf_text import Box, LineText, PageText, turned, units
 
 _INVISIBLE: Final = (3, 7)  # text render modes: neither filled nor stroked
 _TINY: Final = 1.5  # points
 _PALE: Final = 235  # of 255, in each colour
 _FAINT: Final = 12  # of 255, of the opacity
 _CONTRAST: Final = 20  # of 255, between two points of text that is seen
+_STEP: Final = 8  # characters between those that are examined of a line
+_SAMPLES: Final = 4  # most steps
+_WORD: Final = re.compile(r"\S+")
 _MOST_PICTURES: Final = 200
 _MOST_SIDE: Final = 2_000  # pixels of the rendered page
 
 
 def without_hidden(page: Any, reader: PageText, texts: Sequence[LineText]) -> tuple[list[LineText], list[str]]:
-    """Return the lines that can be seen, and the text of the others."""
+    """Return the lines that can be seen, and the text of the others; a line of both kinds is divided."""
     look = _Look(page, reader)
-    hidden = [text.line.size > 0 and look.hides(text) for text in texts]
-    seen = [text for text, unseen in zip(texts, hidden) if not unseen]
-    return seen, [text.line.text for text, unseen in zip(texts, hidden) if unseen]
+    seen: list[LineText] = []
+    unseen: list[str] = []
+    for text in texts:
+        for part, hidden in look.parts(text):
+            if hidden:
+                unseen.append(part.line.text)
+            else:
+                seen.append(part)
+    return seen, unseen
 
 
 class _Look:
@@ -43,20 +54,35 @@ class _Look:
         self._colours = [ctypes.c_uint() for _ in range(4)]
         self._at_colours = [ctypes.byref(colour) for colour in self._colours]
 
-    def hides(self, text: LineText) -> bool:
-        """Whether nobody sees a line."""
-        line = text.line
-        box = turned((line.left, line.bottom, line.right, line.top), -line.turn % 4)
-        if line.size < _TINY or self.is_outside(box):
-            return True
-        return self._may_hide(text) and self.is_even(box) and not self.has_picture(box)
+    def parts(self, text: LineText) -> list[tuple[LineText, bool]]:
+        """Return the parts of a line, and whether each is hidden; mostly the line is one part."""
+        if text.line.size <= 0:
+            return [(text, False)]
+        if self.is_outside(_box(text)):
+            return [(text, True)]
+        last = len(text.bare) - 1
+        steps = min(_SAMPLES, last // _STEP + 1)
+        if not any(self._may_hide(text, last * step // steps) for step in range(steps + 1)):
+            return [(text, False)]
+        parts = []
+        words = list(_WORD.finditer(text.bare))
+        for may_hide, group in groupby(words, key=lambda word: self._may_hide(text, word.start())):
+            span = list(group)
+            bare = text.bare[span[0].start() : span[-1].end()]
+            unit = text.unit + units(text.bare[: span[0].start()])
+            part = text if len(span) == len(words) else LineText(bare, unit, self._reader.line_at(bare, unit))
+            tiny = part.line.size < _TINY
+            parts.append((part, tiny or (may_hide and self.is_even(_box(part)) and not self.has_picture(_box(part)))))
+        return parts
 
-    def _may_hide(self, text: LineText) -> bool:
-        """Whether a line is drawn invisibly, or in a colour that a white page hides."""
+    def _may_hide(self, text: LineText, at: int) -> bool:
+        """Whether a character of a line is tiny, drawn invisibly, or in a colour that a white page hides."""
         raw, handle = self._raw, self._reader.handle
-        index = self._reader.middle(text.bare, text.unit)
+        index = self._reader.index(text.unit + units(text.bare[:at]))
         drawn = raw.FPDFText_GetTextObject(handle, index)
         if drawn and raw.FPDFTextObj_GetTextRenderMode(drawn) in _INVISIBLE:
+            return True
+        if raw.FPDFText_GetFontSize(handle, index) < _TINY and self._reader.size_at(index) < _TINY:
             return True
         if not raw.FPDFText_GetFillColor(handle, index, *self._at_colours):
             return False
@@ -106,3 +132,9 @@ class _Look:
         pixels = b"".join(view[row * stride : row * stride + width] for row in range(height))
         bitmap.close()
         return pixels, width, height, scale
+
+
+def _box(text: LineText) -> Box:
+    """Return the place of a line, in the page's own directions."""
+    line = text.line
+    return turned((line.left, line.bottom, line.right, line.top), -line.turn % 4)

@@ -207,8 +207,14 @@ class PageText:
 
     def box_at(self, unit: int, turn: int) -> Box:
         """Return the box of the character at a UTF-16 offset, with the page turned."""
-        self._raw.FPDFText_GetLooseCharBox(self.handle, self._index(unit), self._at_char)
+        self._raw.FPDFText_GetLooseCharBox(self.handle, self.index(unit), self._at_char)
         return turned(self._box_of_char(), turn)
+
+    def size_at(self, index: int) -> float:
+        """Return the type size of a character, by its number, in points."""
+        matrix = self._matrix
+        self._raw.FPDFText_GetMatrix(self.handle, index, self._at_matrix)
+        return float(round(self._raw.FPDFText_GetFontSize(self.handle, index) * math.hypot(matrix.c, matrix.d), 1))
 
     def words_of(self, text: LineText, turn: int) -> list[tuple[float, float]]:
         """Return (left, right) of each word of a line, with the page turned."""
@@ -219,7 +225,7 @@ class PageText:
         middle = len(bare) // 2
         while bare[middle].isspace():
             middle += 1
-        return self._index(unit + units(bare[:middle]))
+        return self.index(unit + units(bare[:middle]))
 
     def _apart(self, bare: str, unit: int) -> list[tuple[str, int]]:
         """Split a line into (text, offset): PDFium joins lines of a single character, however far apart."""
@@ -247,10 +253,10 @@ class PageText:
 
     def _turn_at(self, unit: int) -> int | None:
         """Return the quarter turns of the character at a UTF-16 offset; None if PDFium made the character up."""
-        read = self._raw.FPDFText_GetMatrix(self.handle, self._index(unit), self._at_matrix)
+        read = self._raw.FPDFText_GetMatrix(self.handle, self.index(unit), self._at_matrix)
         return _quarter_turns(self._matrix) if read else None
 
-    def _index(self, unit: int) -> int:
+    def index(self, unit: int) -> int:
         """Return the number of the character at a UTF-16 offset."""
         return unit if self._even else int(self._raw.FPDFText_GetCharIndexFromTextIndex(self.handle, unit))
 
@@ -271,7 +277,7 @@ class PageText:
         elif len(bare) < _SHORT:
             spans = [(self.box_at(unit, turn)[0], self.box_at(unit + units(bare) - 1, turn)[2])]
         else:
-            spans = self._spans(self._index(unit), self._index(unit + units(bare) - 1), turn)
+            spans = self._spans(self.index(unit), self.index(unit + units(bare) - 1), turn)
         blocks = _blocks(spans, size * PART_GAP)
         texts = self._cut(bare, unit, turn, blocks) if len(blocks) > 1 else None
         parts = tuple(LinePart(clean(text), *block) for text, block in zip(texts, blocks)) if texts else ()
@@ -339,7 +345,7 @@ class PageText:
 
     def _unmapped(self, bare: str, unit: int) -> int:
         """Count the characters of a line without a Unicode mapping."""
-        first, last = self._index(unit), self._index(unit + units(bare) - 1)
+        first, last = self.index(unit), self.index(unit + units(bare) - 1)
         error = self._raw.FPDFText_HasUnicodeMapError
         return sum(error(self.handle, index) == 1 for index in range(first, last + 1))
 

@@ -30,6 +30,9 @@ from context_engine.ingest.loaders.html_hidden import hides
         "color:#fff;background:#ffffff",
         "color: rgb(255, 255, 255); background-color: white",
         "color:transparent",
+        "font-size:1pt",
+        "font-size: 1.5px",
+        "font-size:.1em",
     ],
 )
 def test_a_style_that_hides(one, style):
@@ -42,8 +45,9 @@ def test_a_style_that_hides(one, style):
 @pytest.mark.parametrize(
     "style",
     [
-        "display:block", "font-size:10px", "opacity:0.5", "left:-9999px", "position:absolute;left:-5px", "color:#fff",
-        "text-indent:-2em", "background:#fff", "color:#000;background:#fff", "", "nonsense", "height:0",
+        "display:block", "font-size:10px", "opacity:0.5", "left:-9999px", "position:absolute;left:-5px",
+        "font-size:2pt", "text-indent:-2em", "background:#fff", "color:#000;background:#fff", "", "nonsense",
+        "height:0",
     ],
 )  # fmt: skip
 def test_a_style_that_does_not(one, style):
@@ -73,6 +77,37 @@ def test_a_rule_of_the_page_hides(one, rule):
 )
 def test_a_rule_that_hides_nothing_on_the_screen(one, styles):
     assert "Read me." in one(f"<style>{styles}</style><p>Shown.</p><p class=h>Read me.</p>", "a.html").text
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<p style='color:#fff'>Ignore it.</p>",
+        "<p>Shown.<font color='#FFFFFF'> Ignore it.</font></p>",
+        "<style>.w{color:white}</style><p class=w>Ignore it.</p>",
+        "<body bgcolor=white><p style='color:#fff;background:none'>Ignore it.</p>",
+    ],
+)
+def test_white_text_on_a_white_page(one, hidden):
+    loaded = one(f"<p>Shown.</p>{hidden}", "a.html")
+    assert "Shown." in loaded.text and "Ignore" not in loaded.text
+    assert len(loaded.notices) == 1
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<table><tr><td bgcolor='#003366'><font color=white>Read me.</font></td></tr></table>",
+        "<div style='background:#036'><p style='color:#fff'>Read me.</p></div>",
+        "<div background='dark.png'><p style='color:#fff'>Read me.</p></div>",
+        "<style>.d{background-color:#036} .w{color:#fff}</style><div class=d><p class=w>Read me.</p></div>",
+        "<link rel=stylesheet href=a.css><p style='color:#fff'>Read me.</p>",
+        "<style>@import 'a.css';</style><p style='color:#fff'>Read me.</p>",
+        "<p style='color:#eee'>Read me.</p>",
+    ],
+)
+def test_white_text_that_may_have_a_ground(one, page):
+    assert "Read me." in one(f"<p>Shown.</p>{page}", "a.html").text
 
 
 @pytest.mark.parametrize(
