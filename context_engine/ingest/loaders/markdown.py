@@ -20,6 +20,7 @@ _ADDRESS: Final = re.compile(r"(?i)(?:https?://|ftp://|mailto:)[^\x00-\x20\x7f]+
 _SCHEME: Final = re.compile(r"(?i)^(?:https?://|ftp://|mailto:)")
 _ESCAPED: Final = str.maketrans({" ": "%20", "(": "%28", ")": "%29", "<": "%3C", ">": "%3E", "|": "%7C", "\\": "%5C"})
 _LINK: Final = re.compile(r"\[([^\[\]\n]+)\]\((?:https?://|ftp://|mailto:)[^\s()<>|]+\)", re.IGNORECASE)
+_PARTS: Final = re.compile(r"\[([^\[\]\n]+)\]\(([^\s()]+)\) \[([^\[\]\n]+)\]\(\2\)")
 _LIKE_HEADING: Final = re.compile(r"#{1,6}\s")
 
 
@@ -76,7 +77,14 @@ def with_links(text: str, targets: Sequence[str]) -> str:
 
 def unlinked(text: str) -> str:
     """Return a text without the targets that `linked` wrote."""
-    return _LINK.sub(r"\1", text)
+    return _LINK.sub(r"\1", text) if "](" in text else text
+
+
+def with_whole_links(text: str) -> str:
+    """Return a text in which the parts of a link over several lines are one link."""
+    while "](" in text and (joined_parts := _PARTS.sub(r"[\1 \3](\2)", text)) != text:
+        text = joined_parts
+    return text
 
 
 def pipe_table(rows: Sequence[Sequence[str]]) -> MarkdownBlock | None:

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from context_engine.ingest.header import header_fields
-from context_engine.ingest.loaders.markdown import CONTINUED, one_line, pipe_table, plain
+from context_engine.ingest.loaders.markdown import CONTINUED, one_line, pipe_table, plain, unlinked, with_whole_links
 from context_engine.ingest.loaders.pdf_text import PdfLine, PdfTable
 
 _SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
@@ -331,9 +331,9 @@ def unbroken(lines: Iterable[str], words: Counter[str]) -> str:
 
 
 def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
-    text = unbroken((line.text for line in paragraph.lines), words)
+    text = with_whole_links(unbroken((line.text for line in paragraph.lines), words))
     if paragraph.heading:
-        return f"{'#' * paragraph.heading} {text}"
+        return f"{'#' * paragraph.heading} {unlinked(text)}"
     return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)
 
 

@@ -13,6 +13,7 @@ _MOST_NOTES: Final = 10_000  # of a page
 _MOST_OBJECTS: Final = 100  # examined of an annotation
 _MOST_OPTIONS: Final = 1_000
 _MOST_TEXT: Final = 1_000_000  # UTF-16 units of one value
+_MOST_ADDRESS: Final = 600  # bytes
 _HIDDEN: Final = 1 << 1 | 1 << 5  # flags of an annotation: hidden, no view
 _PASSWORD: Final = 1 << 13  # flag of a text field
 _SET: Final = ("yes", "on", "true", "1", "x")  # values of a box that only mean that it is checked
@@ -44,6 +45,14 @@ def opened_form(document: Any) -> Iterator[Form | None]:
             raw.FPDFDOC_ExitFormFillEnvironment(form)
 
 
+class PageLink(NamedTuple):
+    """Words of a page that link to an address; `height` of their middle, in points above the page's lower edge."""
+
+    words: str
+    target: str
+    height: float
+
+
 class Notes(NamedTuple):
     """The texts of a page's fields and annotations.
 
@@ -51,12 +60,14 @@ class Notes(NamedTuple):
         shown, hidden: with their labels.
         drawn: whether a visible one only draws its text.
         struck: words of the page that annotations strike out.
+        links: words of the page that link to an address.
     """
 
     shown: Sequence[str] = ()
     hidden: Sequence[str] = ()
     drawn: bool = False
     struck: Sequence[str] = ()
+    links: Sequence[PageLink] = ()
 
 
 def notes_of(page: Any, text_page: Any, text: str, form: Form | None) -> Notes:
@@ -97,15 +108,20 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
     shown: dict[str, None] = {}
     hidden: dict[str, None] = {}
     struck: list[str] = []
+    links: list[PageLink] = []
     for number, state in enumerate(states):
         annotation = raw.FPDFPage_GetAnnot(page.raw, number)
         if not annotation:
             continue
         try:
+            kind = raw.FPDFAnnot_GetSubtype(annotation)
+            if kind == _LINK:
+                links += _links(page, annotation, text_page)
+                continue
             note = _note(annotation, form, state)
             bare = _bare(note.text) if note else ""
             unseen = raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN
-            if raw.FPDFAnnot_GetSubtype(annotation) == _STRIKE_OUT and not unseen:
+            if kind == _STRIKE_OUT and not unseen:
                 struck += _words_under(annotation, text_page)
             if note is None:
                 drawn = drawn or (not unseen and _draws_text(annotation, form))
@@ -113,7 +129,26 @@ def _read(page: Any, text_page: Any, states: Sequence[str], text: str, form: For
                 (hidden if unseen else shown)[note.labelled] = None
         finally:
             raw.FPDFPage_CloseAnnot(annotation)
-    return Notes(list(shown), [note for note in hidden if note not in shown], drawn, struck)
+    return Notes(list(shown), [note for note in hidden if note not in shown], drawn, struck, links)
+
+
+def _links(page: Any, annotation: Any, text_page: Any) -> Iterator[PageLink]:
+    """Yield the words under a link to an address."""
+    from pypdfium2 import raw
+
+    action = raw.FPDFLink_GetAction(raw.FPDFAnnot_GetLink(annotation))
+    if not action or raw.FPDFAction_GetType(action) != raw.PDFACTION_URI:
+        return
+    buffer = ctypes.create_string_buffer(_MOST_ADDRESS)
+    length = raw.FPDFAction_GetURIPath(page.pdf.raw, action, buffer, _MOST_ADDRESS)
+    box = raw.FS_RECTF()
+    if not 1 < length <= _MOST_ADDRESS or not raw.FPDFAnnot_GetRect(annotation, ctypes.byref(box)):
+        return
+    low, high = sorted((box.bottom, box.top))
+    left, right = sorted((box.left, box.right))
+    words = " ".join(text_page.get_text_bounded(left, low, right, high).split())
+    if words:
+        yield PageLink(words, buffer.value.decode("utf-8", "replace"), (low + high) / 2)
 
 
 def _words_under(annotation: Any, text_page: Any) -> Iterator[str]:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from context_engine.errors import MissingExtra
+from context_engine.ingest.loaders.markdown import linked
 from context_engine.ingest.loaders.pdf_cells import with_tables
 from context_engine.ingest.loaders.pdf_grids import TooManyRulings, grids_of, may_hold_tables, rulings_of, turned_ruling
 from context_engine.ingest.loaders.pdf_hidden import without_hidden
-from context_engine.ingest.loaders.pdf_notes import Form, Notes, notes_of
+from context_engine.ingest.loaders.pdf_notes import Form, Notes, PageLink, notes_of
 from context_engine.ingest.loaders.pdf_open_tables import PlacedLine, may_head_tables, open_grids
 from context_engine.ingest.loaders.pdf_order import from_the_top, in_reading_order
 from context_engine.ingest.loaders.pdf_text import LineText, PageText, PdfLine
@@ -62,7 +63,7 @@ def read_page(document: Any, index: int, form: Form | None) -> PdfPage:
             tables = _tables(page, reader, texts)
             lines = from_the_top(tables.lines, page.get_rotation() // 90)
             notes = notes_of(page, text_page, reader.text, form)
-            lines, struck = _with_struck(lines, notes.struck)
+            lines, struck = _with_struck(_with_links(lines, notes.links), notes.struck)
         finally:
             text_page.close()
         pictured = _pictured(page, drawn=not notes.shown) if not lines else _is_stamped(lines) and _is_scan(page)
@@ -120,10 +121,26 @@ def _with_struck(lines: Sequence[PdfLine], struck: Sequence[str]) -> tuple[list[
         if len(places) != 1 or out[places[0]].table or out[places[0]].text.count(words) != 1:
             left.append(words)
             continue
-        line = out[places[0]]
-        parts = tuple(part._replace(text=part.text.replace(words, f"~~{words}~~")) for part in line.parts)
-        out[places[0]] = line._replace(text=line.text.replace(words, f"~~{words}~~"), parts=parts)
+        out[places[0]] = _with(out[places[0]], words, f"~~{words}~~")
     return out, left
+
+
+def _with_links(lines: Sequence[PdfLine], links: Sequence[PageLink]) -> list[PdfLine]:
+    """Give the words of links their targets, where one line has them once."""
+    out = list(lines)
+    for link in links:
+        fit = ((number, line.text) for number, line in enumerate(out) if not line.table)
+        places = [number for number, text in fit if text.count(link.words) == 1 and f"[{link.words}](" not in text]
+        if len(places) > 1:
+            places = [number for number in places if out[number].bottom <= link.height <= out[number].top]
+        if len(places) == 1:
+            out[places[0]] = _with(out[places[0]], link.words, linked(link.words, link.target))
+    return out
+
+
+def _with(line: PdfLine, words: str, written: str) -> PdfLine:
+    parts = tuple(part._replace(text=part.text.replace(words, written)) for part in line.parts)
+    return line._replace(text=line.text.replace(words, written), parts=parts)
 
 
 def _drawn(document: Any, index: int, page: Any, texts: Sequence[LineText], notes: Notes) -> list[str]:

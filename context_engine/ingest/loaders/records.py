@@ -12,7 +12,7 @@ from context_engine.core.models import Notice, NoticeCode
 from context_engine.ingest.declared_fields import ID_FIELDS, RECORD_FIELDS, json_value
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaded_document import LoadedDocument, Skipped, file_notice
-from context_engine.ingest.loaders.markdown import one_line
+from context_engine.ingest.loaders.markdown import one_line, unlinked
 
 MOST_LINE: Final = 16 << 20
 """Most characters of a line in a file of records."""
@@ -97,7 +97,8 @@ def record_document(
     body = record_text(_title(record) if title is None else title, shown)
     if not body.strip():
         return Skipped(path, "the record has no fields to show", number)
-    return LoadedDocument(path=path, text=body, fields=record, record=True, line=number, part=part)
+    fields = {key: unlinked(value) if isinstance(value, str) else value for key, value in record.items()}
+    return LoadedDocument(path=path, text=body, fields=fields, record=True, line=number, part=part)
 
 
 def bounded(stream: Iterable[str]) -> Iterator[str]:
@@ -129,7 +130,7 @@ def until_hopeless(items: Iterable[LoadedDocument | Skipped], path: str) -> Iter
 
 
 def _title(record: Mapping[str, Any]) -> str:
-    title = str(record.get("title") or record.get("name") or "").strip()
+    title = unlinked(str(record.get("title") or record.get("name") or "").strip())
     identity = next((str(json_value(record[name])).strip() for name in ID_FIELDS[True] if record.get(name)), "")
     if not title or not identity or identity in title:
         return title or identity
@@ -219,7 +220,7 @@ def _combined(names: Sequence[str], values: Mapping[str, Sequence[str]]) -> int:
 
 def _value(value: Any) -> str:
     """Return a value for a title: on one line, cut at a word."""
-    text = one_line("" if value is None else str(value))
+    text = unlinked(one_line("" if value is None else str(value)))
     if len(text) <= _MOST_VALUE:
         return text
     return f"{text[:_MOST_VALUE].rpartition(' ')[0] or text[:_MOST_VALUE]}…"

@@ -34,7 +34,22 @@ from context_engine.ingest.loaders.markdown import (
     with_links,
 )
 from context_engine.ingest.loaders.rtf_look import LOOKS, PLAIN, Look, RtfColours
-from context_engine.ingest.loaders.rtf_words import ASIDE, CHARS, CHARSETS, FIELDS, GONE, INLINE, SIGNS, TOKEN
+from context_engine.ingest.loaders.rtf_table import RtfRow, by_column
+from context_engine.ingest.loaders.rtf_words import (
+    ASIDE,
+    CHARS,
+    CHARSETS,
+    FIELDS,
+    FORMULA,
+    GONE,
+    GROUP_CLOSE,
+    GROUP_OPEN,
+    HEIGHTS,
+    INLINE,
+    SIGNS,
+    TOKEN,
+    with_groups,
+)
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.source_file import SourceFile
 
@@ -80,6 +95,7 @@ class _GroupState:
     height: bytes = b""  # super or sub
     label: bool = False  # a list item's mark, saved as text
     link: bool = False
+    formula: int = 0  # depth of its groups
 
 
 @dataclass(slots=True)
@@ -88,22 +104,19 @@ class _Flow:
 
     text: list[str] = field(default_factory=list)
     blocks: list[MarkdownBlock] = field(default_factory=list)
-    cells: list[str] = field(default_factory=list)
+    row: RtfRow = field(default_factory=RtfRow)
+    rows: list[RtfRow] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
-    goes_on: list[bool] = field(default_factory=list)  # whether each cell of the row continues the one above
-    is_merged: bool = False
-    rows: list[list[str]] = field(default_factory=list)
     beside: list[MarkdownBlock] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
     in_table: bool = False
     shaded: bool = False  # the paragraph
-    row_shaded: bool = False  # a cell of the row
     level: int | None = None
     style: int = 0
 
     def take(self) -> str:
         """Return the text up to here, with its links, and begin anew."""
-        text = written(with_links("".join(self.text), self.targets))
+        text = written(with_links(with_groups("".join(self.text)), self.targets))
         self.text.clear()
         self.targets.clear()
         return text
@@ -159,6 +172,8 @@ class RtfReader:
                 before, opened = stack.pop()
                 if self._state.link and not before.link:
                     self._flows[-1].text.append(LINK_CLOSE)
+                if self._state.formula > before.formula:
+                    self._flows[-1].text.append(GROUP_CLOSE)
                 self._close(opened)
                 self._state = before
                 if not stack:
@@ -221,6 +236,9 @@ class RtfReader:
             state.label = True
         elif word in CHARS:
             self._put(CHARS[word])
+        elif word in FORMULA:
+            self._flows[-1].text.append(f"{FORMULA[word]}{GROUP_OPEN}")
+            state.formula += 1
         else:
             self._set(word, number)
         return False
@@ -234,15 +252,10 @@ class RtfReader:
             self._cell(nested=word == b"nestcell")
         elif word in (b"row", b"nestrow"):
             self._row(nested=word == b"nestrow")
-        elif word in (b"trowd", b"clvmrg", b"cellx") and state.place == "gone nesttableprops":
+        elif word in (b"trowd", b"clvmrg", b"clmrg", b"cellx") and state.place == "gone nesttableprops":
             return
-        elif word == b"trowd":
-            flow.goes_on, flow.is_merged, flow.row_shaded = [], False, False
-        elif word == b"clvmrg":
-            flow.is_merged = True
-        elif word == b"cellx":
-            flow.goes_on.append(flow.is_merged)
-            flow.is_merged = False
+        elif word in (b"trowd", b"clvmrg", b"clmrg", b"cellx"):
+            flow.row.define(word, number)
         elif word == b"pard" and not state.label:
             flow.in_table, flow.level, flow.style = False, None, 0
             flow.shaded = False
@@ -260,7 +273,7 @@ class RtfReader:
         elif word == b"cbpat":
             flow.shaded = self._colours.is_ground(number)
         elif word == b"clcbpat":
-            flow.row_shaded |= self._colours.is_ground(number)
+            flow.row.shaded |= self._colours.is_ground(number)
         elif state.place == "gone colortbl":
             self._colours.set(word, number)
         elif word == b"deleted":
@@ -269,8 +282,8 @@ class RtfReader:
             state.inserted = on
         elif word in (b"strike", b"striked"):
             state.struck = on
-        elif word in (b"super", b"sub", b"nosupersub"):
-            state.height = word if on else b""
+        elif word in HEIGHTS:
+            state.height = HEIGHTS[word] if on else b""
         elif word == b"uc" and number is not None:
             state.skip = max(0, number)
         elif word == b"f" and number is not None:
@@ -314,7 +327,7 @@ class RtfReader:
     @property
     def _is_unseen(self) -> bool:
         look, flow = self._state.look, self._flows[-1]
-        shaded = flow.shaded or (flow.row_shaded and flow.in_table)
+        shaded = flow.shaded or (flow.row.shaded and flow.in_table)
         return look.is_unseen or (self._colours.hide(look) and not shaded)
 
     def _changed(self, text: str) -> str:
@@ -373,25 +386,23 @@ class RtfReader:
 
     def _cell(self, *, nested: bool) -> None:
         flow = self._flows[-1]
-        (flow.nested if nested else flow.cells).append(flow.take())
+        (flow.nested if nested else flow.row.cells).append(flow.take())
 
     def _row(self, *, nested: bool) -> None:
         flow = self._flows[-1]
         if nested:
             flow.text.append(", ".join(map(one_line, flow.nested)) + "; ")
             flow.nested.clear()
-        elif flow.cells:
-            above = flow.rows[-1] if flow.rows else []
-            for place in [column for column, merged in enumerate(flow.goes_on[: len(flow.cells)]) if merged]:
-                if place < len(above) and not flow.cells[place].strip():
-                    flow.cells[place] = above[place]
-            flow.rows.append(flow.cells)
-            flow.cells = []
+        elif flow.row.cells:
+            flow.rows.append(flow.row)
+            flow.row = flow.row.following()
 
     def _end_table(self, flow: _Flow) -> None:
-        rows = [*flow.rows, *([flow.cells] if flow.cells else [])]
-        flow.rows, flow.cells = [], []
-        table = pipe_table(rows)
+        rows = [*flow.rows, *([flow.row] if flow.row.cells else [])]
+        if not rows:
+            return
+        flow.rows, flow.row = [], RtfRow()
+        table = pipe_table(by_column(rows))
         if table:
             flow.blocks.append(table)
             flow.blocks += flow.beside

@@ -1,4 +1,4 @@
-"""The control words of RTF: characters, destinations, character sets."""
+"""The control words of RTF: characters, destinations, character sets, formulas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ GONE: Final = frozenset(
     b"listtable listoverridetable rsidtbl generator filetbl revtbl xmlnstbl latentstyles pgptbl bkmkstart bkmkend "
     b"xe tc txe rxe atnid atnauthor atndate atnref atrfstart atrfend atntime atnicn atnparent mmathPr pnseclvl panose "
     b"falt fontemb fontfile template passwordhash ftnsep ftnsepc ftncn aftnsep aftnsepc aftncn background sp formfield "
-    b"mmathPict datafield objclass objname shprslt listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb".split()
+    b"mmathPict mtype mlimLoc mbegChr mendChr msepChr mpos mvertJc mshp mjc mmcJc datafield objclass objname shprslt "
+    b"listpicture wgrffmtfilter userprops docvar pn pntxta pntxtb".split()
 )
 FIELDS: Final = {b"title": "title", b"author": "author"}
 CHARSETS: Final = {
@@ -35,3 +36,26 @@ CHARSETS: Final = {
     163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250",
     255: "cp437",
 }  # fmt: skip
+HEIGHTS: Final = {b"super": b"super", b"sub": b"sub", b"nosupersub": b"", b"msup": b"super", b"msub": b"sub"}
+"""Words that raise or lower the text after them; those with "m" belong to formulas."""
+FORMULA: Final = {b"mnum": "", b"mden": "/", b"mrad": "√", b"md": ""}
+"""Groups of a formula (numerator, denominator, root, brackets), and the sign before each."""
+GROUP_OPEN: Final = "\x10"
+GROUP_CLOSE: Final = "\x11"
+_MOST_GROUPS: Final = 20  # one in another
+_GROUP: Final = re.compile(f"{GROUP_OPEN}([^{GROUP_OPEN}{GROUP_CLOSE}]*){GROUP_CLOSE}")
+
+
+def with_groups(text: str) -> str:
+    """Return a text with brackets around the groups of its formulas, except around single names and numbers.
+
+    >>> with_groups("\x10CET1\x11/\x10a + b\x11")
+    'CET1/(a + b)'
+    """
+    for _ in range(_MOST_GROUPS if GROUP_OPEN in text else 0):
+        text = _GROUP.sub(lambda group: _bracketed(group[1].strip()), text)
+    return text.replace(GROUP_OPEN, "").replace(GROUP_CLOSE, "")
+
+
+def _bracketed(text: str) -> str:
+    return text if len(text) < 2 or text.replace(".", "").isalnum() else f"({text})"

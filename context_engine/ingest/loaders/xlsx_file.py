@@ -1,13 +1,13 @@
 """Excel workbooks: `.xlsx`, transitional and strict. A row of a table is a record, and rows are read one by one.
 
-Read: the tables, pairs and texts of each visible sheet (see `sheet_layout`); numbers, dates and times,
-5 % as "5%", USD 5 as "USD 5", 637 in the format 0000 as "0637"; struck, raised and lowered characters as in Word; a
-formula's saved value, or the formula itself if none was saved (reported); the value of merged cells in each of their
-rows; comments with their cells, text boxes, the text of charts, page headers and footers. Hidden sheets, rows and
-columns as `hidden_cells` says; omitted cells are counted and reported. If several tables have a column of ids, records
-are identified by sheet and row instead, because one entity may be in each. Not read: pictures, targets of links, other
-workbooks (never followed). Refused: macros (`.xlsm`, or a macro part inside), passwords, zip bombs, XML with a document
-type, more shared texts than fit into memory.
+Read: the tables, pairs and texts of each visible sheet (see `sheet_layout`); numbers, dates and times, 5 % as "5%",
+USD 5 as "USD 5", 637 in the format 0000 as "0637"; struck, raised and lowered characters as in Word; the targets of
+links; a formula's saved value, or the formula itself if none was saved (reported); the value of merged cells in each
+of their rows; comments with their cells, text boxes, the text of charts, page headers and footers. Hidden sheets, rows
+and columns as `hidden_cells` says; omitted cells are counted and reported. If several tables have a column of ids,
+records are identified by sheet and row instead, because one entity may be in each. Not read: pictures, other workbooks
+(never followed). Refused: macros (`.xlsm`, or a macro part inside), passwords, zip bombs, XML with a document type,
+more shared texts than fit into memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from context_engine.ingest.loaders.sheet_layout import laid_out
 from context_engine.ingest.loaders.source_file import SourceFile
 from context_engine.ingest.loaders.table import TableRow, names_of
 from context_engine.ingest.loaders.xlsx_parts import Book, SheetPart, TooManyTexts, header_text
-from context_engine.ingest.loaders.xlsx_rows import SheetRows, filled, merges_of
+from context_engine.ingest.loaders.xlsx_rows import SheetEnd, SheetRows, end_of, filled
 from context_engine.ingest.loaders.xlsx_values import Values
 
 _MOST_UNPACKED: Final = 2 << 30
@@ -88,10 +88,11 @@ class _Workbook:
 
     def _sheet(self, sheet: SheetPart, place: SheetPlace) -> Found:
         texts = SheetTexts(place)
-        notes = self._book.comments(sheet.path)
-        rows = SheetRows(self._values, notes, read_hidden=self._read_hidden)
+        end = self._end(sheet)
+        links = self._book.links(sheet.path, end.links)
+        rows = SheetRows(self._values, self._book.comments(sheet.path), links, read_hidden=self._read_hidden)
         if sheet.worksheet:
-            yield from self._rows(sheet, rows, place, texts)
+            yield from self._rows(sheet, rows, place, texts, end)
         texts.add(*(f"Comment on {cell}: {text}" for cell, text in rows.notes))
         texts.add(*self._book.drawn(sheet.path))
         headers = header_text(rows.headers)
@@ -99,12 +100,17 @@ class _Workbook:
         yield from texts.rest()
         self._report(sheet, rows)
 
-    def _rows(self, sheet: SheetPart, rows: SheetRows, place: SheetPlace, texts: SheetTexts) -> Found:
+    def _end(self, sheet: SheetPart) -> SheetEnd:
         try:
-            merges = merges_of(self._archive, sheet.path)
+            return end_of(self._archive, sheet.path) if sheet.worksheet else SheetEnd([], {})
+        except _DAMAGED:  # reading the rows reports it
+            return SheetEnd([], {})
+
+    def _rows(self, sheet: SheetPart, rows: SheetRows, place: SheetPlace, texts: SheetTexts, end: SheetEnd) -> Found:
+        try:
             with self._archive.open(sheet.path) as source:
                 broken: list[str] = []
-                yield from laid_out(filled(_until_broken(rows.rows(source), broken), merges), place, texts)
+                yield from laid_out(filled(_until_broken(rows.rows(source), broken), end.merges), place, texts)
         except _DAMAGED as error:
             broken = [str(error)]
         for reason in broken:

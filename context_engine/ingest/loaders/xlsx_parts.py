@@ -184,6 +184,16 @@ class Book:
                 rows.add(int(match[2]))
         return frozenset(rows)
 
+    def links(self, sheet: str, relations: Mapping[str, str]) -> dict[str, str]:
+        """Return the targets outside the file, given relation ids by cell."""
+        if not relations:
+            return {}
+        folder, name = posixpath.split(sheet)
+        root = self._tree(posixpath.join(folder, "_rels", f"{name}.rels"))
+        outside = (element for element in (() if root is None else root) if element.get("TargetMode") == "External")
+        targets = {element.get("Id", ""): element.get("Target", "") for element in outside}
+        return {cell: targets[key] for cell, key in relations.items() if key in targets}
+
     def _paragraphs(self, path: str) -> Iterator[str]:
         for paragraph in self._elements(path, "p"):
             text = one_line("".join(_texts(paragraph, "t")))

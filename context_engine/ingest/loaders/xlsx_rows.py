@@ -8,15 +8,22 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final, NamedTuple
 from zipfile import ZipFile
 
+from context_engine.ingest.loaders.markdown import linked
 from context_engine.ingest.loaders.run_marks import marked, written
 from context_engine.ingest.loaders.table import MOST_COLUMNS, Cell, TableRow, letter
 from context_engine.ingest.loaders.xlsx_values import Handlers, Values, height, is_on, parse
 
 _MOST_MERGES: Final = 10_000
+_MOST_LINKS: Final = 100_000
+_MOST_TAG: Final = 2_000  # bytes
 _MOST_ROW: Final = 1 << 24  # characters
 _LAST_COLUMN: Final = 16_384
 _BLOCK: Final = 1 << 20
 _MERGE: Final = re.compile(rb"<(?:\w+:)?mergeCell\s[^>]*?ref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']")
+_LINK: Final = re.compile(rb"<(?:\w+:)?hyperlink\s[^>]*>")
+_LINK_REF: Final = re.compile(rb"\bref=[\"']([A-Z]{1,3}\d{1,7})")
+_LINK_ID: Final = re.compile(rb"\b\w+:id=[\"']([^\"']{1,100})[\"']")
+_LINK_FORMULA: Final = re.compile(r'HYPERLINK\("([^"]{1,500})"', re.IGNORECASE)
 _REF: Final = re.compile(r"([A-Za-z]{1,3})(\d{0,7})")
 _HEADERS: Final = ("oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter")
 
@@ -34,7 +41,8 @@ class SheetRows:
     """Reads one sheet; the counts are final after its last row.
 
     Args:
-        notes: comments by cell; those of cells that were read are removed.
+        notes: comments by cell.
+        links: targets of links by cell.
         read_hidden: whether hidden rows and columns are read.
 
     Attributes:
@@ -44,8 +52,16 @@ class SheetRows:
         headers: page headers and footers.
     """
 
-    def __init__(self, values: Values, notes: dict[str, str] | None = None, *, read_hidden: bool = False) -> None:
+    def __init__(
+        self,
+        values: Values,
+        notes: Mapping[str, str] | None = None,
+        links: Mapping[str, str] | None = None,
+        *,
+        read_hidden: bool = False,
+    ) -> None:
         self._values, self._read_hidden = values, read_hidden
+        self._links = {place(ref): target for ref, target in (links or {}).items()}
         self._notes: dict[int, dict[int, str]] = {}
         for ref, text in (notes or {}).items():
             column, row = place(ref)
@@ -164,6 +180,8 @@ class SheetRows:
             self._last = self._number
             self._notes.get(self._number, {}).pop(column, None)
             return
+        if isinstance(value, str) and (target := self._target()):
+            value = linked(value, target)
         cells, short = self._cells, column - len(self._cells)
         if short < 0:
             cells[column], self._styles[column] = value, self._style
@@ -173,6 +191,12 @@ class SheetRows:
             self._styles += [""] * short
         cells.append(value)
         self._styles.append(self._style)
+
+    def _target(self) -> str:
+        """Return where the current cell links to; "" if it does not."""
+        if self._has_formula and (link := _LINK_FORMULA.match(self._formula)):
+            return link[1]
+        return self._links.get((self._column, self._number), "") if self._links else ""
 
     def _end_row(self) -> None:
         if not self._cells:
@@ -190,18 +214,40 @@ class SheetRows:
         return end
 
 
-def merges_of(archive: ZipFile, part: str) -> list[Merge]:
-    """Return the merged cells of a sheet, which its XML lists after the rows."""
+class SheetEnd(NamedTuple):
+    """What the XML of a sheet lists after its rows.
+
+    Attributes:
+        merges: the merged cells.
+        links: relation ids of links by cell, such as "B7".
+    """
+
+    merges: list[Merge]
+    links: dict[str, str]
+
+
+def end_of(archive: ZipFile, part: str) -> SheetEnd:
+    """Return what a sheet lists after its rows."""
     merges: list[Merge] = []
+    links: dict[str, str] = {}
     with archive.open(part) as source:
         rest = b""
-        while (block := source.read(_BLOCK)) and len(merges) < _MOST_MERGES:
+        while block := source.read(_BLOCK):
             text = rest + block
-            if b"mergeCell" in text:
+            if b"mergeCell" in text and len(merges) < _MOST_MERGES:
                 merges += [merge for match in _MERGE.finditer(text) if (merge := _merge(match))]
+            if b"hyperlink" in text and len(links) < _MOST_LINKS:
+                links |= dict(_links(text))
             cut = text.rfind(b"<")
-            rest = text[cut:] if cut >= 0 and b">" not in text[cut:] and len(text) - cut < 200 else b""
-    return merges[:_MOST_MERGES]
+            rest = text[cut:] if cut >= 0 and b">" not in text[cut:] and len(text) - cut < _MOST_TAG else b""
+    return SheetEnd(merges[:_MOST_MERGES], links)
+
+
+def _links(text: bytes) -> Iterator[tuple[str, str]]:
+    for element in _LINK.findall(text):
+        ref, relation = _LINK_REF.search(element), _LINK_ID.search(element)
+        if ref and relation:
+            yield ref[1].decode(), relation[1].decode("utf-8", "replace")
 
 
 def filled(rows: Iterator[TableRow], merges: Sequence[Merge]) -> Iterator[TableRow]:

@@ -352,3 +352,17 @@ def test_white_text_in_a_shaded_cell_of_rtf_is_seen(one, shading, reads):
     row = rf"\trowd{shading}\cellx1000{shading}\cellx2000\pard\intbl\cf1 Desk\cell Limit\cell\row"
     below = rf"\pard\cf1 {SECRET}\par\cf0 End.\par}}"
     assert one(f"{RTF}{row}{below}", "a.rtf").text == reads
+
+
+@pytest.mark.parametrize(
+    ("formula", "reads"),
+    [
+        (r"{\mf{\mfPr{\mtype bar}}{\mnum{\mr CET1}}{\mden{\mr RWA}}}", "CET1/RWA"),
+        (r"{\mf{\mnum{\mr a + b}}{\mden{\mf{\mnum{\mr c}}{\mden{\mr d}}}}}", "(a + b)/(c/d)"),
+        (r"{\msSup{\me{\mr x}}{\msup{\mr 2}}}{\mr  + }{\msSub{\me{\mr PD}}{\msub{\mr t}}}", "x² + PD_t"),
+        (r"{\mrad{\mdeg }{\me{\mr n + 1}}}", "√(n + 1)"),
+        (r"{\md{\mdPr{\mbegChr [}}{\me{\mr a + b}}}{\mr  c}", "(a + b) c"),
+    ],
+)
+def test_a_formula_of_rtf_reads_as_a_formula(one, formula, reads):
+    assert one(rf"{{\rtf1\ansi Ratio {{\mmath{{\*\moMath {formula}}}}}.\par}}", "a.rtf").text == f"Ratio {reads}."

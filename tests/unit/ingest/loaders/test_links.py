@@ -1,6 +1,9 @@
 """Links keep their targets in every format, and headings and titles do without them."""
 
+import re
+
 import docx
+import openpyxl
 import pptx
 import pytest
 from docx.opc.constants import RELATIONSHIP_TYPE
@@ -98,3 +101,35 @@ def test_rtf(one):
     other = r"{\field{\*\fldinst PAGE}{\fldrslt 7}}"
     text = one(rf"{{\rtf1 See {field}, page {other}.\par}}", "a.rtf").text
     assert text == f"See {_LINK}, page 7."
+
+
+def _workbook(change):
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (("Rule", "Policy", "Limit"), ("R-1", "Haircut ladder", 25), ("R-2", "Margin calls", 10)):
+        sheet.append(row)
+    change(sheet)
+    return book
+
+
+def _with_relation(sheet):
+    sheet["B2"].hyperlink = _TARGET
+
+
+def _with_formula(sheet):
+    sheet["B2"] = f'=HYPERLINK("{_TARGET}","Haircut ladder")'
+
+
+def test_the_link_of_a_cell_keeps_its_target_and_titles_and_fields_are_without(read, saved):
+    first, second = read(saved(_workbook(_with_relation)), "a.xlsx")
+    assert first.text == f"Haircut ladder\nRule: R-1\nPolicy: [Haircut ladder]({_TARGET})\nLimit: 25"
+    assert first.fields["Policy"] == "Haircut ladder"
+    assert second.text == "Margin calls\nRule: R-2\nPolicy: Margin calls\nLimit: 10"
+
+
+def test_the_formula_of_a_link_keeps_its_target(read, saved, zipped):
+    def with_value(xml):
+        return re.sub(rb"</f><v\s?/>|</f><v></v>", b"</f><v>Haircut ladder</v>", xml)
+
+    data = zipped(saved(_workbook(_with_formula)), {"xl/worksheets/sheet1.xml": with_value})
+    assert f"Policy: [Haircut ladder]({_TARGET})" in read(data, "a.xlsx")[0].text

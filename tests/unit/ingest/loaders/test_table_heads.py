@@ -142,3 +142,31 @@ def test_periods_are_in_the_order_of_time(earlier, later):
 @pytest.mark.parametrize("cell", ["limit", 10, "10 %", "1,000", "Section 4", None, "Marten", 1.5])
 def test_other_cells_are_no_periods(cell):
     assert period_of(cell) is None
+
+
+def _rtf_row(edges, *cells):
+    texts = "".join(rf"\pard\intbl {cell}\cell" for cell in cells)
+    return rf"\trowd{edges}{texts}\row"
+
+
+@pytest.mark.parametrize(
+    ("upper", "cells"),
+    [
+        (r"\clvmgf\cellx1000\cellx3000", ("Product", "Retail")),  # one wide cell
+        (r"\clvmgf\cellx1000\clmgf\cellx2000\clmrg\cellx3000", ("Product", "Retail", "")),  # cells with flags
+        (r"\clvmgf\cellx990\cellx3010", ("Product", "Retail")),  # edges that nearly agree
+    ],
+)
+def test_the_rows_of_a_head_in_rtf_are_joined(one, upper, cells):
+    lower = _rtf_row(r"\clvmrg\cellx1000\cellx2000\cellx3000", "", "Monthly", "Yearly")
+    last = _rtf_row(r"\cellx1000\cellx2000\cellx3000", "Current", "3", "30")
+    text = one(rf"{{\rtf1\ansi {_rtf_row(upper, *cells)}{lower}{last}\pard End.\par}}", "a.rtf").text
+    assert text == f"{JOINED}\n\nEnd."
+
+
+def test_rows_in_rtf_without_definitions_are_read_cell_by_cell(one):
+    first = r"\cellx1000"
+    rows = rf"{_rtf_row('', 'Product', 'Fee')}{_rtf_row(first, 'Current', '3')}"
+    assert one(rf"{{\rtf1\ansi {rows}\pard End.\par}}", "a.rtf").text == (
+        "| Product | Fee |\n| --- | --- |\n| Current | 3 |\n\nEnd."
+    )
