@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from context_engine.core.models import IngestSettings, Notice, NoticeCode
 from context_engine.ingest.loaded_document import file_notice
-from context_engine.ingest.loaders.pdf_layout import unbroken
 from context_engine.ingest.loaders.program import run_bounded
+from context_engine.ingest.loaders.split_words import unbroken
 
 _SHARE: Final = 0.8  # of the file's time; the rest is for reading the file
 _DOTS: Final = 300  # per inch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from statistics import median
 from typing import Final, NamedTuple
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from context_engine.ingest.header import header_fields
 from context_engine.ingest.loaders.markdown import CONTINUED, one_line, pipe_table, plain, unlinked, with_whole_links
 from context_engine.ingest.loaders.pdf_text import PdfLine, PdfTable
+from context_engine.ingest.loaders.split_words import unbroken, unsplit, word_counts
 
 _SAME_EDGE: Final = 4.0  # points by which the columns of two pages may differ
 _SAME_TEXT: Final = 30.0  # points by which they may differ without rulings: the longest text of a page sets them
@@ -35,18 +36,7 @@ _BULLET: Final = re.compile(r"[•▪●◦‣]\s*")
 _STOPS: Final = (".", ";", ",", ":", "。")
 _ENDS: Final = (".", "!", "?", ":", ";", "。", "！", "？")
 _WORD: Final = re.compile(r"\w[\w-]*")
-_LEAST_WORD: Final = 4
-_HYPHEN: Final = re.compile(r"(?<=\w)[-‐]$")
-_CUT: Final = re.compile(r"(-?)(\w+)\u00ad (\w+)")
 _LAST_CUT: Final = re.compile(r"(\w+)-$")
-_AT_END: Final = re.compile(r"\u00ad(?= |$)")  # a hyphen that splits no word
-_COMPOUND: Final = re.compile(  # these are never one word
-    r"(?i)(?:long|short|medium|near|high|low|mid|full|part|real|large|small|well|cross|third|first|second|single|double"
-    r"|risk|rule|credit|market|client|customer|bank|group|firm|year|quarter|month|event|cash|interest|fixed|cost|value)"
-    r"-(?:terms?|based|wide|weighted|adjusted|related|specific|sensitive|bearing|free|backed|rated|party|parties|risk"
-    r"|level|quality|value|frequency|border|time|scale|cost|margin|class|driven|linked|end|defined|known)"
-)
-_HANGING: Final = ("and", "or", "und", "et", "to")  # "long- and short-term"
 
 
 def without_margin_tables(pages: Pages) -> list[list[PdfLine]]:
@@ -174,7 +164,7 @@ def laid_out(
     """
     body = _body_size(pages)
     levels = _levels(pages, body)
-    words = Counter(word for lines in pages for line in lines for word in _WORD.findall(line.text.lower()))
+    words = word_counts(line.text for lines in pages for line in lines)
     out: list[str] = []
     starts: list[tuple[int, int]] = []
     begun = length = 0  # where the last paragraph begins and ends
@@ -316,18 +306,11 @@ def _joint(out: list[str], text: str, words: Counter[str]) -> str:
     first, rest = _LAST_CUT.search(out[-1]), _WORD.match(text)
     if first is None or rest is None:
         return " "
-    split_word = _unsplit(first[1], rest[0], words)
+    split_word = unsplit(first[1], rest[0], words)
     if split_word == first[1] + rest[0]:
         out[-1] = out[-1][:-1]
         return ""
     return " " if split_word.endswith(" " + rest[0]) else ""
-
-
-def unbroken(lines: Iterable[str], words: Counter[str]) -> str:
-    """Join lines to one text, including words split at the end of a line."""
-    text = " ".join(_HYPHEN.sub("\u00ad", line) for line in lines)  # PDFium marks most of them itself
-    text = _CUT.sub(lambda match: match[1] + _unsplit(match[2], match[3], words, compound=bool(match[1])), text)
-    return " ".join(_AT_END.sub("-", text).replace("\u00ad", "").split())
 
 
 def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
@@ -335,23 +318,3 @@ def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
     if paragraph.heading:
         return f"{'#' * paragraph.heading} {unlinked(text)}"
     return _BULLET.sub("- ", text, count=1) if _BULLET.match(text) else plain(text)
-
-
-def _unsplit(first: str, rest: str, words: Counter[str], *, compound: bool = False) -> str:
-    """Join a word hyphenated at a line's end; the hyphen stays if the document writes it elsewhere.
-
-    Args:
-        compound: whether a hyphen precedes the word ("state-of-the-art"): the one at the line's end then belongs to it.
-    """
-    hyphened, joined = f"{first}-{rest}", first + rest
-    if rest in _HANGING:
-        return f"{first}- {rest}"
-    if _COMPOUND.fullmatch(hyphened) and not words[joined.lower()]:
-        return hyphened
-    if compound or not first[-1:].isalpha() or not rest[:1].isalpha() or rest[:1].isupper():
-        return hyphened
-    written = words.get(hyphened.lower(), 0), words.get(joined.lower(), 0)
-    if written == (0, 0):  # "risk-weighted" stays if the document has both words
-        two = min(len(first), len(rest)) >= _LEAST_WORD and min(words[first.lower()], words[rest.lower()]) > 1
-        return hyphened if two else joined
-    return hyphened if written[0] > written[1] else joined

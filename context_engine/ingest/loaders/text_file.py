@@ -1,9 +1,9 @@
 """Markdown and plain text: `.md`, `.markdown`, `.txt`.
 
-Read: the unchanged text, in any encoding that can be recognised (see `encoding`), with uniform line ends; YAML front
-matter between two lines `---` at the start, and labelled lines below the title ("Version: 3.2"). Nothing is rendered or
-left out: HTML inside Markdown is kept. A text that only links to another place, or holds only template tags, gives no
-document (reported).
+Read: the unchanged text, in any encoding that can be recognised (see `encoding`), with uniform line ends; in `.txt`,
+words split by a hyphen at the end of a line are put together (see `split_words`); YAML front matter between two lines
+`---` at the start, and labelled lines below the title ("Version: 3.2"). Nothing is rendered or left out: HTML inside
+Markdown is kept. A text that only links to another place, or holds only template tags, gives no document (reported).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from context_engine.ingest.loaded_document import LoadedDocument, Skipped
 from context_engine.ingest.loaders.encoding import decoded
 from context_engine.ingest.loaders.markdown import one_line
 from context_engine.ingest.loaders.source_file import SourceFile
+from context_engine.ingest.loaders.split_words import with_whole_words
 
 _EMPTY: Final = "has no text: write some, or take the file out of the folder"
 LEADS_ELSEWHERE: Final = "is a stub that only links to another page: it gives no passage"
@@ -54,6 +55,8 @@ def load_text(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
         yield Skipped(file.name, one_line(str(error)), error.line)
         return
     body = text.text[end:]
+    if file.name.lower().endswith(".txt"):
+        body = with_whole_words(body)
     if why := _nothing(body, fields):
         yield Skipped(file.name, why, error=False)
         return
