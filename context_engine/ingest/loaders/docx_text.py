@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -39,6 +39,9 @@ _GROUNDS: Final = {f"{W}p": ("pPr", "pStyle"), f"{W}tc": ("tcPr", "none"), f"{W}
 _GENERATED: Final = re.compile(
     r"(?i).*automatically generated.*|(?:image|picture|grafik|bild|img)?[\s_-]*\d*|\S+\.\w{3,4}"
 )
+_OFF: Final = ("0", "false", "off", "none")
+Given = Mapping[str, Any]
+"""The properties of a run by their tags."""
 _BOLD: Final = "\x00"  # marks bold runs until neighbours are joined; XML cannot hold it
 
 
@@ -134,34 +137,35 @@ class ParagraphReader:
 
     def _run(self, run: Any, run_text: _RunText) -> Iterator[str]:
         properties = run.find(f"{W}rPr")
-        if not self._is_hidden(properties):
-            name = value_of(properties, "rStyle")
-            inherited = (self._styles.marks(name) if name else "") or run_text.marks
-            yield from self._parts(run, run_text, _marks(properties, inherited))
+        given: Given = {} if properties is None else {child.tag: child for child in properties}
+        if not given:
+            yield from self._parts(run, run_text, run_text.marks)
+            return
+        style = _value(given, "rStyle")
+        if not self._is_hidden(given, style, run):
+            inherited = (self._styles.marks(style) if style else "") or run_text.marks
+            yield from self._parts(run, run_text, (_BOLD if _is_on(given, "b") else "") + _marks(given, inherited))
             return
         text = "".join(self._parts(run, run_text))
         self._left_out.hidden += len(text.split())
 
-    def _is_hidden(self, properties: Any | None) -> bool:
-        if properties is None:
-            return False
-        if properties.find(f"{W}vanish") is not None:
-            return is_on(properties, "vanish")
-        size = value_of(properties, "sz") or ""
-        tiny = size.isdecimal() and int(size) <= _TINY
-        return tiny or self._is_pale(properties) or value_of(properties, "rStyle") in self._hidden
+    def _is_hidden(self, given: Given, style: str | None, run: Any) -> bool:
+        if f"{W}vanish" in given:
+            return _is_on(given, "vanish")
+        size = _value(given, "sz") or ""
+        if (size.isdecimal() and int(size) <= _TINY) or style in self._hidden:
+            return True
+        return _PALE.fullmatch(_value(given, "color") or "") is not None and self._is_on_white(given, run)
 
-    def _is_pale(self, properties: Any) -> bool:
-        """Whether a run is white on a white ground: nothing around it has a ground of its own."""
-        if not _PALE.fullmatch(value_of(properties, "color") or "") or properties.find(f"{W}highlight") is not None:
+    def _is_on_white(self, given: Given, run: Any) -> bool:
+        """Whether nothing around a run has a ground of its own."""
+        if f"{W}highlight" in given or is_shaded(given.get(f"{W}shd")):
             return False
-        if is_shaded(properties.find(f"{W}shd")):
-            return False
-        for around in properties.iterancestors():
+        for around in run.iterancestors():
             if around.tag == f"{W}txbxContent" or around.find(f"{W}background") is not None:
                 return False
-            properties_name, style = _GROUNDS.get(around.tag, ("", ""))
-            own = around.find(f"{W}{properties_name}") if properties_name else None
+            name, style = _GROUNDS.get(around.tag, ("", ""))
+            own = around.find(f"{W}{name}") if name else None
             if own is not None and (is_shaded(own.find(f"{W}shd")) or self._styles.shades(value_of(own, style) or "")):
                 return False
         return True
@@ -284,7 +288,7 @@ def value_of(parent: Any | None, name: str) -> str | None:
 def is_on(properties: Any | None, name: str) -> bool:
     """Whether a property such as bold is present and not switched off."""
     child = None if properties is None else properties.find(f"{W}{name}")
-    return child is not None and child.get(f"{W}val", "1") not in ("0", "false", "off", "none")
+    return child is not None and child.get(f"{W}val", "1") not in _OFF
 
 
 def is_shaded(element: Any | None) -> bool:
@@ -292,22 +296,28 @@ def is_shaded(element: Any | None) -> bool:
     return element is not None and (element.get(f"{W}fill") or "auto").lower() not in ("auto", "ffffff")
 
 
-def _marks(properties: Any | None, inherited: str) -> str:
-    """Return the marks of a run: bold, then struck, then raised or lowered."""
-    if properties is None:
-        return inherited
-    return (_BOLD if is_on(properties, "b") else "") + run_marks(properties, inherited)
-
-
 def run_marks(properties: Any | None, inherited: str = "") -> str:
     """Return the marks of text with run properties `w:rPr`, struck before raised or lowered."""
+    return _marks({} if properties is None else {child.tag: child for child in properties}, inherited)
+
+
+def _marks(given: Given, inherited: str) -> str:
     struck, height = STRUCK if STRUCK in inherited else "", inherited.replace(STRUCK, "")
-    switches = [] if properties is None else [properties.find(f"{W}{name}") for name in ("strike", "dstrike")]
-    if any(switch is not None for switch in switches):
-        struck = STRUCK if is_on(properties, "strike") or is_on(properties, "dstrike") else ""
-    if (align := value_of(properties, "vertAlign")) is not None:
+    if f"{W}strike" in given or f"{W}dstrike" in given:
+        struck = STRUCK if _is_on(given, "strike") or _is_on(given, "dstrike") else ""
+    if (align := _value(given, "vertAlign")) is not None:
         height = {"superscript": RAISED, "subscript": LOWERED}.get(align, "")
     return struck + height
+
+
+def _value(given: Given, name: str) -> str | None:
+    child = given.get(f"{W}{name}")
+    return None if child is None else child.get(f"{W}val")
+
+
+def _is_on(given: Given, name: str) -> bool:
+    child = given.get(f"{W}{name}")
+    return child is not None and child.get(f"{W}val", "1") not in _OFF
 
 
 def _marked(text: str, *, bold: bool) -> str:

@@ -52,7 +52,7 @@ _BLOCK_TAGS: Final = (
     "legend li main ol p pre section summary table ul caption thead tbody tfoot tr td th"
 )
 _BLOCKS: Final = frozenset(_BLOCK_TAGS.split())
-_HEADING: Final = re.compile(r"h([1-6])")
+_HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 _STRUCTURED: Final = "table, h1, h2, h3, h4, h5, h6"
 _MOST_SPAN: Final = 100
 _RUNS: Final = {"s": STRUCK, "strike": STRUCK, "del": STRUCK, "sup": RAISED, "sub": LOWERED}
@@ -180,7 +180,7 @@ class HtmlBlocks:
         return node.mem_id == self._without or self.aside.drops(node)
 
     def _opened(self, node: LexborNode, tag: str) -> None:
-        if tag in _BLOCKS or _HEADING.fullmatch(tag):
+        if tag in _BLOCKS or tag in _HEADINGS:
             self._flush()
         if tag in CONTROLS:
             self._inline.append(shown(node, self.aside.keep))
@@ -223,10 +223,10 @@ class HtmlBlocks:
             if (bold, runs) == (self._bold, len(self._runs)):
                 self._inline[start:] = [linked("".join(self._inline[start:]), target)]
             self._link = None
-        if match := _HEADING.fullmatch(tag):
+        if tag in _HEADINGS:
             text = one_line(written("".join(self._inline).replace("\x00", "")))
             self._inline = list(self._runs)
-            self._out += [heading(int(match[1]), text)] if text else []
+            self._out += [heading(_HEADINGS[tag], text)] if text else []
         elif tag in _BLOCKS:
             self._flush()
         if tag in ("ul", "ol") and self._lists:
@@ -350,13 +350,14 @@ def _span(cell: LexborNode, name: str) -> int:
 
 def _lines(text: str) -> str:
     """Return inline text with single spaces; its line breaks are kept and its bold words marked."""
-    spans = text.split("\x00")
+    spans = text.split("\x00") if "\x00" in text else [text]
     inner = [span for span in spans[1::2] if span.strip()]
     if inner and "".join(spans[0::2]).strip(" .:;\n\t"):
         text = "".join(_bold(span) if index % 2 else span for index, span in enumerate(spans))
     else:
         text = "".join(spans)
-    return "\n".join(line for line in map(one_line, written(text).split("\n")) if line)
+    lines = written(text).split("\n")
+    return one_line(lines[0]) if len(lines) == 1 else "\n".join(filter(None, map(one_line, lines)))
 
 
 def _bold(span: str) -> str:

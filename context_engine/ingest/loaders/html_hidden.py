@@ -20,14 +20,27 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _DECLARATION: Final = re.compile(r"\s*([\w-]+)\s*:\s*([^;]*)")
 _RULE: Final = re.compile(r"([^{}@;]+)\{([^{}]*)\}")
 _OTHER_MEDIA: Final = re.compile(r"@media[^{]*\bprint\b[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", re.IGNORECASE)
-_ZERO: Final = re.compile(r"0+(?:\.0*)?(?:px|pt|em|rem|%)?|\.0+(?:px|em)?")
-_TINY: Final = re.compile(r"0*(?:\.\d+|1(?:\.[0-5]\d*)?)pt|0*1?(?:\.\d+)?px|0*\.[01]\d*(?:em|rem)")
 _FAR: Final = re.compile(r"-\d{3,}(?:\.\d+)?(?:px|pt|em|rem|%)?|-\d{2,}(?:em|rem)")
 _CLIPPED: Final = re.compile(r"rect\((?:\s*[01](?:px)?[\s,]*){4}\)|inset\(\s*(?:50|100)%\s*\)")
+_TINY: Final = (
+    r"0+(?:\.0*)?(?:px|pt|em|rem|%)?|\.0+(?:px|pt|em|rem)|(?:0*\.\d+|1(?:\.\d*)?)px|(?:0*\.\d+|1(?:\.[0-5]\d*)?)pt"
+    r"|0*\.[01]\d*(?:em|rem)"
+)
+_HIDING: Final = (
+    ("display", re.compile("none")),
+    ("visibility", re.compile("hidden|collapse")),
+    ("font-size", re.compile(_TINY)),
+    ("opacity", re.compile(r"0+(?:\.0*)?%?|\.0+")),
+    ("text-indent", _FAR),
+    ("clip", _CLIPPED),
+    ("clip-path", _CLIPPED),
+    ("color", re.compile("transparent")),
+)
 _WHITE: Final = {"#fff": "white", "#ffffff": "white", "rgb(255,255,255)": "white"}
 _GROUNDS: Final = ("background", "background-color", "background-image")
 _NO_GROUND: Final = ("", "none", "transparent", "inherit", "initial", "unset", "white")
-_COLOURED: Final = "font[color], [style*=color]"
+_NOISE: Final = re.compile(r"\s*!\s*important|(?<=,)\s+")
+_MAY_BE_WHITE: Final = 'font[color], [style*="fff"], [style*="FFF"], [style*="white"], [style*="255"]'
 _SHADED: Final = "[bgcolor], [background], [style*=background]"
 _ELSEWHERE: Final = "link[rel~=stylesheet], link[rel~=STYLESHEET]"
 _MOST_RULES: Final = 2_000
@@ -44,20 +57,14 @@ def hides(style: str) -> bool:
     if ":" not in style:
         return False
     values = _values(style)
-    off = values.get("position") in ("absolute", "fixed") and any(
+    if any(name in values and pattern.fullmatch(values[name]) for name, pattern in _HIDING):
+        return True
+    if "color" in values and _colour(values["color"]) == _colour(
+        values.get("background-color") or values.get("background") or ""
+    ):
+        return True
+    return values.get("position") in ("absolute", "fixed") and any(
         _FAR.fullmatch(values.get(side, "")) for side in ("left", "top", "right", "bottom")
-    )
-    background = values.get("background-color") or values.get("background") or ""
-    return (
-        values.get("display") == "none"
-        or values.get("visibility") in ("hidden", "collapse")
-        or any(_ZERO.fullmatch(values.get(name, "")) for name in ("font-size", "opacity"))
-        or _TINY.fullmatch(values.get("font-size", "")) is not None
-        or _FAR.fullmatch(values.get("text-indent", "")) is not None
-        or _CLIPPED.fullmatch(values.get("clip") or values.get("clip-path") or "") is not None
-        or off
-        or values.get("color") == "transparent"
-        or ("color" in values and _colour(values["color"]) == _colour(background))
     )
 
 
@@ -77,7 +84,7 @@ def hidden_elements(page: LexborHTMLParser) -> frozenset[int]:
 
 def _white_on_white(page: LexborHTMLParser, rules: Sequence[tuple[str, str]]) -> set[int]:
     """Return the white elements that are in no element with a ground of its own."""
-    white = {node.mem_id: node for node in page.css(_COLOURED)[:_MOST_ELEMENTS] if _is_white(node)}
+    white = {node.mem_id: node for node in page.css(_MAY_BE_WHITE)[:_MOST_ELEMENTS] if _is_white(node)}
     for selector, declarations in rules:
         if _colour(_values(declarations).get("color", "")) == "white":
             white |= {node.mem_id: node for node in _nodes(page, selector)}
@@ -146,7 +153,8 @@ def _values(declarations: str) -> dict[str, str]:
 
 
 def _plain(value: str) -> str:
-    return re.sub(r"\s*!\s*important|(?<=,)\s+", "", value.strip().lower())
+    plain = value.strip().lower()
+    return _NOISE.sub("", plain) if "!" in plain or "," in plain else plain
 
 
 def _colour(value: str) -> str:

@@ -52,12 +52,19 @@ class OoxmlPackage:
     def __init__(self, archive: ZipFile, main: str, kind: str) -> None:
         self.parts = XmlParts(archive, kind)
         self._relations: dict[str, Mapping[str, Relation]] = {}
+        self._shared: dict[str, Any] = {}
         self.main = next((name for name in self._targets("", "officeDocument") if name in self.parts), main)
 
     @property
     def has_objects(self) -> bool:
         folder = self.main.rpartition("/")[0]
         return any(self.parts.names(f"{folder}/{name}/") for name in ("media", "charts", "diagrams", "embeddings"))
+
+    def shared_root(self, part: str) -> Any | None:
+        """Return the root of a part that many others refer to, such as the layout of slides; it is read once."""
+        if part not in self._shared:
+            self._shared[part] = self.parts.root(part)
+        return self._shared[part]
 
     def relations(self, part: str) -> Mapping[str, Relation]:
         """Return a part's references by id; "" is the package itself."""

@@ -184,6 +184,8 @@ class _Slide:
         """Return shapes as a reader goes through them; in the order of the file if they overlap or have no place."""
         placed = [shape for shape in shapes if shape.tag in _PLACED and next(shape.iter(f"{A}t"), None) is not None]
         placed = [shape for shape in placed if _placeholder(shape)[0] not in _TITLES]
+        if len(placed) < 2:
+            return shapes
         boxes = [self._box(shape) for shape in placed]
         known = [box for box in boxes if box]
         if len(known) < len(boxes) or len(boxes) > _MOST_PLACED or any(starmap(_overlap, combinations(known, 2))):
@@ -200,7 +202,7 @@ class _Slide:
         """The places of placeholders that the slide takes from its layout, by kind and index."""
         out: dict[tuple[str | None, str], Box] = {}
         for part in self._package.related(self._part, "slideLayout"):
-            root = self._package.parts.root(part)
+            root = self._package.shared_root(part)
             for shape in () if root is None else root.iter(f"{P}sp"):
                 box = box_of(shape)
                 out |= {_placeholder(shape): box} if box else {}
@@ -292,7 +294,8 @@ def _notes(package: OoxmlPackage, part: str) -> Iterator[MarkdownBlock]:
 
 def _placeholder(shape: Any) -> tuple[str | None, str]:
     """Return the kind and index of a placeholder; (None, "") for another shape."""
-    place = shape.find(f"{P}nvSpPr/{P}nvPr/{P}ph")
+    names = next(shape.iterchildren(f"{P}nvSpPr"), None)
+    place = None if names is None else next(names.iterdescendants(f"{P}ph"), None)
     return (None, "") if place is None else (place.get("type") or "", place.get("idx") or "")
 
 

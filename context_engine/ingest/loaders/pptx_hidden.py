@@ -19,7 +19,7 @@ from context_engine.ingest.loaders.pdf_text import Box
 P: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _TINY: Final = 150  # hundredths of a point
 _PALE: Final = re.compile(r"(?i)(?:f[0-9a-f]){3}")
-_FRAMES: Final = (f"{P}spPr/{A}xfrm", f"{P}xfrm", f"{P}grpSpPr/{A}xfrm")
+_FRAMES: Final = {f"{P}sp": f"{P}spPr", f"{P}cxnSp": f"{P}spPr", f"{P}pic": f"{P}spPr", f"{P}grpSp": f"{P}grpSpPr"}
 _FILLS: Final = tuple(f"{A}{name}" for name in ("solidFill", "gradFill", "blipFill", "pattFill", "grpFill"))
 _WHITE: Final = ("bg1", "lt1", "white")
 
@@ -88,7 +88,7 @@ class SlideVisibility:
         """Yield the roots of the slide, its layout and its master."""
         part = self._part
         for kind in ("slideLayout", "slideMaster", ""):
-            root = self._package.parts.root(part)
+            root = self._package.shared_root(part) if kind != "slideLayout" else self._package.parts.root(part)
             if root is not None:
                 yield root
             part = next(iter(self._package.related(part, kind)), "") if kind else ""
@@ -98,7 +98,7 @@ class SlideVisibility:
     @cached_property
     def _size(self) -> tuple[float, float]:
         """The width and height of the slides; infinite if the presentation does not say."""
-        root = self._package.parts.root(self._package.main)
+        root = self._package.shared_root(self._package.main)
         size = None if root is None else root.find(f"{P}sldSz")
         sides = [] if size is None else [size.get("cx") or "", size.get("cy") or ""]
         known = sides and all(side.isdecimal() for side in sides)
@@ -107,7 +107,9 @@ class SlideVisibility:
 
 def box_of(shape: Any) -> Box | None:
     """Return the place of a shape, with heights counted upwards; None if it has none of its own."""
-    frame = next((child for path in _FRAMES if (child := shape.find(path)) is not None), None)
+    around = _FRAMES.get(shape.tag)
+    inner = next(shape.iterchildren(around), None) if around else shape
+    frame = None if inner is None else next(inner.iterchildren(f"{A}xfrm", f"{P}xfrm"), None)
     numbers = [] if frame is None else [frame.find(f"{A}off"), frame.find(f"{A}ext")]
     if not numbers or any(number is None for number in numbers):
         return None

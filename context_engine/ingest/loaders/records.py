@@ -97,8 +97,9 @@ def record_document(
     body = record_text(_title(record) if title is None else title, shown)
     if not body.strip():
         return Skipped(path, "the record has no fields to show", number)
-    fields = {key: unlinked(value) if isinstance(value, str) else value for key, value in record.items()}
-    return LoadedDocument(path=path, text=body, fields=fields, record=True, line=number, part=part)
+    if "](" in body:
+        record = {key: unlinked(value) if isinstance(value, str) else value for key, value in record.items()}
+    return LoadedDocument(path=path, text=body, fields=record, record=True, line=number, part=part)
 
 
 def bounded(stream: Iterable[str]) -> Iterator[str]:

@@ -33,7 +33,7 @@ from context_engine.ingest.loaders.markdown import (
     unlinked,
     with_links,
 )
-from context_engine.ingest.loaders.rtf_look import LOOKS, PLAIN, Look, RtfColours
+from context_engine.ingest.loaders.rtf_colours import RtfColours
 from context_engine.ingest.loaders.rtf_table import RtfRow, by_column
 from context_engine.ingest.loaders.rtf_words import (
     ASIDE,
@@ -55,6 +55,7 @@ from context_engine.ingest.loaders.source_file import SourceFile
 
 _HEADING: Final = re.compile(r"(?i)heading ([1-9])")
 _MOST_DEPTH: Final = 10_000
+_TINY: Final = 3  # half points
 
 
 def load_rtf(file: SourceFile) -> Iterator[LoadedDocument | Skipped]:
@@ -88,7 +89,10 @@ class _GroupState:
     place: str = "body"
     font: int = -1
     skip: int = 1
-    look: Look = PLAIN
+    hidden: bool = False
+    size: int | None = None  # half points
+    colour: int = 0  # its number in the table of colours
+    ground: int = 0
     deleted: bool = False
     inserted: bool = False
     struck: bool = False
@@ -261,15 +265,21 @@ class RtfReader:
             flow.shaded = False
         elif word == b"plain":
             state.deleted = state.inserted = state.struck = False
-            state.height, state.look = b"", PLAIN
+            state.height, state.hidden, state.size, state.colour, state.ground = b"", False, None, 0, 0
         elif word == b"intbl":
             flow.in_table = True
         elif word == b"outlinelevel" and number is not None and number < 9:
             flow.level = number
         elif word == b"s" and number is not None:
             flow.style = number
-        elif word in LOOKS:
-            state.look = state.look.changed(word, number)
+        elif word == b"fs":
+            state.size = number
+        elif word == b"cf":
+            state.colour = number or 0
+        elif word in (b"cb", b"highlight", b"chcbpat"):
+            state.ground = number or 0
+        elif word == b"v":
+            state.hidden = on
         elif word == b"cbpat":
             flow.shaded = self._colours.is_ground(number)
         elif word == b"clcbpat":
@@ -317,18 +327,21 @@ class RtfReader:
             return
         elif state.place in FIELDS.values():
             self.fields[state.place] = self.fields.get(state.place, "") + text
-        elif self._is_unseen:
+        elif self._is_unseen():
             self.hidden += len(text.split())
         else:
             raised, lowered = state.height == b"super", state.height == b"sub"
             text = marked(text, struck=state.struck, raised=raised, lowered=lowered)
             self._flows[-1].text.append(self._changed(text))
 
-    @property
     def _is_unseen(self) -> bool:
-        look, flow = self._state.look, self._flows[-1]
-        shaded = flow.shaded or (flow.row.shaded and flow.in_table)
-        return look.is_unseen or (self._colours.hide(look) and not shaded)
+        state = self._state
+        if state.hidden or (state.size is not None and state.size <= _TINY):
+            return True
+        if state.colour not in self._colours.pale or self._colours.is_ground(state.ground):
+            return False
+        flow = self._flows[-1]
+        return not flow.shaded and not (flow.row.shaded and flow.in_table)
 
     def _changed(self, text: str) -> str:
         state = self._state

@@ -180,8 +180,8 @@ class SheetRows:
             self._last = self._number
             self._notes.get(self._number, {}).pop(column, None)
             return
-        if isinstance(value, str) and (target := self._target()):
-            value = linked(value, target)
+        if (self._links or self._has_formula) and isinstance(value, str):
+            value = linked(value, self._target())
         cells, short = self._cells, column - len(self._cells)
         if short < 0:
             cells[column], self._styles[column] = value, self._style
@@ -196,7 +196,7 @@ class SheetRows:
         """Return where the current cell links to; "" if it does not."""
         if self._has_formula and (link := _LINK_FORMULA.match(self._formula)):
             return link[1]
-        return self._links.get((self._column, self._number), "") if self._links else ""
+        return self._links.get((self._column, self._number), "")
 
     def _end_row(self) -> None:
         if not self._cells:

@@ -164,6 +164,7 @@ class Values:
 
     def __init__(self, shared: Sequence[str], formats: Sequence[Format], *, from_1904: bool = False) -> None:
         self._shared, self._formats, self._from_1904 = shared, formats, from_1904
+        self._any_struck = any(form.struck for form in formats)
 
     def value(self, kind: str, stored: str, style: str) -> Cell:
         """Return the value of a cell; None for an empty one.
@@ -172,7 +173,9 @@ class Values:
             kind: the cell's type in the sheet: "s", "str", "inlineStr", "b", "e", "d", "n" or "".
         """
         value = self._plain(kind, stored, style)
-        return value if empty(value) or not self._format(style).struck else f"~~{shown(value)}~~"
+        return (
+            value if not self._any_struck or empty(value) or not self._format(style).struck else f"~~{shown(value)}~~"
+        )
 
     def _plain(self, kind: str, stored: str, style: str) -> Cell:
         if kind == "s":

@@ -46,7 +46,8 @@ def test_a_style_that_hides(one, style):
     "style",
     [
         "display:block", "font-size:10px", "opacity:0.5", "left:-9999px", "position:absolute;left:-5px",
-        "font-size:2pt", "text-indent:-2em", "background:#fff", "color:#000;background:#fff", "", "nonsense",
+        "font-size:2pt", "font-size:", "font-size:.9em", "font-size:11px", "opacity:0.01",
+        "text-indent:-2em", "background:#fff", "color:#000;background:#fff", "", "nonsense",
         "height:0",
     ],
 )  # fmt: skip
