@@ -63,12 +63,16 @@ class Finding(NamedTuple):
     problem: str
 
 
+Verdict = Literal["sound", "self-consistent", "not sound"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """The result of verifying a ledger.
 
     Attributes:
-        sound: True if there are no findings.
+        consistent: whether there are no findings.
+        outside_key: whether a key was given that does not come from the ledger or its configuration.
         findings: in log order; at most `MOST_FINDINGS` per code.
         proved: what holds even against an attacker with write access to the database, one sentence each.
         not_proved: what this check could not show, and what would be needed.
@@ -76,12 +80,25 @@ class Verification:
         size: number of records in the log.
     """
 
-    sound: bool
+    consistent: bool
+    outside_key: bool
     findings: tuple[Finding, ...]
     proved: tuple[str, ...]
     not_proved: tuple[str, ...]
     counts: dict[str, int] = field(default_factory=dict)
     size: int = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        """ "self-consistent" without a key from outside: whoever rewrote the ledger may also have set its key."""
+        if not self.consistent:
+            return "not sound"
+        return "sound" if self.outside_key else "self-consistent"
+
+    @property
+    def anchored(self) -> bool:
+        """Whether a checkpoint kept outside or a witness shows that no record was cut off up to it."""
+        return self.counts.get("outside", 0) > 0 or self.counts.get("witnessed", 0) > 0
 
 
 class Findings:

@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sqlalchemy import select
+
 from context_engine.audit.checks.findings import Finding, Place
 from context_engine.audit.checks.rows import KeyRun
 from context_engine.audit.formats.keys import VerifierKey
 from context_engine.audit.formats.strict import FormatError, from_base64
+from context_engine.audit.ledger.derive import parse_entry
 from context_engine.audit.ledger.key_change import endorsement
+from context_engine.audit.ledger.ledger import Ledger
+from context_engine.audit.ledger.schema import IS_KEY, log, record
 
 
 class KeyEntry(NamedTuple):
@@ -20,14 +25,14 @@ class KeyEntry(NamedTuple):
         idx: index of the entry.
         was, now: texts of the verifier keys; was is None for the first key of a log.
         endorsed: base64 signature of the former key over "<was>\\n<now>\\n".
-        sealed: whether the row has a valid MAC, which only a holder of the key can make.
+        sealed: id of the key that made the row's valid MAC; None: no MAC was compared.
     """
 
     idx: int
     was: str | None
     now: str | None
     endorsed: str | None
-    sealed: bool = False
+    sealed: str | None = None
 
 
 class _Link(NamedTuple):
@@ -63,11 +68,30 @@ class Trust:
         return frozenset(key.key_id for key in self.verifiers)
 
 
-def key_entry(index: int, entry: dict[str, Any], *, sealed: bool = False) -> KeyEntry:
+def key_entry(index: int, entry: dict[str, Any], *, sealed: str | None = None) -> KeyEntry:
     """Return the key change of an entry of kind `key`; a value that is not a text becomes None."""
     values = (entry.get(name) for name in ("was", "now", "endorsed"))
     was, now, endorsed = (value if isinstance(value, str) else None for value in values)
     return KeyEntry(index, was, now, endorsed, sealed)
+
+
+def endorsed_keys(ledger: Ledger, given: Sequence[VerifierKey]) -> tuple[VerifierKey, ...]:
+    """Return the given keys, and the keys of a log that they endorsed, directly or through one another.
+
+    Raises:
+        AuditError: the database cannot be read.
+    """
+    keys = list(given)
+    with ledger.database.connect() as connection:
+        stored = connection.execute(
+            select(log.c.idx, log.c.entry).join(record, record.c.idx == log.c.idx).where(IS_KEY).order_by(log.c.idx)
+        ).all()
+    for index, entry in stored:
+        change = key_entry(index, parse_entry(entry) if isinstance(entry, bytes) else {})
+        was, now = _parsed(change.was), _parsed(change.now)
+        if was in keys and was is not None and now is not None and _endorsed(was, change):
+            keys.append(now)
+    return tuple(dict.fromkeys(keys))
 
 
 def judge_keys(
@@ -159,7 +183,7 @@ def _trusted_keys(
     if first is None:
         return [], []
     by = chain[first].by
-    if by.sealed or signed(keys[first:]) > by.idx:
+    if by.sealed in {key.key_id for key in keys[first:]} or signed(keys[first:]) > by.idx:
         return keys, []
     problem = "the entry names a trusted key, and nothing shows that its holder wrote it: it signed no matching "
     problem += "checkpoint, and no MAC of it was compared"

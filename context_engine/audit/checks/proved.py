@@ -21,11 +21,11 @@ def not_proved(
     checked: CheckedCheckpoints,
     counts: Mapping[str, int],
     witnesses: Sequence[VerifierKey],
-    trusted: Sequence[VerifierKey],
+    given: Sequence[VerifierKey],
 ) -> tuple[str, ...]:
     """Return what this check could not show, and what would be needed."""
     return (
-        *_of_keys(plan, trust, checked, counts, trusted),
+        *_of_keys(plan, trust, checked, counts, given),
         *_of_the_end(plan, checked, witnesses),
         *_of_the_rest(plan, checked, counts),
     )
@@ -52,7 +52,7 @@ def _proved(plan: Plan, trust: Trust, checked: CheckedCheckpoints, counts: Mappi
 
 
 def _of_keys(
-    plan: Plan, trust: Trust, checked: CheckedCheckpoints, counts: Mapping[str, int], trusted: Sequence[VerifierKey]
+    plan: Plan, trust: Trust, checked: CheckedCheckpoints, counts: Mapping[str, int], given: Sequence[VerifierKey]
 ) -> Iterator[str]:
     size, minimum = plan.extent.size, plan.minimum
     if trust.keyed_from is None:
@@ -61,10 +61,10 @@ def _of_keys(
             "CONTEXT_ENGINE_AUDIT_KEY ('context-engine audit keygen' makes one)."
         )
         return
-    if not trusted:
+    if not given:
         yield (
-            "No key was given: the signatures of the log's own key do not show who holds that key. Give --key "
-            "with the verifier key, obtained from the operator of the log."
+            "No key from outside was given (--key): whoever rewrote the ledger may also have set its key. Give the "
+            "verifier key that the operator of the log published."
         )
     if trust.keyed_from > minimum:
         yield f"The records {minimum} to {trust.keyed_from - 1} were written before the log had a key and have no MAC."

@@ -126,9 +126,9 @@ def check_stretch(connection: Connection, tiles: range, plan: Plan) -> Stretch:
             for row in rows
             if row.entry is not None and row.idx not in damaged and not (plan.log_alone and _SEARCH in row.entry[:64])
         ]
-        sealed = {row.idx for row in rows if row.mac is not None and row.key_id in macs}
+        sealed = {row.idx: row.key_id for row in rows if row.mac is not None and row.key_id in macs}
         for entry in entries:
-            _note_statement(entry, stretch, sealed=entry.idx in sealed)
+            _note_statement(entry, stretch, sealed=sealed.get(entry.idx))
         stretch.findings.extend(_unreadable(entries))
         if not plan.log_alone:
             _check_derived(connection, number, entries, damaged, identities, stretch)
@@ -164,7 +164,7 @@ def _by_tile(connection: Connection, tiles: range) -> Iterator[tuple[int, list[L
         yield empty, []
 
 
-def _note_statement(entry: ReadEntry, stretch: Stretch, *, sealed: bool) -> None:
+def _note_statement(entry: ReadEntry, stretch: Stretch, *, sealed: str | None) -> None:
     """Collect what an entry says about the log itself."""
     kind = entry.fields.get("kind")
     if kind == "key":

@@ -21,6 +21,7 @@ from context_engine.audit.checks.findings import Finding, Place, Verification
 from context_engine.audit.checks.keys import Trust, judge_key_runs, judge_keys
 from context_engine.audit.checks.pending import LateRecords, check_pending, read_later
 from context_engine.audit.checks.proved import not_proved, proved
+from context_engine.audit.checks.published import check_published
 from context_engine.audit.checks.rows import find_extent, stray_rows
 from context_engine.audit.checks.stretch import Plan, Stretch, check_stretches
 from context_engine.audit.checks.tree import Tree, read_upper
@@ -54,7 +55,9 @@ def verify(
     """Check everything in a ledger without writing to it.
 
     Args:
-        ledger: MACs are compared with the keys of its keyring, which are also trusted.
+        ledger: MACs are compared with the keys of its keyring.
+        trusted: keys obtained from outside; they alone are trusted, with the keys that they endorsed. If empty, the
+            keys of the keyring are trusted.
         outside: checkpoints kept elsewhere; only they show that nothing was cut off or rewritten.
         witnesses: keys whose cosignatures are checked.
         log_alone: skip addenda and look-up rows, which takes a fraction of the time.
@@ -63,14 +66,13 @@ def verify(
         AuditError: the database cannot be read.
         LedgerCorrupt: it is too damaged to examine single rows.
     """
-    trusted = (*(() if ledger.keyring is None else ledger.keyring.verifiers), *trusted)
 
     def checked(connection: Connection, processes: int) -> Verification:
         return _checked(ledger, connection, trusted, outside, witnesses, processes, log_alone, progress)
 
     with ledger.database.connect(patient=True) as connection:
         verification = checked(connection, workers)
-    if verification.sound or workers <= 1:
+    if verification.consistent or workers <= 1:
         return verification
     # Each process reads a snapshot of its own while others may write: confirm the findings in a single snapshot.
     with ledger.database.connect(patient=True) as connection:
@@ -80,7 +82,7 @@ def verify(
 def _checked(
     ledger: Ledger,
     connection: Connection,
-    trusted: Sequence[VerifierKey],
+    given: Sequence[VerifierKey],
     outside: Sequence[Outside],
     witnesses: Sequence[VerifierKey],
     workers: int,
@@ -100,7 +102,7 @@ def _checked(
     log = CheckedLog(origin=about.origin, size=extent.size, minimum=about.minimum_index, roots=tree.roots)
     trust = judge_keys(
         read.keys,
-        trusted,
+        given or (() if ledger.keyring is None else ledger.keyring.verifiers),
         about.minimum_index,
         keyed=any(run.key_id is not None for run in read.runs),
         # A damaged row may have been the first key change.
@@ -113,12 +115,13 @@ def _checked(
     read.findings.extend(stray_rows(connection, extent.size))
     read.findings.extend(check_pending(connection, ledger.keyring, trust, later))
     read.findings.extend(read_later(connection, extent.size, later))
+    read.findings.extend(check_published(connection, about.minimum_index))
     read.findings.extend(_origin(about, trust))
     read.findings.extend(_minimum(about, read.prunings, later))
     read.findings.extend(check_schema(connection, indexes=not log_alone))
     if not log_alone:
         read.findings.extend(_derived_tables(connection, read, later, plan, newest))
-    return _verification(read, plan, trust, checked, later, outside, witnesses, trusted)
+    return _verification(read, plan, trust, checked, later, witnesses, given)
 
 
 def _read(
@@ -173,14 +176,14 @@ def _verification(
     trust: Trust,
     checked: CheckedCheckpoints,
     later: LateRecords,
-    outside: Sequence[Outside],
     witnesses: Sequence[VerifierKey],
-    trusted: Sequence[VerifierKey],
+    given: Sequence[VerifierKey],
 ) -> Verification:
     counts = {
         **{name: read.counts[name] for name in ("records", "macs", "addenda")},
         "checkpoints": len(checked.fitting),
         "outside": len(checked.outside),
+        "witnessed": max(checked.witnessed.values(), default=0),
         "erased": len(read.erased),
         "pending": later.count,
         "damaged": read.damaged,
@@ -188,10 +191,11 @@ def _verification(
     }
     findings = read.findings.listed()
     return Verification(
-        sound=not findings,
+        consistent=not findings,
+        outside_key=bool(given or checked.witnessed),
         findings=findings,
         proved=proved(plan, trust, checked, counts) if not findings else (),
-        not_proved=not_proved(plan, trust, checked, counts, witnesses, trusted),
+        not_proved=not_proved(plan, trust, checked, counts, witnesses, given),
         counts=counts,
         size=plan.extent.size,
     )

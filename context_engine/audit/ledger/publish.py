@@ -162,14 +162,14 @@ def publish(ledger: Ledger, rhythm: Rhythm, clock: Clock, *, at_once: bool = Fal
     if before is None:
         return None
     reached: list[str] = []
-    size = 0
+    size, made = 0, before.made
     try:
         stored = ledger.checkpoint()
-        size = stored.size
+        size, made = stored.size, (stored.size, stored.written)
         published = _deliver(ledger, size, stored.note, rhythm, before.owed(rhythm.ways, size), reached)
     finally:
         with ledger.database.begin() as connection:
-            write_publication(connection, replace(before.given(reached, size), tried_size=size))
+            write_publication(connection, replace(before.given(reached, size), tried_size=size, made=made))
     return published
 
 
@@ -238,12 +238,14 @@ class Publication:
         tried: seconds since 1970 of the last attempt.
         tried_size: its number of records.
         leased: seconds since 1970 until which a process holds the lease; 0: none does.
+        made: (size, seconds since 1970 at which it was made) of the last published checkpoint.
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
     tried: float = 0.0
     tried_size: int = 0
     leased: float = 0.0
+    made: tuple[int, float] | None = None
 
     def owed(self, ways: Iterable[str], size: int) -> tuple[str, ...]:
         """Return the destinations without a checkpoint of this size."""
@@ -272,13 +274,16 @@ def read_publication(connection: Connection) -> Publication:
             tried=float(state.get("tried", 0.0)),
             tried_size=int(state.get("tried_size", 0)),
             leased=float(state.get("leased", 0.0)),
+            made=(int(made[0]), float(made[1])) if (made := state.get("made")) else None,
         )
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, LookupError):
         return Publication()
 
 
 def write_publication(connection: Connection, state: Publication) -> None:
     """Store the state inside the caller's transaction."""
     body = {"done": dict(state.done), "tried": state.tried, "tried_size": state.tried_size, "leased": state.leased}
+    if state.made is not None:
+        body["made"] = list(state.made)
     connection.execute(delete(meta).where(meta.c.name == _NAME))
     connection.execute(insert(meta).values(name=_NAME, value=json.dumps(body)))

@@ -61,6 +61,11 @@ class AuditSettings(KeptRecords):
     audit_checkpoint_command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = Field(
         None, description="Program and arguments; it receives each checkpoint on standard input."
     )
+    audit_strict: bool = Field(
+        False,
+        strict=True,
+        description="Whether 'audit verify' fails without a checkpoint kept elsewhere or a witness, as --strict does.",
+    )
     audit_witnesses: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         (),
         description="tlog-witness servers that cosign each checkpoint, as CONNECTION=NAME+HASH+KEY: how each is "

@@ -94,7 +94,7 @@ def export(
             facts = _lines(ledger, form, out, indices, rows, with_texts=with_texts)
             if indices == []:
                 say_unknown_domain(opened, domain)
-        missing = _unproved(ledger) if form == "tiles" else ()
+        missing = unproved(opened, ledger.checkpoints(newest=1)[0]) if form == "tiles" else ()
     if as_json:
         print_json(json.dumps({"schema_version": SCHEMA_VERSION, "format": form, **facts, "not_proved": missing}))
     say_unproved(missing)
@@ -169,7 +169,3 @@ def _indices(ledger: Ledger, since: datetime | None, until: datetime | None, dom
     from context_engine.audit.ledger.look_up import Criteria
 
     return sorted(row.index for row in ledger.rows(Criteria(since=since, until=until, domain=domain)))
-
-
-def _unproved(ledger: Ledger) -> tuple[str, ...]:
-    return unproved(ledger, ledger.checkpoints(newest=1)[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +12,11 @@ import click
 
 from context_engine.apps.cli.console import note
 from context_engine.apps.cli.context import CliContext, ConfigLocation, open_context, require_operator, with_location
-from context_engine.errors import ConfigError, InvalidRequest, nearest
+from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, nearest
 from context_engine.settings.environment_secrets import AUDIT_KEY, AUDIT_LEDGER
 
 if TYPE_CHECKING:
+    from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
     from context_engine.audit.ledger.read import StoredCheckpoint
     from context_engine.core.protocols import TokenCounter
@@ -97,17 +98,85 @@ def opened_ledger(at: LedgerLocation) -> Iterator[OpenLedger]:
         ledger.close()
 
 
-def unproved(ledger: Ledger, checkpoint: StoredCheckpoint) -> tuple[str, ...]:
-    """Return what a checkpoint does not prove, one sentence each."""
-    from context_engine.audit.formats.checkpoint import parse_note
+def unproved(
+    opened: OpenLedger,
+    checkpoint: StoredCheckpoint,
+    keys: Sequence[VerifierKey] = (),
+    witnesses: Sequence[VerifierKey] = (),
+) -> tuple[str, ...]:
+    """Return what a checkpoint does not prove, one sentence each.
 
-    signatures = parse_note(checkpoint.note).signatures
-    if ledger.keyring is None:
-        return (_UNVERIFIED if signatures else NO_KEY,)
-    key = ledger.keyring.current.verifier
-    own = any(signature.by(key) for signature in signatures)
-    cosigned = any(signature.name != key.name for signature in signatures)
+    Args:
+        keys: those given for the check, if any; else the configured ones count.
+        witnesses: those given for the check; the configured ones count too.
+    """
+    from context_engine.audit.formats.checkpoint import parse_note, verify_note
+    from context_engine.audit.formats.strict import FormatError
+    from context_engine.wiring.audit import witness_keys
+
+    note, keyring = parse_note(checkpoint.note), opened.ledger.keyring
+    if keyring is None and not keys:
+        return (_UNVERIFIED if note.signatures else NO_KEY,)
+    own = bool(keys) or (keyring is not None and any(sign.by(keyring.current.verifier) for sign in note.signatures))
+    try:
+        cosigned = bool(verify_note(note, (*witnesses, *witness_keys(opened.context.setup))))
+    except FormatError:
+        cosigned = False
     return (*(() if own else (_BY_OTHER,)), *(() if cosigned else (_NO_WITNESS,)))
+
+
+def check_vouched(
+    ledger: Ledger, checkpoint: StoredCheckpoint, keys: Sequence[VerifierKey], witnesses: Sequence[VerifierKey]
+) -> None:
+    """Check that a checkpoint is signed by one of the keys, or by one that they endorsed, and by each witness.
+
+    Raises:
+        LedgerCorrupt: it is not.
+    """
+    from context_engine.audit.checks.keys import endorsed_keys
+    from context_engine.audit.formats.checkpoint import parse_note, verify_note
+    from context_engine.audit.formats.strict import FormatError
+
+    note = parse_note(checkpoint.note)
+    name = f"the checkpoint of {checkpoint.size} records"
+    try:
+        if keys and not verify_note(note, endorsed_keys(ledger, keys)):
+            raise LedgerCorrupt(f"{name} is not signed by a key given with --key: run 'context-engine audit verify'")
+        missing = [witness.name for witness in witnesses if not verify_note(note, (witness,))]
+    except FormatError as error:
+        raise LedgerCorrupt(f"{name}: {error}: run 'context-engine audit verify'") from None
+    if missing:
+        raise LedgerCorrupt(
+            f"{name} is not cosigned by {', '.join(missing)}: 'context-engine audit head --publish' asks the witnesses"
+        )
+
+
+def verifier_key(text: str, option: str) -> VerifierKey:
+    """Return the verifier key that an option gives.
+
+    Raises:
+        InvalidRequest: the text is none.
+    """
+    from context_engine.audit.formats.keys import VerifierKey
+    from context_engine.audit.formats.strict import FormatError
+
+    try:
+        return VerifierKey.parse(text)
+    except FormatError as error:
+        raise InvalidRequest(f"{option}: {error}") from None
+
+
+KEYS: Final = click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="VKEY",
+    help="A verifier key of the log, obtained from elsewhere; only the keys given are trusted, and those that they "
+    "endorsed.",
+)
+WITNESSES: Final = click.option(
+    "--witness", "witnesses", multiple=True, metavar="VKEY", help="A witness whose cosignature is checked."
+)
 
 
 def say_unknown_domain(opened: OpenLedger, domain: str | None) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from context_engine.apps.cli.app import FAILURE, with_debug
 from context_engine.apps.cli.audit.ledger import (
+    KEYS,
+    WITNESSES,
     LedgerLocation,
     OpenLedger,
+    check_vouched,
     opened_ledger,
     say_unproved,
     unproved,
+    verifier_key,
     with_ledger,
 )
 from context_engine.apps.cli.console import note, print_json, write_text
@@ -25,6 +30,7 @@ from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt, Mi
 
 if TYPE_CHECKING:
     from context_engine.audit.formats.checkpoint import Checkpoint
+    from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
 
 
@@ -139,6 +145,8 @@ Examples:
 )
 @click.option("--since", type=_FILE, metavar="FILE", help="Also prove that the log grew from this checkpoint.")
 @click.option("--verifier", type=_FILE, metavar="FILE", help="Also write the program that checks proofs to this file.")
+@KEYS
+@WITNESSES
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
 def prove(
@@ -147,19 +155,26 @@ def prove(
     out: Path | None,
     since: Path | None,
     verifier: Path | None,
+    keys: tuple[str, ...],
+    witnesses: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write the proof that record ID is in the log, for somebody who does not trust us.
 
     The file contains the record's entry, the hashes up to the root, and a checkpoint. Anybody with the verifier key can
     check it without this package, this ledger or a network. With --since a second file proves that the log still begins
-    with the records of an older checkpoint that somebody kept.
+    with the records of an older checkpoint that somebody kept. With --key and --witness the checkpoint must be signed
+    by one of these keys and cosigned by each of these witnesses.
     """
     if record_id is None and since is None and verifier is None:
         raise click.UsageError("Missing argument 'ID' (or --since, or --verifier).")
     facts: dict[str, Any] = {}
     if record_id is not None or since is not None:
-        facts = _proofs(at, record_id, out, since)
+        vouching = Vouching(
+            tuple(verifier_key(text, "--key") for text in keys),
+            tuple(verifier_key(text, "--witness") for text in witnesses),
+        )
+        facts = _proofs(at, record_id, out, since, vouching)
     if verifier is not None:
         written_exactly(verifier, _verifier())
         facts["verifier"] = str(verifier)
@@ -171,7 +186,16 @@ def prove(
         note(f"To check it: python {verifier or 'check_proof.py'} {made} --key {facts['signed_by'][0]}")
 
 
-def _proofs(at: LedgerLocation, record_id: str | None, out: Path | None, since: Path | None) -> dict[str, Any]:
+class Vouching(NamedTuple):
+    """The keys and the witnesses that must have signed a checkpoint."""
+
+    keys: Sequence[VerifierKey]
+    witnesses: Sequence[VerifierKey]
+
+
+def _proofs(
+    at: LedgerLocation, record_id: str | None, out: Path | None, since: Path | None, vouching: Vouching
+) -> dict[str, Any]:
     """Write the requested proofs; return their facts, ready for JSON."""
     proof, growth = _places(record_id, out, since)
     with opened_ledger(at) as opened:
@@ -181,7 +205,11 @@ def _proofs(at: LedgerLocation, record_id: str | None, out: Path | None, since: 
         before = None if since is None else _older(since)
         ledger = opened.ledger
         checkpoint = present_checkpoint(ledger)
-        facts = {**head_facts(ledger, checkpoint.note), "not_proved": unproved(ledger, checkpoint)}
+        check_vouched(ledger, checkpoint, *vouching)
+        facts = {
+            **head_facts(ledger, checkpoint.note, vouching.keys),
+            "not_proved": unproved(opened, checkpoint, *vouching),
+        }
         if record_id is not None and proof is not None:
             made = prove_record(ledger, record_id, checkpoint)
             facts |= {"record_id": record_id, "index": made.index, "proof": str(proof)}
@@ -263,7 +291,7 @@ def head(at: LedgerLocation, out: Path | None, hand_out: bool, as_json: bool) ->
         problems = _handed_out(opened) if hand_out else ()
         checkpoint = present_checkpoint(ledger)
         facts = head_facts(ledger, checkpoint.note)
-        missing, newer = unproved(ledger, checkpoint), ledger.size + ledger.pending_count() - checkpoint.size
+        missing, newer = unproved(opened, checkpoint), ledger.size + ledger.pending_count() - checkpoint.size
     if out is not None:
         written_exactly(out, checkpoint.note)
     if as_json:
@@ -290,16 +318,20 @@ def _handed_out(opened: OpenLedger) -> tuple[str, ...]:
     return () if published is None else published.problems
 
 
-def head_facts(ledger: Ledger, written: str) -> dict[str, Any]:
+def head_facts(ledger: Ledger, written: str, given: Sequence[VerifierKey] = ()) -> dict[str, Any]:
     """Return the facts in a checkpoint, ready for JSON, with the known keys that signed it.
+
+    Args:
+        given: verifier keys from outside; if any, they alone and those that they endorsed are known.
 
     Raises:
         LedgerCorrupt: a signature is invalid, or the checkpoint does not match the present records.
     """
+    from context_engine.audit.checks.keys import endorsed_keys
     from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
     from context_engine.audit.formats.strict import FormatError
 
-    keys = () if ledger.keyring is None else ledger.keyring.verifiers
+    keys = endorsed_keys(ledger, given) if given else () if ledger.keyring is None else ledger.keyring.verifiers
     try:
         signed_note = parse_note(written)
         checkpoint, signed = parse_checkpoint(signed_note), verify_note(signed_note, keys)

@@ -11,16 +11,23 @@ import click
 from rich.text import Text
 
 from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.audit.ledger import LedgerLocation, opened_ledger, say_unproved, with_ledger
+from context_engine.apps.cli.audit.ledger import (
+    KEYS,
+    WITNESSES,
+    LedgerLocation,
+    opened_ledger,
+    say_unproved,
+    verifier_key,
+    with_ledger,
+)
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.progress import progress_bar
 from context_engine.apps.cli.words import counted
-from context_engine.errors import ConfigError, InvalidRequest, LedgerCorrupt
+from context_engine.errors import ConfigError, LedgerCorrupt
 
 if TYPE_CHECKING:
     from context_engine.audit.checks.findings import Finding, Verification
     from context_engine.audit.checks.verify import Outside
-    from context_engine.audit.formats.keys import VerifierKey
     from context_engine.audit.ledger.ledger import Ledger
 
 
@@ -28,17 +35,21 @@ SCHEMA_VERSION: Final = 1
 _MOST_WORKERS: Final = 8
 _SHOWN: Final = 100
 
+UNANCHORED: Final = (
+    "--strict: no checkpoint kept elsewhere matches (--against), and no witness cosigned (--witness): records cut off "
+    "at the end, or an older copy, would not be found."
+)
+
 VERIFY: Final = """\b
 Examples:
   context-engine audit verify --against /mnt/worm/2026-03-02.checkpoint
+  context-engine audit verify --strict --against /mnt/worm/2026-03-02.checkpoint --key audit.bank.example/...
   context-engine audit verify --key audit.bank.example/retrieval+1f0a3c55+AVa... --json
 """
 
 
 @click.command(epilog=VERIFY)
-@click.option(
-    "--key", "keys", multiple=True, metavar="VKEY", help="A verifier key of the log, obtained from elsewhere."
-)
+@KEYS
 @click.option(
     "--against",
     "files",
@@ -47,7 +58,12 @@ Examples:
     metavar="FILE",
     help="Checkpoints kept elsewhere.",
 )
-@click.option("--witness", "witnesses", multiple=True, metavar="VKEY", help="A witness whose cosignatures count.")
+@WITNESSES
+@click.option(
+    "--strict/--no-strict",
+    default=None,
+    help="Fail without a matching checkpoint kept elsewhere or a witness; default: the setting audit_strict.",
+)
 @click.option("--log-only", is_flag=True, help="Skip addenda and look-up rows, which takes a fraction of the time.")
 @click.option(
     "--workers",
@@ -62,11 +78,15 @@ def verify(
     keys: tuple[str, ...],
     files: tuple[Path, ...],
     witnesses: tuple[str, ...],
+    strict: bool | None,
     log_only: bool,
     workers: int | None,
     as_json: bool,
 ) -> None:
     """Check that the ledger is as it was written; exit code 1 if not.
+
+    The result is "sound" if a key from outside vouches for it (--key, or a witness that cosigned), "self-consistent"
+    if nothing contradicts anything and no such key was given.
 
     Every record, MAC, tile, checkpoint, signature, addendum and look-up row is checked. The check withstands an
     attacker who can write to the database but has neither the key nor a checkpoint kept elsewhere. Pending records are
@@ -75,12 +95,13 @@ def verify(
     from context_engine.audit.checks.verify import verify as verify_ledger
 
     with opened_ledger(at) as opened, progress_bar("Verifying …") as progress:
+        strict = opened.context.setup.resolver.base().values.audit_strict if strict is None else strict
         _integrate(opened.ledger)
         verification = verify_ledger(
             opened.ledger,
-            trusted=[_key(text, "--key") for text in keys],
+            trusted=[verifier_key(text, "--key") for text in keys],
             outside=[checkpoint for file in files for checkpoint in _outside(file)],
-            witnesses=[_key(text, "--witness") for text in witnesses],
+            witnesses=[verifier_key(text, "--witness") for text in witnesses],
             workers=workers or min(os.cpu_count() or 1, _MOST_WORKERS),
             log_alone=log_only,
             progress=lambda done, total: progress(done, total, ""),
@@ -90,7 +111,10 @@ def verify(
     else:
         _report(verification)
     say_unproved(verification.not_proved)
-    click.get_current_context().exit(0 if verification.sound else FAILURE)
+    unanchored = strict and not verification.anchored
+    if unanchored:
+        note(UNANCHORED, style="red")
+    click.get_current_context().exit(0 if verification.consistent and not unanchored else FAILURE)
 
 
 def _integrate(ledger: Ledger) -> None:
@@ -99,16 +123,6 @@ def _integrate(ledger: Ledger) -> None:
         ledger.integrate()
     except LedgerCorrupt as error:
         note(f"Pending records were not integrated: {error}", style="yellow")
-
-
-def _key(text: str, option: str) -> VerifierKey:
-    from context_engine.audit.formats.keys import VerifierKey
-    from context_engine.audit.formats.strict import FormatError
-
-    try:
-        return VerifierKey.parse(text)
-    except FormatError as error:
-        raise InvalidRequest(f"{option}: {error}") from None
 
 
 def _outside(file: Path) -> Iterator[Outside]:
@@ -148,10 +162,10 @@ def _report(verification: Verification) -> None:
         show(console, Text(f"and {counted(more, 'finding')} more; --json has them"))
     for sentence in verification.proved:
         show(console, Text(clean(sentence)))
-    verdict = "sound" if verification.sound else "not sound"
     counts = f"{counted(verification.size, 'record')}, {counted(verification.counts['checkpoints'], 'checkpoint')}"
-    problems = "" if verification.sound else f", {counted(len(verification.findings), 'finding')}"
-    show(console, Text(verdict, "green" if verification.sound else "red").append(f": {counts}{problems}", ""))
+    problems = "" if verification.consistent else f", {counted(len(verification.findings), 'finding')}"
+    style = {"sound": "green", "self-consistent": "yellow", "not sound": "red"}[verification.verdict]
+    show(console, Text(verification.verdict, style).append(f": {counts}{problems}", ""))
 
 
 def _beyond(verification: Verification) -> dict[str, int]:
@@ -162,7 +176,8 @@ def _beyond(verification: Verification) -> dict[str, int]:
 def _published(verification: Verification) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
-        "sound": verification.sound,
+        "verdict": verification.verdict,
+        "sound": verification.verdict == "sound",
         "size": verification.size,
         "findings": _findings(verification.findings),
         "proved": verification.proved,

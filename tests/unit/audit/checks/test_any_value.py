@@ -55,4 +55,4 @@ def check_change(place: Path, kept: str, random: Random, table: str, column: str
         found = verify(ledger, outside=(Outside("kept", kept),))
     harmless = (table, column) in UNPROVED
     moved = not hand(f"SELECT 1 FROM {table} WHERE {is_row}", *row)
-    assert found.sound == (same and not moved) or harmless, (table, column, row)
+    assert found.consistent == (same and not moved) or harmless, (table, column, row)

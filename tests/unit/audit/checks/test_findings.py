@@ -75,5 +75,5 @@ def test_a_place_is_shown_with_its_rows_and_its_name(place: Place, text: str) ->
 
 
 def test_a_verification_counts_nothing_unless_it_says_so() -> None:
-    empty = Verification(sound=True, findings=(), proved=(), not_proved=())
+    empty = Verification(consistent=True, outside_key=True, findings=(), proved=(), not_proved=())
     assert (empty.counts, empty.size) == ({}, 0)

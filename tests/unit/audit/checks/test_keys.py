@@ -102,7 +102,7 @@ def test_a_key_that_a_log_names_counts_for_nothing_before_it_until_its_holder_ha
     assert trust.key_ids == {KEY.key_id}
     for vouched in (
         judged(entries, KEY, signed=10),
-        judged([entries[0], entries[1]._replace(sealed=True)], KEY, signed=0),
+        judged([entries[0], entries[1]._replace(sealed=KEY.key_id)], KEY, signed=0),
     ):
         assert vouched.findings == ()
         assert vouched.key_ids == {KEY.key_id, STOLEN_NAME.key_id}

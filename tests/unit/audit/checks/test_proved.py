@@ -78,7 +78,7 @@ def test_key_changes_are_mentioned_where_there_are_several_keys(trust: Trust, to
 def test_of_an_unsigned_log_that_alone_is_said_of_its_keys() -> None:
     said = no(trust=UNKEYED, trusted=False, counts={**COUNTS, "macs": 0})
     assert said.startswith("The log is not signed")
-    assert "No key was given" not in said
+    assert "No key from outside was given" not in said
     assert "MAC" not in said
 
 
@@ -109,7 +109,7 @@ def test_rows_without_a_mac_and_macs_that_were_not_compared_are_counted(
 @pytest.mark.parametrize(
     ("sentence", "changed"),
     [
-        ("No key was given", {"trusted": False}),
+        ("No key from outside was given", {"trusted": False}),
         ("No checkpoint in the ledger is signed", {"signed": None}),
         ("No checkpoint kept elsewhere was given (--against)", {"outside": []}),
         ("Records cut off after the first 80 would", {"outside": [50, 80]}),

@@ -83,7 +83,7 @@ def attacked(made: Made, to: Path, attacks: list[Attack], seed: int) -> tuple[Se
 
 
 def assert_seen(seen: Seen, found: Verification) -> None:
-    assert not found.sound
+    assert not found.consistent
     assert seen.missed(found.findings) == set(), found.findings
     assert seen.false(found.findings) == []
 
@@ -143,7 +143,7 @@ def test_an_attack_on_a_hundred_thousand_records_is_found(
 def test_of_an_untouched_log_nothing_is_found(made: Callable[[int], Made], records: int) -> None:
     found = check(made(records).place, made(records).kept)
     assert found.findings == ()
-    assert found.sound
+    assert found.consistent
     assert (found.size, found.counts["records"], found.counts["macs"]) == (records, records, records)
 
 

@@ -72,21 +72,21 @@ def test_records_that_wait_are_checked_and_nothing_is_written(place: Path) -> No
     with open_log(place) as ledger:
         ledger.append([search(number) for number in range(100, 103)])
         found = verify(ledger)
-        assert (found.sound, found.size, found.counts["pending"]) == (True, 5, 3)
+        assert (found.consistent, found.size, found.counts["pending"]) == (True, 5, 3)
         assert ledger.pending_count() == 3
 
 
 def test_an_empty_ledger_is_sound(place: Path) -> None:
     with open_log(place) as ledger:
         found = verify(ledger)
-        assert (found.sound, found.size, found.findings) == (True, 0, ())
+        assert (found.consistent, found.size, found.findings) == (True, 0, ())
 
 
 def test_an_unsigned_ledger_is_sound_and_says_that_this_shows_little(place: Path) -> None:
     (*_, kept) = make_log(place, 300, key=None)
     with open_log(place, None) as ledger:
         found = verify(ledger, outside=[Outside("kept", kept)])
-    assert found.sound
+    assert found.consistent
     assert found.not_proved[0].startswith("The log is not signed")
 
 
@@ -101,7 +101,7 @@ def test_an_unsigned_ledger_made_anew_differs_from_a_checkpoint_kept_elsewhere(p
     hand("DELETE FROM checkpoint")
     with open_log(place, None) as ledger:
         ledger.checkpoint()
-        assert verify(ledger).sound
+        assert verify(ledger).consistent
         found = verify(ledger, outside=[Outside("early", early), Outside("kept", kept)])
     (one,) = found.findings
     assert (one.code, one.where) == ("fork", Place("outside", 300, name="kept"))
@@ -124,7 +124,7 @@ def test_with_the_public_key_alone_signatures_are_checked_and_macs_are_not(place
     Hand(place)("UPDATE log SET mac = zeroblob(32) WHERE idx = 7")
     with open_log(place, None) as ledger:
         found = verify(ledger, trusted=[KEY.verifier])
-    assert found.sound
+    assert found.consistent
     assert any("MACs of 20 rows were not compared" in one for one in found.not_proved)
 
 
@@ -143,7 +143,7 @@ def test_a_cosignature_shows_how_far_a_witness_has_seen(place: Path) -> None:
     Hand(place)("UPDATE checkpoint SET note = ? WHERE size = ?", noted, size)
     with open_log(place) as ledger:
         found = verify(ledger, witnesses=[WITNESS_KEY], outside=[Outside("last", last)])
-    assert found.sound
+    assert found.consistent
     assert any(f"has seen the first {size} records" in one for one in found.proved)
     assert any(f"has cosigned the first {size} of 20 records" in one for one in found.not_proved)
 
@@ -176,8 +176,8 @@ def test_the_log_alone_is_checked_without_addenda(place: Path) -> None:
     make_log(place, 20)
     Hand(place)("DELETE FROM addendum")
     with open_log(place) as ledger:
-        assert verify(ledger, log_alone=True).sound
-        assert not verify(ledger).sound
+        assert verify(ledger, log_alone=True).consistent
+        assert not verify(ledger).consistent
 
 
 def test_progress_is_told_up_to_the_end(place: Path) -> None:
@@ -306,12 +306,12 @@ def test_what_several_processes_find_is_looked_at_again_by_one(
 
     def look(*given: Any) -> Verification:
         done.append(given[5])  # workers
-        return Verification(sound=sound or given[5] == 1, findings=(), proved=(), not_proved=())
+        return Verification(consistent=sound or given[5] == 1, outside_key=False, findings=(), proved=(), not_proved=())
 
     monkeypatch.setattr(verifying, "_checked", look)
     make_log(place, 3)
     with open_log(place) as ledger:
-        assert verify(ledger, workers=2).sound
+        assert verify(ledger, workers=2).consistent
     assert done == looks
 
 
@@ -320,7 +320,7 @@ def test_one_process_does_not_look_a_second_time(place: Path) -> None:
     Hand(place)("UPDATE log SET entry = x'7b7d' WHERE idx = 1")
     told: list[int] = []
     with open_log(place) as ledger:
-        assert not verify(ledger, progress=lambda done, _total: told.append(done)).sound
+        assert not verify(ledger, progress=lambda done, _total: told.append(done)).consistent
     assert told == [3]
 
 
@@ -376,7 +376,7 @@ def test_damage_within_the_file_is_found_unless_the_log_alone_is_checked(place: 
         found = verify(ledger)
         assert {one.code for one in found.findings} == {"schema"}
         assert found.findings[0].problem.startswith("the database file is damaged: ")
-        assert verify(ledger, log_alone=True).sound
+        assert verify(ledger, log_alone=True).consistent
 
 
 def test_a_view_and_a_trigger_are_found(place: Path) -> None:
@@ -402,10 +402,10 @@ def test_a_pruning_that_waits_counts_and_one_that_nobody_recorded_is_found(place
     hand("UPDATE meta SET value = '512' WHERE name = 'minimum_index'")
     hand("DELETE FROM tile WHERE level = 0 AND idx < 2")
     with open_log(place) as ledger:
-        assert verify(ledger).sound  # C2SP tlog-tiles: tiles of pruned entries may go
+        assert verify(ledger).consistent  # C2SP tlog-tiles: tiles of pruned entries may go
     hand("DELETE FROM log WHERE idx < 512")
     with open_log(place) as ledger:
-        assert verify(ledger).sound
+        assert verify(ledger).consistent
     hand("DELETE FROM tile WHERE level = 1")
     with open_log(place) as ledger:
         assert "tile_missing" in {one.code for one in verify(ledger).findings}

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from context_engine.apps.cli import main
-from context_engine.audit.formats.checkpoint import parse_checkpoint, parse_note, verify_note
-from context_engine.audit.formats.keys import Keyring, SigningKey
+from context_engine.audit.formats.checkpoint import cosign, parse_checkpoint, parse_note, verify_note
+from context_engine.audit.formats.keys import COSIGNATURE, Keyring, SigningKey, VerifierKey
 from context_engine.audit.formats.proof import parse_consistency, parse_proof
 from context_engine.audit.ledger.key_change import enter_key
 from context_engine.audit.ledger.ledger import Ledger
@@ -268,3 +268,54 @@ def test_a_fresh_process_without_the_extra_says_how_to_install_it(command: str, 
     )
     assert ended.returncode == 2, ended.stderr
     assert "pip install 'dify-context-engine[audit]'" in ended.stderr
+
+
+OTHER = SigningKey(KEY.name, bytes(range(1, 33)))
+WITNESS = SigningKey("witness.example/w1", bytes(range(3, 35)))
+WITNESS_KEY = VerifierKey(WITNESS.name, WITNESS.verifier.public, COSIGNATURE).text
+
+
+def cosigned(place: Path) -> None:
+    """Add the witness's cosignature to the newest checkpoint of a ledger."""
+    with sqlite3.connect(place) as connection:
+        ((size, note),) = connection.execute("SELECT size, note FROM checkpoint ORDER BY size DESC LIMIT 1").fetchall()
+        made = str(cosign(parse_note(note), WITNESS, 1_800_000_000))
+        connection.execute("UPDATE checkpoint SET note = ? WHERE size = ?", (made, size))
+
+
+def test_a_proof_is_refused_if_another_key_was_given_than_the_one_that_signed(run: Run, place: Path) -> None:
+    add(place, "r-1")
+    assert run("prove", "r-1", "--key", KEY.verifier.text).exit_code == 0
+    result = run("prove", "r-1", "--key", OTHER.verifier.text)
+    assert result.exit_code != 0
+    assert "not signed by a key given with --key" in result.stderr
+
+
+def test_a_key_that_a_given_one_endorsed_counts(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(place, "r-1")
+    ring = Keyring(OTHER, (KEY,))
+    for keyring in (Keyring(KEY), ring):
+        with Ledger.open(str(place), origin=KEY.name, keyring=keyring, clock=FixedClock()) as ledger:
+            enter_key(ledger, keyring, FixedClock())
+    monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_KEY", OTHER.text)
+    result = run("prove", "r-1", "--key", KEY.verifier.text, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["signed_by"] == [OTHER.verifier.text]
+
+
+def test_a_witness_that_is_named_must_have_cosigned(run: Run, place: Path) -> None:
+    add(place, "r-1")
+    assert run("head").exit_code == 0
+    refused = run("prove", "r-1", "--witness", WITNESS_KEY)
+    assert refused.exit_code != 0 and "is not cosigned by witness.example/w1" in refused.stderr
+    cosigned(place)
+    result = run("prove", "r-1", "--witness", WITNESS_KEY)
+    assert result.exit_code == 0, result.stderr
+    assert "No witness cosigned" not in result.stderr
+
+
+def test_a_cosignature_that_nobody_checked_counts_for_nothing(run: Run, place: Path) -> None:
+    add(place, "r-1")
+    assert run("head").exit_code == 0
+    cosigned(place)
+    assert "No witness cosigned" in run("prove", "r-1").stderr

@@ -50,7 +50,7 @@ def test_an_untouched_ledger_is_sound_and_what_waits_is_integrated_first(run: Ru
         ledger.append([search(100)])
     found = run()
     assert found.exit_code == 0
-    assert found.stdout.splitlines()[-1].startswith("sound: 6 records")
+    assert found.stdout.splitlines()[-1].startswith("self-consistent: 6 records")
     assert "--against" in found.stderr
 
 
@@ -118,6 +118,43 @@ def test_of_a_file_of_checkpoints_one_that_was_cut_off_at_the_end_is_left_out(
     assert found.exit_code == 0
     assert "was cut off while it was written" in found.stderr
     assert json.loads(found.stdout)["counts"]["outside"] == 3
+
+
+def test_a_ledger_made_anew_is_not_sound_for_who_gives_the_key_of_the_old_one(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(place, 5, key=STOLEN_NAME)
+    monkeypatch.setenv("CONTEXT_ENGINE_AUDIT_KEY", STOLEN_NAME.text)
+    alone, with_key = json.loads(run("--json").stdout), run("--json", "--key", KEY.verifier.text)
+    assert (alone["verdict"], alone["sound"], alone["findings"]) == ("self-consistent", False, [])
+    assert with_key.exit_code == 1
+    told = json.loads(with_key.stdout)
+    assert told["verdict"] == "not sound"
+    assert {"key_unknown", "row_key", "checkpoint_signature"} <= {finding["code"] for finding in told["findings"]}
+
+
+def test_a_key_from_outside_makes_the_result_sound(run: Run, place: Path) -> None:
+    make_log(place, 5)
+    result = run("--key", KEY.verifier.text)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "sound: 5 records, 3 checkpoints"
+
+
+def test_strict_needs_a_checkpoint_kept_elsewhere_or_a_witness(
+    run: Run, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, kept = make_log(place, 9)
+    (tmp_path / "kept").write_text(kept, "utf-8")
+    alone = run("--strict", "--key", KEY.verifier.text)
+    assert alone.exit_code == 1
+    assert "--against" in alone.stderr and "--witness" in alone.stderr
+    assert run("--strict", "--against", str(tmp_path / "kept")).exit_code == 0
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rag-pipeline.json").write_text('{"audit_strict": true}', "utf-8")
+    monkeypatch.setenv("CONTEXT_ENGINE_CONFIG_DIR", str(tmp_path / "config"))
+    assert run().exit_code == 1, "the setting stands for the option"
+    assert run("--no-strict").exit_code == 0
+    assert run("--against", str(tmp_path / "kept")).exit_code == 0
 
 
 def test_a_file_without_a_checkpoint_is_refused(run: Run, place: Path, tmp_path: Path) -> None:
