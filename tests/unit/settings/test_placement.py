@@ -102,6 +102,7 @@ OTHER: dict[str, Any] = {
     "audit_checkpoint_s": 60.5,
     "audit_checkpoint_file": "checkpoints.txt",
     "audit_checkpoint_command": ["logger"],
+    "audit_strict": True,
     "audit_witnesses": ["witness"],
     "server_max_concurrent": 4,
     "server_max_waiting": 8,
