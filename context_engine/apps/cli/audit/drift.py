@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -13,6 +14,7 @@ from rich.text import Text
 
 from context_engine.apps.cli.app import DEGRADED
 from context_engine.apps.cli.audit.ledger import LedgerLocation, OpenLedger, opened_ledger, with_ledger
+from context_engine.apps.cli.audit.many import Selection, examine_many, with_selection
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import with_acting
 from context_engine.apps.cli.words import counted
@@ -20,6 +22,7 @@ from context_engine.apps.cli.words import counted
 if TYPE_CHECKING:
     from context_engine.audit.review.drift import ChunkDrift
     from context_engine.audit.review.shown import ShownAnswer
+    from context_engine.core.engine import Engine
 
 
 SCHEMA_VERSION: Final = 1
@@ -31,27 +34,34 @@ DRIFT: Final = """\b
 Examples:
   context-engine audit drift 019cad50-24a0-7afe-8262-0d28d32447a6
   context-engine audit drift 019cad50-24a0-7afe-8262-0d28d32447a6 --as auditor --json
+  context-engine audit drift --since 2026-07-01 --sample 100 --seed 84417 --results drift.jsonl
 """
 
 
 @click.command(epilog=DRIFT)
-@click.argument("record_id", metavar="ID")
+@click.argument("record_id", metavar="[ID]", required=False)
 @click.option("--timeout", default=30.0, type=click.FloatRange(0.1, 600), help="Seconds for each source.")
+@with_selection
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_acting
 @with_ledger
-def drift(at: LedgerLocation, record_id: str, timeout: float, as_json: bool) -> None:
+def drift(at: LedgerLocation, record_id: str | None, timeout: float, selection: Selection, as_json: bool) -> None:
     """Fetch the chunks that answer ID showed, and report the changes of each.
 
     A chunk is unchanged, changed (its words, its cut or its metadata), gone, superseded by a newer version, or it
     cannot be checked, because its source cannot fetch chunks by id, or not now. Chunks that you may not read count as
-    gone. ID may also be the id of a context.
+    gone. ID may also be the id of a context. With --since, --until, --domain or --sample the answers of a period, or a
+    sample of them, are compared in one run.
 
     Exit codes: 0 all chunks are unchanged, 3 some are not or cannot be checked, 1 failure.
     """
-    with opened_ledger(at) as opened:
+    if (record_id is not None) + selection.given != 1:
+        raise click.UsageError("Give the ID of a record, or a period or a sample.")
+    if record_id is None:
+        click.get_current_context().exit(_many(at, selection, timeout, as_json=as_json))
+    with opened_ledger(at) as opened, _engine(opened) as engine:
         answer = _answer(opened, record_id)
-        drifts = _drifts(opened, answer, timeout)
+        drifts = _drifts(opened, engine, answer, timeout)
     if as_json:
         print_json(_published(opened, answer, drifts))
     else:
@@ -85,22 +95,43 @@ def _answer(opened: OpenLedger, record_id: str) -> ShownAnswer:
     return recorded_answer(stored.entry, ledger)
 
 
-def _drifts(opened: OpenLedger, answer: ShownAnswer, timeout_s: float) -> tuple[ChunkDrift, ...]:
-    from context_engine.audit.review.drift import drift as drifts
+def _engine(opened: OpenLedger) -> AbstractContextManager[Engine]:
     from context_engine.wiring.examine import fetching_engine
+
+    return fetching_engine(opened.context.setup, opened.context.data_dir)
+
+
+def _many(at: LedgerLocation, selection: Selection, timeout_s: float, *, as_json: bool) -> int:
+    """Compare the selected answers with their sources; return the exit code."""
+    from context_engine.audit.review.drift import counts
+
+    with opened_ledger(at) as opened, _engine(opened) as engine:
+
+        def examine(record_id: str) -> tuple[str, str]:
+            drifts = _drifts(opened, engine, _answer(opened, record_id), timeout_s)
+            if all(chunk.state == "unchanged" for chunk in drifts):
+                return "unchanged", ""
+            told = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts(drifts).items() if count)
+            return "not the same", told
+
+        results = examine_many(opened.ledger, selection, examine, title="Comparing …", as_json=as_json)
+    return 0 if all(result.result == "unchanged" for result in results) else DEGRADED
+
+
+def _drifts(opened: OpenLedger, engine: Engine, answer: ShownAnswer, timeout_s: float) -> tuple[ChunkDrift, ...]:
+    from context_engine.audit.review.drift import drift as drifts
 
     context = opened.context
     domain = context.setup.registry.domains.get(answer.domain)
     today = datetime.now(ZoneInfo("UTC" if domain is None else domain.timezone)).date()
-    with fetching_engine(context.setup, context.data_dir) as engine:
-        return drifts(
-            answer.chunks,
-            lambda source_id, wanted: engine.fetch(source_id, wanted, context.principal),
-            domain=answer.domain,
-            day=answer.past_day or today,
-            today=answer.past_day is None,
-            timeout_s=timeout_s,
-        )
+    return drifts(
+        answer.chunks,
+        lambda source_id, wanted: engine.fetch(source_id, wanted, context.principal),
+        domain=answer.domain,
+        day=answer.past_day or today,
+        today=answer.past_day is None,
+        timeout_s=timeout_s,
+    )
 
 
 def _published(opened: OpenLedger, answer: ShownAnswer, drifts: Sequence[ChunkDrift]) -> dict[str, Any]:

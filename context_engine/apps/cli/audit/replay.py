@@ -11,13 +11,28 @@ import click
 from rich.text import Text
 
 from context_engine import __version__
-from context_engine.apps.cli.app import FAILURE
-from context_engine.apps.cli.audit.ledger import LedgerLocation, counter_of_name, opened_ledger, read_saved, with_ledger
+from context_engine.apps.cli.app import FAILURE, NOT_ANSWERED
+from context_engine.apps.cli.audit.ledger import (
+    LedgerLocation,
+    OpenLedger,
+    counter_of_name,
+    opened_ledger,
+    read_saved,
+    with_ledger,
+)
+from context_engine.apps.cli.audit.many import Selection, examine_many, with_selection
 from context_engine.apps.cli.console import clean, note, out, print_json, show
 from context_engine.apps.cli.context import CliContext, open_context
 from context_engine.apps.cli.words import counted
 from context_engine.audit.review.stored import context_entries, find_record, ledger_pseudonyms
-from context_engine.errors import ConfigError, InvalidRequest, MaskingError, StoreError, UnknownDomain
+from context_engine.errors import (
+    ConfigError,
+    InvalidRequest,
+    MaskingError,
+    QueryNotRecorded,
+    StoreError,
+    UnknownDomain,
+)
 from context_engine.service.explaining.words import setting_words
 
 if TYPE_CHECKING:
@@ -28,6 +43,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = 1
 _SHOWN: Final = 100
+_NOT_RECORDED: Final = "question not recorded"
 _UNRESOLVED: Final = (UnknownDomain, InvalidRequest, ConfigError, MaskingError)
 _FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -36,6 +52,7 @@ Examples:
   context-engine audit replay 019cad50-24a0-7afe-8262-0d28d32447a6
   context-engine search "default fund" -d DCE --json --full > answer.json
   context-engine audit replay --file answer.json
+  context-engine audit replay --since 2026-07-01 --until 2026-10-01 --sample 100 --seed 84417 --results replays.jsonl
 """
 
 
@@ -43,20 +60,33 @@ Examples:
 @click.argument("record_id", metavar="[ID]", required=False)
 @click.option("--file", type=_FILE, metavar="FILE", help="A result written by 'search --json --full', instead of ID.")
 @click.option("--query", metavar="TEXT", help="The question, if only its digest was recorded.")
+@with_selection
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @with_ledger
-def replay(at: LedgerLocation, record_id: str | None, file: Path | None, query: str | None, as_json: bool) -> None:
+def replay(
+    at: LedgerLocation,
+    record_id: str | None,
+    file: Path | None,
+    query: str | None,
+    selection: Selection,
+    as_json: bool,
+) -> None:
     """Compute a recorded answer again from its record alone; no source and no model is called.
 
     The second stage and the contexts must give the same bytes, and an answer saved beside its record must match the
     record; otherwise the first different field and the reason are reported. Settings that changed since are listed,
-    with their effect on the answer. Exit code: 0 identical, 1 not, 4 the question was not recorded, 2 usage or
+    with their effect on the answer. With --since, --until, --domain or --sample all searches of a period, or a sample
+    of them, are computed in one run. Exit code: 0 identical, 1 not, 4 a question was not recorded, 2 usage or
     configuration.
     """
-    if (record_id is None) == (file is None):
-        raise click.UsageError("Give the ID of a record, or --file.")
-    if file is not None and (query is not None or at.ledger is not None):
-        raise click.UsageError("--query and --ledger are for a record of a ledger, not for --file.")
+    if (record_id is not None) + (file is not None) + selection.given != 1:
+        raise click.UsageError("Give the ID of a record, or --file, or a period or a sample.")
+    if record_id is None and query is not None:
+        raise click.UsageError("--query is for one record of a ledger.")
+    if file is not None and at.ledger is not None:
+        raise click.UsageError("--ledger is for records of a ledger, not for --file.")
+    if selection.given:
+        click.get_current_context().exit(_many(at, selection, as_json=as_json))
     replayed = _of_file(at, file) if file is not None else _of_ledger(at, str(record_id), query)
     if as_json:
         published = {"schema_version": SCHEMA_VERSION, **replayed.to_dict()}
@@ -67,15 +97,40 @@ def replay(at: LedgerLocation, record_id: str | None, file: Path | None, query: 
 
 
 def _of_ledger(at: LedgerLocation, record_id: str, query: str | None) -> Replay:
+    with opened_ledger(at) as opened:
+        return _of_record(opened, record_id, query)
+
+
+def _of_record(opened: OpenLedger, record_id: str, query: str | None) -> Replay:
     from context_engine.audit.record.entry import read_entry
     from context_engine.audit.record.restored import restore
 
+    ledger = opened.ledger
+    record = find_record(ledger, record_id)
+    restored = restore(record.entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
+    contexts = [read_entry(entry) for entry in context_entries(ledger, record_id)]
+    return _replayed(opened.context, restored, None, contexts)
+
+
+def _many(at: LedgerLocation, selection: Selection, *, as_json: bool) -> int:
+    """Replay the selected searches; return the exit code."""
     with opened_ledger(at) as opened:
-        ledger = opened.ledger
-        record = find_record(ledger, record_id)
-        restored = restore(record.entry, ledger, query=query, pseudonyms=ledger_pseudonyms(ledger))
-        contexts = [read_entry(entry) for entry in context_entries(ledger, record_id)]
-        return _replayed(opened.context, restored, None, contexts)
+
+        def examine(record_id: str) -> tuple[str, str]:
+            try:
+                replayed = _of_record(opened, record_id, None)
+            except QueryNotRecorded as error:
+                return _NOT_RECORDED, str(error)
+            if replayed.identical:
+                return "identical", ""
+            where = f"{replayed.difference.path}: " if replayed.difference is not None else ""
+            return "different", f"{where}{replayed.explanation or 'a context differs'}"
+
+        results = examine_many(opened.ledger, selection, examine, title="Replaying …", as_json=as_json)
+    seen = {result.result for result in results}
+    if seen - {"identical", _NOT_RECORDED}:
+        return FAILURE
+    return NOT_ANSWERED if _NOT_RECORDED in seen else 0
 
 
 def _of_file(at: LedgerLocation, file: Path) -> Replay:

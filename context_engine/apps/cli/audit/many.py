@@ -1,0 +1,207 @@
+"""Examine many records in one run: of a period, or a sample of it; a run that was stopped can be continued."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from rich.text import Text
+
+from context_engine.apps.cli.console import clean, note, out, print_json, show, table
+from context_engine.apps.cli.option_types import Moment
+from context_engine.apps.cli.progress import progress_bar
+from context_engine.apps.cli.words import counted
+from context_engine.errors import ConfigError, ContextEngineError
+
+if TYPE_CHECKING:
+    from context_engine.audit.ledger.ledger import Ledger
+
+SCHEMA_VERSION: Final = 1
+_SHOWN: Final = 20
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which searches to examine, and the file that keeps the results.
+
+    Attributes:
+        since, until: since <= time < until; None: no bound.
+        sample: number of records to draw by `seed`; None: all.
+        results: a JSON Lines file; records in it are not examined again.
+    """
+
+    since: datetime | None
+    until: datetime | None
+    domain: str | None
+    sample: int | None
+    seed: str | None
+    results: Path | None
+
+    @property
+    def given(self) -> bool:
+        """Whether any option asks for many records."""
+        return any(value is not None for value in (self.since, self.until, self.domain, self.sample, self.seed))
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The result of one record.
+
+    Attributes:
+        result: one word, such as "identical".
+        why: a sentence; "" if there is nothing to say.
+    """
+
+    search_id: str
+    time: str
+    result: str
+    why: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        return {"search_id": self.search_id, "time": self.time, "result": self.result, "why": self.why}
+
+
+def with_selection(command: F) -> F:
+    """Give a command the options of a `Selection`, as one argument `selection`."""
+
+    def gather(**options: Any) -> Any:
+        names = ("since", "until", "domain", "sample", "seed", "results")
+        selection = Selection(**{name: options.pop(name) for name in names})
+        if (selection.sample is None) != (selection.seed is None):
+            raise click.UsageError("--sample and --seed go together: its size, and a text that you choose")
+        return command(selection=selection, **options)
+
+    gather.__name__, gather.__doc__ = command.__name__, command.__doc__
+    gather.__click_params__ = list(getattr(command, "__click_params__", []))  # type: ignore[attr-defined]
+    result: Any = gather
+    for option in _OPTIONS:
+        result = option(result)
+    return result  # type: ignore[no-any-return]
+
+
+_OPTIONS: Final = (
+    click.option(
+        "--results",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write each result to this file at once; a further run with it goes on where this one stopped.",
+    ),
+    click.option("--seed", metavar="TEXT", help="The seed of a sample: a text that the log's keeper did not choose."),
+    click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Draw N searches by --seed."),
+    click.option("--domain", "-d", metavar="NAME", help="Many searches: only of this domain."),
+    click.option("--until", type=Moment(), metavar="MOMENT", help="Many searches: those before this moment."),
+    click.option("--since", type=Moment(), metavar="MOMENT", help="Many searches: from this moment on."),
+)
+
+
+def examine_many(
+    ledger: Ledger, selection: Selection, examine: Callable[[str], tuple[str, str]], *, title: str, as_json: bool
+) -> list[Examined]:
+    """Examine the selected searches one after another, oldest first, and print one table at the end.
+
+    Args:
+        examine: returns the result of a record in a word, and why; a `ContextEngineError` becomes "failed".
+
+    Raises:
+        ConfigError: the results file cannot be read or written.
+    """
+    rows = _selected(ledger, selection)
+    done = {} if selection.results is None else _read(selection.results)
+    fresh = [row for row in rows if row[0] not in done]
+    results = [done[search_id] for search_id, _ in rows if search_id in done]
+    if results:
+        note(f"{counted(len(results), 'record')} of {len(rows)} examined before; they are in {selection.results}.")
+    with progress_bar(title) as progress, _appending(selection.results) as keep:
+        for search_id, time in fresh:
+            progress(len(results), len(rows), search_id)
+            results.append(_examined(search_id, time, examine))
+            keep(results[-1])
+    results.sort(key=lambda result: (result.time, result.search_id))
+    _report(results, as_json=as_json)
+    return results
+
+
+def _examined(search_id: str, time: str, examine: Callable[[str], tuple[str, str]]) -> Examined:
+    try:
+        return Examined(search_id, time, *examine(search_id))
+    except ContextEngineError as error:
+        return Examined(search_id, time, "failed", str(error))
+
+
+def _selected(ledger: Ledger, selection: Selection) -> list[tuple[str, str]]:
+    """Return (id, time) of the searches, oldest first."""
+    from context_engine.audit.ledger.look_up import Criteria
+
+    ledger.integrate()
+    criteria = Criteria(since=selection.since, until=selection.until, domain=selection.domain, kind="search")
+    if selection.sample is None or selection.seed is None:
+        rows = ledger.rows(criteria)
+    else:
+        rows = ledger.sample(criteria, selection.sample, selection.seed).rows
+    return sorted(((row.record_id, row.time) for row in rows), key=lambda row: (row[1], row[0]))
+
+
+def _read(file: Path) -> dict[str, Examined]:
+    """Return the results of an earlier run; a last line that was cut off while it was written is left out."""
+    if not file.exists():
+        return {}
+    done: dict[str, Examined] = {}
+    try:
+        lines = file.read_text("utf-8").split("\n")
+        for line in lines[:-1]:
+            result = Examined(**json.loads(line))
+            done[result.search_id] = result
+    except (OSError, UnicodeError, ValueError, TypeError) as error:
+        raise ConfigError(f"holds no results of an earlier run: {error}", file=str(file)) from None
+    if lines[-1]:
+        try:
+            file.write_text("".join(f"{line}\n" for line in lines[:-1]), "utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
+    return done
+
+
+@contextmanager
+def _appending(file: Path | None) -> Iterator[Callable[[Examined], None]]:
+    """Yield a function that appends a result to the file at once; one that does nothing without a file."""
+    try:
+        opened = nullcontext(None) if file is None else file.open("a", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(file)) from None
+    with opened as stream:
+
+        def keep(result: Examined) -> None:
+            if stream is not None:
+                stream.write(json.dumps(result.to_dict(), ensure_ascii=False) + "\n")
+
+        yield keep
+
+
+def _report(results: Sequence[Examined], *, as_json: bool) -> None:
+    counts = Counter(result.result for result in results)
+    if as_json:
+        print_json({"schema_version": SCHEMA_VERSION, **_published(results, counts)})
+        return
+    if not results:
+        note("No search matches.")
+        return
+    first, last = results[0].time, results[-1].time
+    show(out(), table(("result", ">records"), counts.most_common()))
+    show(out(), Text(f"{counted(len(results), 'record')} from {first} to {last}"))
+    told = [result for result in results if result.why]
+    for result in told[:_SHOWN]:
+        show(out(), Text(clean(f"{result.search_id}  {result.result}: {result.why}"), "yellow"))
+    if len(told) > _SHOWN:
+        note(f"and {len(told) - _SHOWN} more; --json or --results has them.")
+
+
+def _published(results: Iterable[Examined], counts: Mapping[str, int]) -> dict[str, Any]:
+    return {"counts": dict(counts), "records": [result.to_dict() for result in results]}
